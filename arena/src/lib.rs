@@ -1,1 +1,51 @@
-//! 
+//! The arena: the game that shows what Foveate does, on every topology.
+//!
+//! **What it is for.** A world in which a few hundred avatars move as players do: a seeded map with
+//! solid obstacles ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an
+//! avatar in integers ([`step`]), and bots that walk the map by that same movement ([`Bots`]). The
+//! rules of play build on these.
+//!
+//! **What it refuses to do.** It knows no network, no clock and no global randomness: a seed and a
+//! number of ticks say everything, on every machine. It does not decide who sees what; it only tells
+//! whether a wall is in between ([`ArenaMap::line_of_sight`]). Avatars do not collide with each other.
+//!
+//! **The path of a datum.** A seed becomes outlines on a grid of 1/256 unit ([`map`]). From the
+//! outlines come, once: the grid for sight, the [`graph`] for planning, and the integer walls of
+//! [`collision`]. Then, each tick: a bot (or a player) looks at its way and states an [`Input`] →
+//! [`movement::step`] turns body and input into the next [`Body`], along the walls → the body's
+//! place, velocity and yaw are what is published.
+//!
+//! ```text
+//! seed → generate → map ─┬─ line_of_sight, is_free
+//!                        ├─ voronoi → graph ──→ bots ─→ Input ─┐
+//!                        └─ collision ──────────────→ movement::step → Body
+//!                                                      ↑________________│
+//! ```
+//!
+//! **Architecture invariants.** No float enters [`movement::step`], and no intermediate value there
+//! reaches 2^53, so that a client in TypeScript can mirror it bit by bit. Floats elsewhere use only
+//! operations that IEEE 754 fixes to the last bit. Whoever is free stays free: no step ends inside an
+//! obstacle.
+
+pub mod bots;
+pub mod collision;
+pub mod error;
+pub mod fixed;
+mod generate;
+pub mod geometry;
+pub mod graph;
+mod grid;
+pub mod map;
+pub mod movement;
+pub mod trig;
+mod voronoi;
+
+pub use bots::Bots;
+pub use collision::CollisionMap;
+pub use error::ArenaError;
+pub use fixed::{Place, Velocity};
+pub use geometry::{Point, Vector};
+pub use graph::{Graph, Node, NodeIx, NodeKind, PathScratch};
+pub use map::{ArenaMap, Obstacle};
+pub use movement::{Body, Input, TickRate, step};
+pub use trig::Yaw;

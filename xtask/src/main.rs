@@ -1,2 +1,67 @@
-//! 
-fn main() {}
+//! The workspace's tooling, run as `cargo xtask`.
+//!
+//! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
+//!   failure;
+//! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding.
+//!
+//! It refuses to be clever: each step is a command that can be typed by hand, nothing is cached
+//! between runs and nothing is repaired. The path of a run: arguments → chosen steps → child
+//! processes or [`tidy`] → one closing line.
+
+mod error;
+mod lab;
+mod process;
+mod steps;
+mod supply;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use error::Error;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [NAME...]   run every step, or only the named ones, in their order
+  test --list      name the steps
+  tidy             hold the tree against the house style";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<(), Error> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test", "--list"] => {
+            steps::list();
+            Ok(())
+        }
+        ["test", names @ ..] => steps::run(&root()?, names),
+        ["tidy"] => tidy::run(&root()?),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(Error::Usage(USAGE)),
+    }
+}
+
+/// The workspace's root. Asked at run time, so that a copy of the tree that shares its target
+/// directory with another one checks itself and not the other.
+fn root() -> Result<PathBuf, Error> {
+    if let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR")
+        && let Some(root) = PathBuf::from(package).parent()
+    {
+        return Ok(root.to_owned());
+    }
+    std::env::current_dir().map_err(|source| Error::Read { path: PathBuf::from("."), source })
+}

@@ -1,1 +1,21 @@
-//! 
+//! Replication without IO: what to tell whom, how exactly, and what the other end makes of it.
+//!
+//! A change's way: [`Store`] → [`index`] → [`interest`] (a policy grades each pair) → [`schedule`]
+//! (bounds, budget, what is in flight) → [`pipeline`] (encode, pack) → packet; at the other end
+//! [`replica`] → what a game shows. The list itself stands in [`pipeline`].
+//!
+//! This crate knows no sockets, no clock and no random numbers: time is an argument, and the same
+//! type runs in the lab and in production.
+
+pub mod index;
+pub mod interest;
+pub mod metrics;
+pub mod pipeline;
+pub mod replica;
+pub mod schedule;
+pub mod store;
+
+pub use pipeline::{Publisher, Rounds};
+pub use replica::ReplicaSet;
+pub use schedule::{Budget, Observer, ObserverId, Pivots};
+pub use store::{Slot, Store, StoreError};

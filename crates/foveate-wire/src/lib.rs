@@ -1,1 +1,32 @@
-//! 
+//! Values ⇄ bytes: what two ends of a link must agree on, and nothing else.
+//!
+//! A value's way: struct → [`Replicate::put`] → lanes (integers) → residuals against a state that the
+//! receiver acknowledged, predicted to now → bits of an adaptive range coder → packet; and back.
+//!
+//! This crate keeps no state between packets, does no IO, asks for no clock and no randomness, and
+//! never panics or loops without a bound whatever bytes it is given. Its format is written down in
+//! `docs/WIRE.md`.
+
+mod coder;
+mod contexts;
+pub mod derive;
+mod id;
+pub mod packet;
+mod place;
+pub mod predict;
+mod record;
+pub mod schema;
+mod units;
+mod value;
+
+pub use coder::Models;
+pub use foveate_derive::Replicate;
+pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
+pub use schema::{
+    FieldSpec, FieldType, FlooredLane, Kind, KindSpec, PlaceLanes, Role, Schema, SchemaError,
+    SchemaMismatch,
+};
+pub use units::{Bytes, Metres, Micros, Radians, Tick};
+pub use value::{
+    Field, List, Replicate, angle_to_steps, field_lanes, field_lanes_mut, steps_to_angle,
+};

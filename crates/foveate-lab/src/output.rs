@@ -1,0 +1,292 @@
+//! What an experiment says: tables for people, JSON for programs, progress for the impatient.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+/// Spaces between two columns.
+const COLUMN_GAP: usize = 2;
+
+/// On which side a column's cells are flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
+/// A table for people: a header, a thin rule, rows.
+///
+/// ```
+/// use foveate_lab::output::{Align, Table};
+/// let mut table = Table::new([("policy", Align::Left), ("kB/s", Align::Right)])
+///     .caption("Traffic to each client");
+/// table.row(["broadcast", "12.3"]);
+/// table.row(["vfc", "4.1"]);
+/// assert_eq!(
+///     table.to_string(),
+///     "Traffic to each client\n\npolicy     kB/s\n─────────  ────\nbroadcast  12.3\nvfc         4.1\n"
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    caption: Option<String>,
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these headers.
+    pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = (S, Align)>) -> Self {
+        let columns = columns.into_iter().map(|(name, align)| (name.into(), align)).collect();
+        Self { caption: None, columns, rows: Vec::new() }
+    }
+
+    /// Puts a line above the table.
+    #[must_use]
+    pub fn caption(mut self, caption: impl Into<String>) -> Self {
+        self.caption = Some(caption.into());
+        self
+    }
+
+    /// Adds a row. Missing cells stay empty.
+    ///
+    /// # Panics
+    /// If there are more cells than columns.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) -> &mut Self {
+        let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        let (found, expected) = (cells.len(), self.columns.len());
+        assert!(found <= expected, "{found} cells for {expected} columns");
+        cells.resize(expected, String::new());
+        self.rows.push(cells);
+        self
+    }
+
+    /// The line above the table.
+    pub fn caption_text(&self) -> Option<&str> {
+        self.caption.as_deref()
+    }
+
+    /// Headers with their alignment.
+    pub fn columns(&self) -> &[(String, Align)] {
+        &self.columns
+    }
+
+    /// Rows, each with as many cells as there are columns.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    /// Prints the table.
+    pub fn print(&self, to: &mut impl Write) -> io::Result<()> {
+        to.write_all(self.to_string().as_bytes())
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width_of = |column: usize| {
+            let cells = self.rows.iter().map(|row| width(&row[column]));
+            cells.chain([width(&self.columns[column].0)]).max().unwrap_or(0)
+        };
+        (0..self.columns.len()).map(width_of).collect()
+    }
+
+    fn push_line<'a>(
+        &self,
+        text: &mut String,
+        cells: impl Iterator<Item = &'a str>,
+        widths: &[usize],
+    ) {
+        let mut line = String::new();
+        for (column, cell) in cells.enumerate() {
+            if column > 0 {
+                line.extend(std::iter::repeat_n(' ', COLUMN_GAP));
+            }
+            let padding = std::iter::repeat_n(' ', widths[column] - width(cell));
+            match self.columns[column].1 {
+                Align::Left => {
+                    line.push_str(cell);
+                    line.extend(padding);
+                }
+                Align::Right => {
+                    line.extend(padding);
+                    line.push_str(cell);
+                }
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = String::new();
+        if let Some(caption) = &self.caption {
+            let _ = writeln!(text, "{caption}\n");
+        }
+        let widths = self.widths();
+        let rules: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
+        self.push_line(&mut text, self.columns.iter().map(|(name, _)| name.as_str()), &widths);
+        self.push_line(&mut text, rules.iter().map(String::as_str), &widths);
+        for row in &self.rows {
+            self.push_line(&mut text, row.iter().map(String::as_str), &widths);
+        }
+        formatter.write_str(&text)
+    }
+}
+
+/// Columns a text takes on a terminal. Combining marks take none (the ′ of θ′ is not one); nothing
+/// that we print is double-width.
+fn width(text: &str) -> usize {
+    text.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).count()
+}
+
+/// What an experiment found, for programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Seed that gives these rows again.
+    pub seed: u64,
+    /// One object per measured case.
+    pub rows: Vec<Value>,
+}
+
+/// An outcome or report that could not be written. What stood at the path before still stands.
+#[derive(Debug, Error)]
+pub enum OutputError {
+    /// A row that JSON cannot hold.
+    #[error("a row of {experiment} cannot be written as JSON: {source}")]
+    Row {
+        /// Name of the experiment.
+        experiment: String,
+        /// What JSON objects to.
+        source: serde_json::Error,
+    },
+    /// The file system refused.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What the file system said.
+        source: io::Error,
+    },
+}
+
+impl Outcome {
+    /// An outcome without rows.
+    pub fn new(experiment: impl Into<String>, seed: u64) -> Self {
+        Self { experiment: experiment.into(), seed, rows: Vec::new() }
+    }
+
+    /// Adds a row: a [`Value`], or anything else that serialises.
+    pub fn push(&mut self, row: impl Serialize) -> Result<(), OutputError> {
+        let row = serde_json::to_value(row)
+            .map_err(|source| OutputError::Row { experiment: self.experiment.clone(), source })?;
+        self.rows.push(row);
+        Ok(())
+    }
+
+    /// `{"experiment":…,"seed":…,"rows":[…]}`, one row per line.
+    pub fn to_json(&self) -> String {
+        let name = Value::from(self.experiment.as_str());
+        let mut text = format!("{{\"experiment\":{name},\"seed\":{},\"rows\":[", self.seed);
+        for (index, row) in self.rows.iter().enumerate() {
+            let separator = if index == 0 { "\n" } else { ",\n" };
+            let _ = write!(text, "{separator}{row}");
+        }
+        text.push_str(if self.rows.is_empty() { "]}\n" } else { "\n]}\n" });
+        text
+    }
+
+    /// Writes the outcome to a file: either all of it, or nothing.
+    pub fn write_json(&self, path: &Path) -> Result<(), OutputError> {
+        write_atomically(path, self.to_json().as_bytes())
+    }
+}
+
+/// Writes a file by way of a temporary one beside it, so that a reader never sees half of it.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    let fail = |source| OutputError::Io { path: path.to_path_buf(), source };
+    let Some(name) = path.file_name() else {
+        return Err(fail(io::Error::new(io::ErrorKind::InvalidInput, "this is not a file name")));
+    };
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    // Two runs that write the same file at once must not share a temporary one.
+    hidden.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(hidden);
+    let written = write_and_sync(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| {
+        // The first failure is the one to tell.
+        let _ = fs::remove_file(&temporary);
+        fail(source)
+    })
+}
+
+fn write_and_sync(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// A bar on the terminal with the time left. Where stderr is not a terminal it stays silent, so
+/// that logs hold no control characters.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Starts a bar of `total` steps.
+    pub fn new(label: impl Into<String>, total: u64) -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Self::on(target, label.into(), total)
+    }
+
+    fn on(target: ProgressDrawTarget, label: String, total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), target).with_message(label);
+        let template = "{msg}  {bar:30.cyan/dim}  {percent:>3} %  {eta} left";
+        // A template that does not parse would be a slip in the line above: the default serves.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar }
+    }
+
+    /// Steps forward by `count`.
+    pub fn tick(&self, count: u64) {
+        self.bar.inc(count);
+    }
+
+    /// Steps done so far.
+    pub fn done(&self) -> u64 {
+        self.bar.position()
+    }
+
+    /// Takes the bar away: results come next.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    /// A run that ends early leaves no half-drawn bar behind.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

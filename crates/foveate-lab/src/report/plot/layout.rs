@@ -1,0 +1,187 @@
+//! Room for everything around the data: legend, captions, tick labels, labels at line ends.
+
+use super::prepare::{Layer, Prepared};
+use super::{Kind, Plot, number};
+
+/// Width of the drawing in its own units, which are pixels where the page is wide enough.
+pub(super) const WIDTH: f64 = 780.0;
+const PLOT_HEIGHT: f64 = 280.0;
+const LEGEND_ROW: f64 = 22.0;
+const LEGEND_SWATCH: f64 = 28.0;
+const LEGEND_GAP: f64 = 18.0;
+const END_LABEL_GAP: f64 = 15.0;
+const END_LABEL_OFFSET: f64 = 14.0;
+const MAX_END_LABEL: f64 = 190.0;
+/// More lines than this cannot be told apart by labels at their ends.
+const MAX_END_LABELS: usize = 8;
+/// Lines that end farther left than this share of the axis would need leaders across others.
+const END_LABEL_FROM: f64 = 0.93;
+/// Longest category label; the rest is cut off (the tooltip of the bar has it all).
+const MAX_CATEGORY_CHARS: usize = 28;
+
+/// A series in the legend.
+#[derive(Debug, Clone)]
+pub(super) struct LegendItem {
+    pub layer: usize,
+    pub at: [f64; 2],
+    pub text: String,
+}
+
+/// A series named where its line ends.
+#[derive(Debug, Clone)]
+pub(super) struct EndLabel {
+    pub layer: usize,
+    /// Height at which the line ends.
+    pub line_y: f64,
+    /// Height of the label, moved so that no two overlap.
+    pub y: f64,
+}
+
+/// Where things go.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    pub height: f64,
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+    pub legend: Vec<LegendItem>,
+    pub ends: Vec<EndLabel>,
+    pub categories: Vec<String>,
+    pub slanted: bool,
+}
+
+impl Layout {
+    pub(super) fn new(plot: &Plot, prepared: &Prepared) -> Self {
+        let ticks = prepared.y.ticks().iter().map(|(_, label)| text_width(label));
+        let left = 14.0 + ticks.fold(16.0, f64::max);
+        let named = named_at_ends(plot, prepared);
+        let room = prepared.layers.iter().map(|layer| text_width(&layer.name));
+        let room = if named { END_LABEL_OFFSET + 6.0 + room.fold(0.0, f64::max) } else { 22.0 };
+        let right = WIDTH - room;
+        let legend = if named { Vec::new() } else { legend(plot, &prepared.layers) };
+        let rows = legend.last().map_or(0.0, |item| item.at[1] / LEGEND_ROW + 0.5);
+        let caption = if plot.y.caption().is_empty() { 0.0 } else { 20.0 };
+        let top = 8.0 + rows.ceil() * LEGEND_ROW + caption;
+        let bottom = top + PLOT_HEIGHT;
+
+        let categories: Vec<String> = plot.categories.iter().map(|name| cut(name)).collect();
+        let widest = categories.iter().map(|name| text_width(name)).fold(0.0, f64::max);
+        let slot = (right - left) / categories.len().max(1) as f64;
+        let slanted = widest > slot - 6.0;
+        // Slanted by 30°, a label hangs down by half its width.
+        let below = if slanted { widest * 0.5 + 14.0 } else { 20.0 };
+        let caption = if plot.x.caption().is_empty() { 4.0 } else { 24.0 };
+        let height = bottom + below + caption;
+        let mut layout = Self {
+            height,
+            left,
+            right,
+            top,
+            bottom,
+            legend,
+            ends: Vec::new(),
+            categories,
+            slanted,
+        };
+        if named {
+            layout.ends = layout.end_labels(prepared);
+        }
+        layout
+    }
+
+    fn end_labels(&self, prepared: &Prepared) -> Vec<EndLabel> {
+        let label = |(layer, drawn): (usize, &Layer)| {
+            let place = prepared.y.place(drawn.drawn().last()?.y[1]);
+            let line_y = self.bottom - place * (self.bottom - self.top);
+            Some(EndLabel { layer, line_y, y: line_y })
+        };
+        let mut labels: Vec<EndLabel> =
+            prepared.layers.iter().enumerate().filter_map(label).collect();
+        labels.sort_by(|a, b| a.line_y.total_cmp(&b.line_y));
+        // Push down what overlaps, then push up what fell off the bottom.
+        let mut free = self.top;
+        for label in &mut labels {
+            label.y = label.y.max(free);
+            free = label.y + END_LABEL_GAP;
+        }
+        let mut free = self.bottom;
+        for label in labels.iter_mut().rev() {
+            label.y = label.y.min(free);
+            free = label.y - END_LABEL_GAP;
+        }
+        labels
+    }
+}
+
+/// Whether the series can be named at the ends of their lines, where no legend is needed.
+fn named_at_ends(plot: &Plot, prepared: &Prepared) -> bool {
+    let layers = &prepared.layers;
+    let at_the_edge = |layer: &Layer| {
+        layer.drawn().last().is_some_and(|mark| prepared.x.place(mark.x[1]) >= END_LABEL_FROM)
+    };
+    plot.kind == Kind::Lines
+        && (2..=MAX_END_LABELS).contains(&layers.len())
+        && layers.iter().all(|layer| text_width(&layer.name) <= MAX_END_LABEL)
+        && layers.iter().all(at_the_edge)
+}
+
+fn legend(plot: &Plot, layers: &[Layer]) -> Vec<LegendItem> {
+    let tells_more = layers.iter().any(|layer| layer.percentiles.is_some() || layer.reference);
+    if layers.len() < 2 && !tells_more {
+        return Vec::new();
+    }
+    let mut items: Vec<LegendItem> = Vec::new();
+    let (mut x, mut row) = (0.0, 0.0);
+    for (layer, drawn) in layers.iter().enumerate() {
+        let text = fitted(legend_text(plot, drawn), WIDTH - LEGEND_SWATCH - 8.0);
+        let width = LEGEND_SWATCH + text_width(&text);
+        if x > 0.0 && x + width > WIDTH - 8.0 {
+            (x, row) = (0.0, row + 1.0);
+        }
+        items.push(LegendItem { layer, at: [x, (row + 0.5) * LEGEND_ROW], text });
+        x += width + LEGEND_GAP;
+    }
+    items
+}
+
+fn legend_text(plot: &Plot, layer: &Layer) -> String {
+    match layer.percentiles {
+        None => layer.name.clone(),
+        Some(band) => {
+            let [low, high] = band.map(number::figure);
+            let unit = if plot.x.unit.is_empty() { "" } else { &format!(" {}", plot.x.unit) };
+            format!("{} (p5 {low}, p95 {high}{unit})", layer.name)
+        }
+    }
+}
+
+fn cut(name: &str) -> String {
+    if name.chars().count() <= MAX_CATEGORY_CHARS {
+        return name.to_owned();
+    }
+    name.chars().take(MAX_CATEGORY_CHARS - 1).chain(['…']).collect()
+}
+
+fn fitted(mut text: String, room: f64) -> String {
+    if text_width(&text) <= room {
+        return text;
+    }
+    while text_width(&text) > room - 12.0 && text.pop().is_some() {}
+    text + "…"
+}
+
+/// Estimated width of a text at 12 pixels, on the wide side: the page brings no font of its own,
+/// and too much room looks better than an overlap.
+pub(super) fn text_width(text: &str) -> f64 {
+    let width = |c: char| match c {
+        'i' | 'j' | 'l' | 't' | 'f' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '(' | ')' => 4.4,
+        '\u{202f}' => 2.6,
+        ' ' => 3.8,
+        'm' | 'w' | 'M' | 'W' | '%' | '…' => 11.0,
+        'A'..='Z' => 8.6,
+        '\u{2e80}'.. => 12.5,
+        _ => 7.3,
+    };
+    text.chars().map(width).sum()
+}

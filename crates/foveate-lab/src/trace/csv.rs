@@ -1,0 +1,253 @@
+//! Lines and fields of a CSV file that may be packed with gzip: no allocation per row, a limit on
+//! every length.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::error::{TraceFault, quoted};
+
+/// Longest accepted line. A full `_ext` row has about 120 bytes; the masks of a `_vis` row for
+/// 4,096 players have 2,048.
+pub(super) const MAX_LINE_BYTES: usize = 8 * 1024;
+const READ_BYTES: usize = 128 * 1024;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A stream of bytes, unpacked if it is gzip. Told by its first bytes, since names lie.
+enum Unpacked<R: Read> {
+    Plain(BufReader<R>),
+    Gzip(MultiGzDecoder<BufReader<R>>),
+}
+
+impl<R: Read> Unpacked<R> {
+    fn new(source: R) -> io::Result<Self> {
+        let mut source = BufReader::with_capacity(READ_BYTES, source);
+        let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
+        Ok(if is_gzip { Self::Gzip(MultiGzDecoder::new(source)) } else { Self::Plain(source) })
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, TraceFault> {
+        loop {
+            let error = match self {
+                Self::Plain(source) => source.read(into),
+                Self::Gzip(source) => source.read(into),
+            };
+            return match error {
+                Ok(count) => Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(self.fault(error)),
+            };
+        }
+    }
+
+    fn fault(&self, error: io::Error) -> TraceFault {
+        match (self, error.kind()) {
+            (Self::Gzip(_), io::ErrorKind::UnexpectedEof) => TraceFault::TruncatedGzip,
+            (Self::Gzip(_), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
+                TraceFault::CorruptGzip { found: error.to_string() }
+            }
+            _ => TraceFault::Io(error),
+        }
+    }
+}
+
+/// The lines of a file, one at a time, out of one buffer.
+pub(super) struct Lines<R: Read> {
+    source: Unpacked<R>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    taken: u64,
+    limit: u64,
+    finished: bool,
+    line: u64,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(source: R, limit: u64) -> Result<Self, TraceFault> {
+        Ok(Self {
+            source: Unpacked::new(source)?,
+            buffer: vec![0; READ_BYTES],
+            start: 0,
+            end: 0,
+            taken: 0,
+            limit,
+            finished: false,
+            line: 0,
+        })
+    }
+
+    /// Number of the line that was last asked for, from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The next line without its end (`\n` or `\r\n`), or none at the end of the file.
+    pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, TraceFault> {
+        self.line += 1;
+        let mut searched = self.start;
+        let (from, to) = loop {
+            let unsearched = &self.buffer[searched..self.end];
+            if let Some(at) = unsearched.iter().position(|&byte| byte == b'\n') {
+                let line = (self.start, searched + at);
+                self.start = searched + at + 1;
+                break line;
+            }
+            if self.finished {
+                let line = (self.start, self.end);
+                self.start = self.end;
+                if line.0 == line.1 {
+                    return Ok(None);
+                }
+                break line;
+            }
+            let kept = self.end - self.start;
+            if kept > MAX_LINE_BYTES {
+                return Err(TraceFault::LineTooLong { limit: MAX_LINE_BYTES });
+            }
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end, searched) = (0, kept, kept);
+            self.fill()?;
+        };
+        let line = &self.buffer[from..to];
+        if line.len() > MAX_LINE_BYTES {
+            return Err(TraceFault::LineTooLong { limit: MAX_LINE_BYTES });
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_header = self.line == 1;
+        Ok(Some(if is_header { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line }))
+    }
+
+    fn fill(&mut self) -> Result<(), TraceFault> {
+        let count = self.source.read(&mut self.buffer[self.end..])?;
+        self.end += count;
+        self.taken += count as u64;
+        self.finished = count == 0;
+        if self.taken > self.limit {
+            return Err(TraceFault::TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
+}
+
+/// Which field of a row belongs to which column of the schema.
+pub(super) struct Columns<const N: usize> {
+    schema_of_field: [usize; N],
+}
+
+impl<const N: usize> Columns<N> {
+    /// Reads the header line: the schema's columns, each once, in any order.
+    pub(super) fn parse(line: &[u8], schema: &[&'static str; N]) -> Result<Self, TraceFault> {
+        let mut schema_of_field = [0; N];
+        let mut seen = [false; N];
+        for (field, name) in line.split(|&byte| byte == b',').enumerate() {
+            let name = name.trim_ascii();
+            let Some(column) = schema.iter().position(|known| known.as_bytes() == name) else {
+                let column = quoted(name);
+                return Err(TraceFault::UnknownColumn { column, expected: schema.join(",") });
+            };
+            if seen[column] {
+                return Err(TraceFault::RepeatedColumn { column: schema[column] });
+            }
+            seen[column] = true;
+            // Every field so far named a different column, so `field` is below N.
+            schema_of_field[field] = column;
+        }
+        match seen.iter().position(|seen| !seen) {
+            None => Ok(Self { schema_of_field }),
+            Some(column) => Err(TraceFault::MissingColumn {
+                column: schema[column],
+                found: quoted(line),
+                expected: schema.join(","),
+            }),
+        }
+    }
+
+    /// The fields of a row in the order of the schema.
+    pub(super) fn split<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; N], TraceFault> {
+        let mut fields = [&b""[..]; N];
+        let mut found = 0;
+        for field in line.split(|&byte| byte == b',') {
+            if let Some(&column) = self.schema_of_field.get(found) {
+                fields[column] = field;
+            }
+            found += 1;
+        }
+        if found != N {
+            return Err(TraceFault::FieldCount { found, expected: N });
+        }
+        Ok(fields)
+    }
+}
+
+/// A number of a named column, finite and within `low..=high`.
+pub(super) fn number(
+    field: &[u8],
+    column: &'static str,
+    (low, high): (f64, f64),
+) -> Result<f64, TraceFault> {
+    let expected = "a number";
+    let Some(value) = decimal(field) else {
+        return Err(TraceFault::NotANumber { column, found: quoted(field), expected });
+    };
+    if !value.is_finite() {
+        return Err(TraceFault::NotFinite { column, found: quoted(field) });
+    }
+    if value < low || value > high {
+        return Err(TraceFault::OutOfRange { column, found: quoted(field), low, high });
+    }
+    Ok(value)
+}
+
+/// A whole number of a named column, within `low..=high`.
+pub(super) fn whole(
+    field: &[u8],
+    column: &'static str,
+    range: (f64, f64),
+) -> Result<i64, TraceFault> {
+    let value = number(field, column, range)?;
+    if value.fract() != 0.0 {
+        let expected = "a whole number";
+        return Err(TraceFault::NotANumber { column, found: quoted(field), expected });
+    }
+    Ok(value as i64)
+}
+
+/// Digits that fit a u64 whatever they are.
+const FAST_DIGITS: usize = 18;
+const POWERS_OF_TEN: [f64; FAST_DIGITS + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18,
+];
+
+/// Parses a decimal. Plain ones (`-12.5`) take a short path, which is what makes reading fast;
+/// everything else (exponents, many digits, `NaN`) goes to the standard library.
+fn decimal(field: &[u8]) -> Option<f64> {
+    let (negative, digits) = match field {
+        [b'-', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    let mut mantissa = 0_u64;
+    let mut point = None;
+    for (at, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if at <= FAST_DIGITS => {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            }
+            b'.' if point.is_none() => point = Some(at),
+            _ => return slow_decimal(field),
+        }
+    }
+    let count = digits.len() - usize::from(point.is_some());
+    if count == 0 || count > FAST_DIGITS {
+        return slow_decimal(field);
+    }
+    let decimals = point.map_or(0, |at| digits.len() - at - 1);
+    let value = mantissa as f64 / POWERS_OF_TEN[decimals];
+    Some(if negative { -value } else { value })
+}
+
+fn slow_decimal(field: &[u8]) -> Option<f64> {
+    std::str::from_utf8(field).ok()?.trim().parse().ok()
+}

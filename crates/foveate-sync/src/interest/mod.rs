@@ -1,0 +1,223 @@
+//! Who must be told what, and how exactly: pivots, policies, grades.
+//!
+//! A [`Policy`] is one function: what it sees of an (observer, object) pair → the pair's [`Grade`],
+//! or nothing where the observer has no interest. Everything else (sending, loss, budget,
+//! accounting) follows from the grade.
+
+mod modifiers;
+mod policies;
+mod vfc;
+mod view;
+
+pub use modifiers::{BySet, Interacting, Line, ObjectSet, Visibility, Visible};
+pub use policies::{A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Pace, Zoned};
+pub use vfc::{Kappa, Vfc};
+pub use view::{Bound, PolicyName, View, ViewError, presets};
+
+use crate::store::Slot;
+use foveate_wire::{KindId, Metres, Micros, ObjectId, Radians, Tick};
+
+/// How exact a replica must be. Any bound may be unbounded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Grade {
+    /// θ: the longest time that a difference may last.
+    pub max_age: Micros,
+    /// σ: the most changes that the replica may miss.
+    pub max_missed: u32,
+    /// ν: how far the replica may be from the object's place.
+    pub max_error: Metres,
+    /// Below this there is no difference of place.
+    pub floor: Metres,
+    /// Multiplies the floors that the schema gives to facings: 1, or less close by.
+    pub facing: f32,
+    /// Share of the budget under pressure.
+    pub weight: f32,
+    /// The class that metrics count the pair under: a zone, or a zone and field. Below [`CLASSES`].
+    pub class: u8,
+    /// The grade does not become stricter while pivot and object come closer or part by less
+    /// than this, however the pivot turns. Zero where a policy cannot promise anything: then the
+    /// pair is looked at in every round.
+    pub steady: Metres,
+}
+
+/// How many classes metrics tell apart.
+pub const CLASSES: usize = 16;
+
+impl Grade {
+    /// Every difference at once, as exact as the schema allows.
+    pub const EXACT: Grade = Grade {
+        max_age: Micros::ZERO,
+        max_missed: u32::MAX,
+        max_error: Metres::ZERO,
+        floor: Metres::ZERO,
+        facing: 0.0,
+        weight: 1.0,
+        class: 0,
+        steady: Metres::ZERO,
+    };
+
+    /// The stricter of two, bound by bound.
+    pub fn tightest(self, other: Grade) -> Grade {
+        Grade {
+            max_age: self.max_age.min(other.max_age),
+            max_missed: self.max_missed.min(other.max_missed),
+            max_error: Metres(self.max_error.0.min(other.max_error.0)),
+            floor: Metres(self.floor.0.min(other.floor.0)),
+            facing: self.facing.min(other.facing),
+            weight: self.weight.max(other.weight),
+            class: self.class.min(other.class),
+            steady: Metres(self.steady.0.min(other.steady.0)),
+        }
+    }
+
+    /// What a relay must ask for so that `share` of each bound (0 to 1) remains for itself:
+    /// bounds compose, ν_up + ν_down ≤ ν, and θ likewise.
+    pub fn upstream(self, share: f32) -> Grade {
+        let rest = 1.0 - share.clamp(0.0, 1.0);
+        let age = match self.max_age {
+            Micros::UNBOUNDED => Micros::UNBOUNDED,
+            Micros(age) => Micros((age as f64 * f64::from(rest)) as u64),
+        };
+        let scaled = |length: Metres| Metres(length.0 * rest);
+        Grade {
+            max_age: age,
+            max_error: scaled(self.max_error),
+            floor: scaled(self.floor),
+            ..self
+        }
+    }
+
+    /// All bounds made `factor` times tighter (above 1) or looser (below 1).
+    pub fn sharpened(self, factor: f32) -> Grade {
+        let age = match self.max_age {
+            Micros::UNBOUNDED => Micros::UNBOUNDED,
+            Micros(age) => Micros((age as f64 / f64::from(factor)) as u64),
+        };
+        Grade {
+            max_age: age,
+            max_error: Metres(self.max_error.0 / factor),
+            weight: self.weight * factor,
+            steady: Metres::ZERO,
+            ..self
+        }
+    }
+}
+
+/// A point that an observer looks from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pivot {
+    /// Where it is.
+    pub at: [f32; 3],
+    /// Where it looks: a unit vector.
+    pub facing: [f32; 3],
+    /// The object it is bound to, which its own observer always gets as [`Grade::EXACT`].
+    pub object: Option<Slot>,
+    /// World units that it moves in a round at most.
+    pub reach: Metres,
+}
+
+impl Pivot {
+    /// A pivot that looks along yaw (counter-clockwise from +x) and pitch (up).
+    pub fn looking(at: [f32; 3], yaw: Radians, pitch: Radians) -> Pivot {
+        let (level, up) = (pitch.0.cos(), pitch.0.sin());
+        let facing = [yaw.0.cos() * level, yaw.0.sin() * level, up];
+        Pivot { at, facing, object: None, reach: Metres::ZERO }
+    }
+}
+
+/// What a policy sees of a pair: the object from the nearest pivot.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight {
+    /// From the nearest pivot to the object; zero for objects without a place.
+    pub distance: Metres,
+    /// Cosine of the angle between the pivot's facing and the direction to the object.
+    pub cos_angle: f32,
+    /// The pivot's place.
+    pub from: [f32; 3],
+    /// The object's place.
+    pub to: [f32; 3],
+    /// The pivot's own object.
+    pub pivot: Option<ObjectId>,
+    /// The object.
+    pub object: ObjectId,
+    /// Its kind.
+    pub kind: KindId,
+    /// Whether observer and object are in one team.
+    pub mates: bool,
+    /// How lately the observer interacted with the object: 1 now, fading to 0.
+    pub interaction: f32,
+    /// The round.
+    pub tick: Tick,
+    /// Its number in time.
+    pub now: Micros,
+}
+
+/// Decides how exact each replica must be. One function; the second is a hint.
+///
+/// ```
+/// use foveate_sync::interest::{Grade, Policy, Sight};
+/// use foveate_wire::{Metres, Micros};
+///
+/// /// Twice as far, half as often, up to 100 units.
+/// struct Halving;
+///
+/// impl Policy for Halving {
+///     fn grade(&self, sight: &Sight) -> Option<Grade> {
+///         let far = sight.distance.0 / 10.0;
+///         (far < 10.0).then(|| Grade {
+///             max_age: Micros::from_millis((50.0 * far) as u64),
+///             max_error: Metres(0.05 * sight.distance.0),
+///             ..Grade::EXACT
+///         })
+///     }
+///
+///     fn reach(&self) -> Metres {
+///         Metres(100.0)
+///     }
+/// }
+/// ```
+pub trait Policy: Send + Sync {
+    /// The grade of a pair; `None`: no interest.
+    fn grade(&self, sight: &Sight) -> Option<Grade>;
+
+    /// No object farther from every pivot than this is ever of interest.
+    /// It decides how much of the world has to be looked at.
+    fn reach(&self) -> Metres {
+        Metres::UNBOUNDED
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An object at a distance, at an angle (degrees) from where the pivot looks.
+    pub(crate) fn sight(distance: f32, angle: f32) -> Sight {
+        Sight {
+            distance: Metres(distance),
+            cos_angle: angle.to_radians().cos(),
+            from: [0.0; 3],
+            to: [distance, 0.0, 0.0],
+            pivot: None,
+            object: ObjectId(1),
+            kind: KindId(0),
+            mates: false,
+            interaction: 0.0,
+            tick: Tick(0),
+            now: Micros(0),
+        }
+    }
+
+    #[test]
+    fn a_relay_keeps_its_share_of_each_bound() {
+        let max_age = Micros(100_000);
+        let grade = Grade { max_age, max_error: Metres(2.0), ..Grade::EXACT };
+        let (up, down) = (grade.upstream(0.25), grade.upstream(0.75));
+        assert_eq!(up.max_age + down.max_age, grade.max_age);
+        assert_eq!(up.max_error.0 + down.max_error.0, grade.max_error.0);
+        let loose = Grade { max_age: Micros::UNBOUNDED, max_error: Metres(1.0), ..grade };
+        let tight = grade.tightest(loose);
+        assert_eq!((tight.max_age, tight.max_error), (max_age, Metres(1.0)));
+        assert_eq!(loose.upstream(0.5).max_age, Micros::UNBOUNDED);
+    }
+}

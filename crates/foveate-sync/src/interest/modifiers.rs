@@ -1,0 +1,186 @@
+//! Policies made of policies: by object set, by recent interaction, by visibility.
+
+use super::{Grade, Policy, Sight};
+use foveate_wire::{KindId, Metres, ObjectId, Tick};
+use std::sync::Arc;
+
+/// Which objects a part of a multi-zone view covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectSet {
+    /// Every object.
+    All,
+    /// Objects of one kind.
+    Kind(KindId),
+    /// Objects of the observer's own team.
+    Mates,
+    /// Objects of other teams, or of none.
+    Others,
+}
+
+impl ObjectSet {
+    fn holds(self, sight: &Sight) -> bool {
+        match self {
+            ObjectSet::All => true,
+            ObjectSet::Kind(kind) => sight.kind == kind,
+            ObjectSet::Mates => sight.mates,
+            ObjectSet::Others => !sight.mates,
+        }
+    }
+}
+
+/// Multi-zones: different object sets under different policies. The first set that holds an
+/// object decides; objects in no set are of no interest.
+pub struct BySet(pub Vec<(ObjectSet, Arc<dyn Policy>)>);
+
+impl Policy for BySet {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        self.0.iter().find(|(set, _)| set.holds(sight)).and_then(|(_, policy)| policy.grade(sight))
+    }
+
+    fn reach(&self) -> Metres {
+        Metres(self.0.iter().map(|(_, policy)| policy.reach().0).fold(0.0, f32::max))
+    }
+}
+
+/// Silac's interest path: what the observer interacted with lately is sharper, fading with time.
+pub struct Interacting {
+    /// The policy underneath.
+    pub inner: Arc<dyn Policy>,
+    /// How many times sharper at the moment of the interaction.
+    pub boost: f32,
+    /// The grade of something just interacted with that `inner` has no interest in.
+    pub otherwise: Grade,
+}
+
+impl Policy for Interacting {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let grade = self.inner.grade(sight);
+        if sight.interaction <= 0.0 {
+            return grade;
+        }
+        let factor = 1.0 + (self.boost - 1.0) * sight.interaction;
+        match grade {
+            Some(grade) => Some(grade.sharpened(factor)),
+            None => Some(self.otherwise.sharpened(sight.interaction)),
+        }
+    }
+
+    // An interaction reaches as far as the game lets it, but the pair exists by then:
+    // nothing beyond the inner reach is looked for.
+    fn reach(&self) -> Metres {
+        self.inner.reach()
+    }
+}
+
+/// Who can see what; answered by the game's geometry or by a recording.
+pub trait Visibility: Send + Sync {
+    /// Whether the pivot's object (if it has one) at `from` can see `object` at `to`.
+    fn visible(&self, line: &Line) -> bool;
+}
+
+/// A question to a [`Visibility`] provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// The looking object.
+    pub pivot: Option<ObjectId>,
+    /// The object looked at.
+    pub object: ObjectId,
+    /// Where the looking object is.
+    pub from: [f32; 3],
+    /// Where the object is.
+    pub to: [f32; 3],
+    /// In which round.
+    pub tick: Tick,
+}
+
+/// What cannot be seen is looser, or of no interest.
+pub struct Visible {
+    /// The policy for what can be seen.
+    pub inner: Arc<dyn Policy>,
+    /// Who knows.
+    pub provider: Arc<dyn Visibility>,
+    /// What is hidden is this many times looser; infinite: not of interest.
+    pub hidden: f32,
+    /// Within this distance everything counts as visible, because it may come round the corner.
+    pub always: Metres,
+}
+
+impl Policy for Visible {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let grade = self.inner.grade(sight)?;
+        if sight.distance.0 <= self.always.0 {
+            return Some(Grade { steady: Metres::ZERO, ..grade });
+        }
+        let Sight { pivot, object, from, to, tick, .. } = *sight;
+        if self.provider.visible(&Line { pivot, object, from, to, tick }) {
+            return Some(Grade { steady: Metres::ZERO, ..grade });
+        }
+        self.hidden.is_finite().then(|| grade.sharpened(1.0 / self.hidden))
+    }
+
+    fn reach(&self) -> Metres {
+        self.inner.reach()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::policies::{Circle, Pace};
+    use super::super::tests::sight;
+    use super::*;
+    use foveate_wire::Micros;
+
+    fn circle(view: f32, ms: u64) -> Arc<dyn Policy> {
+        Arc::new(Circle { view: Metres(view), pace: Pace::every(Micros::from_millis(ms)) })
+    }
+
+    fn age(policy: &dyn Policy, sight: &Sight) -> Option<u64> {
+        policy.grade(sight).map(|grade| grade.max_age.0 / 1_000)
+    }
+
+    #[test]
+    fn sets_are_tried_in_order() {
+        let policy =
+            BySet(vec![(ObjectSet::Mates, circle(50.0, 200)), (ObjectSet::All, circle(90.0, 100))]);
+        let mate = Sight { mates: true, ..sight(10.0, 0.0) };
+        assert_eq!(age(&policy, &mate), Some(200));
+        assert_eq!(age(&policy, &sight(10.0, 0.0)), Some(100));
+        assert_eq!(age(&policy, &Sight { mates: true, ..sight(60.0, 0.0) }), None);
+        assert_eq!(policy.reach(), Metres(90.0));
+    }
+
+    #[test]
+    fn interaction_sharpens_and_fades() {
+        let policy =
+            Interacting { inner: circle(50.0, 100), boost: 4.0, otherwise: Grade::EXACT };
+        let with = |distance, interaction| Sight { interaction, ..sight(distance, 0.0) };
+        assert_eq!(age(&policy, &with(10.0, 1.0)), Some(25));
+        assert_eq!(age(&policy, &with(10.0, 0.5)), Some(40));
+        assert_eq!(age(&policy, &with(10.0, 0.0)), Some(100));
+        assert_eq!(age(&policy, &with(60.0, 0.0)), None);
+        assert_eq!(age(&policy, &with(60.0, 0.2)), Some(0), "what shot at me from afar counts");
+    }
+
+    struct Wall(f32);
+
+    impl Visibility for Wall {
+        fn visible(&self, line: &Line) -> bool {
+            (line.from[0] < self.0) == (line.to[0] < self.0)
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_looser_or_gone() {
+        let visible = |hidden| Visible {
+            inner: circle(90.0, 100),
+            provider: Arc::new(Wall(20.0)),
+            hidden,
+            always: Metres(15.0),
+        };
+        let at = |x: f32| Sight { to: [x, 0.0, 0.0], ..sight(x, 0.0) };
+        assert_eq!(age(&visible(4.0), &at(18.0)), Some(100));
+        assert_eq!(age(&visible(4.0), &at(30.0)), Some(400));
+        assert_eq!(age(&visible(f32::INFINITY), &at(30.0)), None);
+        assert_eq!(age(&visible(4.0), &at(95.0)), None);
+    }
+}

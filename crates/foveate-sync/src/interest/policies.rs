@@ -1,0 +1,230 @@
+//! Policies of the field, each as its source defines it.
+
+use super::{Grade, Policy, Sight};
+use foveate_wire::{Metres, Micros, Radians};
+
+/// What the simple policies share: how often a relevant object is sent, and the floor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pace {
+    /// I: the shortest time between two updates of one object.
+    pub interval: Micros,
+    /// Deviations of place below this angle, seen from the pivot, are no difference.
+    pub floor: Radians,
+}
+
+impl Pace {
+    /// An interval without a floor.
+    pub fn every(interval: Micros) -> Pace {
+        Pace { interval, floor: Radians(0.0) }
+    }
+
+    /// The grade of an object of relevance 0 < r ≤ 1: due I / r after its last update.
+    #[inline]
+    fn grade(&self, sight: &Sight, relevance: f32, steady: f32) -> Grade {
+        Grade {
+            max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),
+            max_error: Metres::UNBOUNDED,
+            floor: Metres(self.floor.0 * sight.distance.0),
+            facing: 1.0,
+            weight: relevance,
+            steady: Metres(steady),
+            ..Grade::EXACT
+        }
+    }
+}
+
+/// Everything to everyone. Unlimited and therefore what everything else is compared with.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Broadcast(pub Pace);
+
+impl Policy for Broadcast {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        Some(self.0.grade(sight, 1.0, f32::INFINITY))
+    }
+}
+
+/// All within the view distance alike.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Circle {
+    /// V: the view distance.
+    pub view: Metres,
+    /// Interval and floor.
+    pub pace: Pace,
+}
+
+impl Policy for Circle {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let slack = self.view.0 - sight.distance.0;
+        (slack >= 0.0).then(|| self.pace.grade(sight, 1.0, slack))
+    }
+
+    fn reach(&self) -> Metres {
+        self.view
+    }
+}
+
+/// Relevance falls from 1 at the critical distance to 0 at the view distance.
+#[inline]
+fn attenuation(distance: f32, critical: f32, view: f32) -> f32 {
+    if distance <= critical {
+        return 1.0;
+    }
+    (1.0 - (distance - critical) / (view - critical)).max(0.0)
+}
+
+/// All around, rarer with distance.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AttenuatedCircle {
+    /// V: the view distance.
+    pub view: Metres,
+    /// C: within it, everything is fully relevant.
+    pub critical: Metres,
+    /// Interval and floor.
+    pub pace: Pace,
+}
+
+impl Policy for AttenuatedCircle {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let relevance = attenuation(sight.distance.0, self.critical.0, self.view.0);
+        (relevance > 0.0).then(|| self.pace.grade(sight, relevance, 0.0))
+    }
+
+    fn reach(&self) -> Metres {
+        self.view
+    }
+}
+
+/// What lies in the field of view and within the view distance, alike.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FieldOfView {
+    /// V: the view distance.
+    pub view: Metres,
+    /// The whole angle of the field.
+    pub field: Radians,
+    /// Interval and floor.
+    pub pace: Pace,
+}
+
+#[inline]
+fn in_field(sight: &Sight, field: Radians) -> bool {
+    sight.cos_angle >= (field.0 / 2.0).cos()
+}
+
+impl Policy for FieldOfView {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let seen = sight.distance.0 <= self.view.0 && in_field(sight, self.field);
+        seen.then(|| self.pace.grade(sight, 1.0, 0.0))
+    }
+
+    fn reach(&self) -> Metres {
+        self.view
+    }
+}
+
+/// A³: all within the critical distance, whatever the direction, because a player may turn at
+/// once; beyond it what lies in the field of view, rarer with distance.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct A3 {
+    /// V: the view distance.
+    pub view: Metres,
+    /// C: within it everything is fully relevant.
+    pub critical: Metres,
+    /// The whole angle of the field.
+    pub field: Radians,
+    /// Interval and floor.
+    pub pace: Pace,
+}
+
+impl Policy for A3 {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let distance = sight.distance.0;
+        if distance <= self.critical.0 {
+            return Some(self.pace.grade(sight, 1.0, self.critical.0 - distance));
+        }
+        let relevance = attenuation(distance, self.critical.0, self.view.0);
+        let seen = relevance > 0.0 && in_field(sight, self.field);
+        seen.then(|| self.pace.grade(sight, relevance, 0.0))
+    }
+
+    fn reach(&self) -> Metres {
+        self.view
+    }
+}
+
+/// Square zones: an observer hears of its own zone, and of every zone that a circle around the
+/// object cuts (GVO), so that crossings are soft.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Zoned {
+    /// The side of a zone.
+    pub side: Metres,
+    /// The radius of the circle around each object; zero: the object's own zone only.
+    pub aoi: Metres,
+    /// Interval and floor.
+    pub pace: Pace,
+}
+
+impl Policy for Zoned {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        // The nearest point of the observer's zone to the object.
+        let gap = |axis: usize| {
+            let zone = (sight.from[axis] / self.side.0).floor() * self.side.0;
+            (zone - sight.to[axis]).max(sight.to[axis] - zone - self.side.0).max(0.0)
+        };
+        let square = gap(0).powi(2) + gap(1).powi(2);
+        let touched = if self.aoi.0 > 0.0 {
+            square <= self.aoi.0 * self.aoi.0
+        } else {
+            let zone = |point: [f32; 3]| [0, 1].map(|axis| (point[axis] / self.side.0).floor());
+            zone(sight.from) == zone(sight.to)
+        };
+        touched.then(|| self.pace.grade(sight, 1.0, 0.0))
+    }
+
+    fn reach(&self) -> Metres {
+        Metres(self.side.0 * std::f32::consts::SQRT_2 + self.aoi.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sight;
+    use super::*;
+
+    const PACE: Pace = Pace { interval: Micros(250_000), floor: Radians(0.0) };
+
+    fn age(policy: &dyn Policy, distance: f32, angle: f32) -> Option<u64> {
+        policy.grade(&sight(distance, angle)).map(|grade| grade.max_age.0 / 1_000)
+    }
+
+    #[test]
+    fn a3_follows_its_definition() {
+        let (view, critical) = (Metres(120.0), Metres(40.0));
+        let a3 = A3 { view, critical, field: Radians::from_degrees(180.0), pace: PACE };
+        assert_eq!(age(&a3, 40.0, 170.0), Some(250), "near counts whatever the direction");
+        assert_eq!(age(&a3, 41.0, 170.0), None, "far behind does not");
+        assert_eq!(age(&a3, 80.0, 10.0), Some(500), "half the relevance, half the rate");
+        assert_eq!(age(&a3, 100.0, 89.0), Some(1000));
+        assert_eq!(age(&a3, 100.0, 91.0), None);
+        assert_eq!(age(&a3, 120.0, 0.0), None);
+        let around = AttenuatedCircle { view, critical, pace: PACE };
+        assert_eq!(age(&around, 80.0, 170.0), Some(500));
+        let circle = Circle { view, pace: PACE };
+        assert_eq!((age(&circle, 120.0, 180.0), age(&circle, 120.1, 0.0)), (Some(250), None));
+        let field = FieldOfView { view, field: Radians::from_degrees(90.0), pace: PACE };
+        assert_eq!((age(&field, 100.0, 44.0), age(&field, 100.0, 46.0)), (Some(250), None));
+    }
+
+    #[test]
+    fn a_zone_hears_of_what_its_neighbours_edge_holds() {
+        let zoned = |aoi: f32| Zoned { side: Metres(100.0), aoi: Metres(aoi), pace: PACE };
+        let at = |from: f32, to: f32| {
+            let (from, to) = ([from, 50.0, 0.0], [to, 50.0, 0.0]);
+            Sight { from, to, ..sight((to[0] - from[0]).abs(), 0.0) }
+        };
+        assert!(zoned(0.0).grade(&at(10.0, 99.0)).is_some());
+        assert!(zoned(0.0).grade(&at(99.0, 101.0)).is_none());
+        assert!(zoned(20.0).grade(&at(10.0, 119.0)).is_some(), "its circle cuts our zone");
+        assert!(zoned(20.0).grade(&at(10.0, 121.0)).is_none());
+        assert!(zoned(20.0).grade(&at(-10.0, 30.0)).is_none(), "it works one way");
+    }
+}

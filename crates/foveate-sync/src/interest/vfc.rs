@@ -1,0 +1,80 @@
+//! Vector-field consistency: zones around the pivot × fields around its facing → κ.
+
+use super::{CLASSES, Grade, Policy, Sight};
+use foveate_wire::{Metres, Micros, Radians};
+
+/// κ = [θ, σ, ν].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Kappa {
+    /// θ: the longest time that a difference may last.
+    pub max_age: Micros,
+    /// σ: the most changes that the replica may miss.
+    pub max_missed: u32,
+    /// ν, absolute: world units.
+    pub max_error: Metres,
+    /// ν, as a share of the distance to the pivot: an angle, what a person would notice.
+    pub max_share: f32,
+}
+
+/// Zones × fields → κ. Build it from a [`View`](super::View), which checks it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vfc {
+    /// Outer radii, rising; the last may be infinite.
+    pub(super) zones: Vec<f32>,
+    /// Cosines of half of each field's angle, falling; the last is −1.
+    pub(super) fields: Vec<f32>,
+    /// κ of zone z and field f at `z * fields.len() + f`.
+    pub(super) kappa: Vec<Kappa>,
+    /// For each zone: κ does not depend on the field.
+    pub(super) even: Vec<bool>,
+    pub(super) floor: Radians,
+    /// Facing floors inside the innermost zone, as a share of the schema's.
+    pub(super) inner_facing: f32,
+}
+
+impl Vfc {
+    /// The zone of a distance, or `None` beyond the last.
+    #[inline]
+    pub fn zone(&self, distance: Metres) -> Option<usize> {
+        self.zones.iter().position(|radius| distance.0 <= *radius)
+    }
+
+    /// How many zones there are.
+    pub fn zones(&self) -> usize {
+        self.zones.len()
+    }
+
+    #[inline]
+    fn field(&self, cos_angle: f32) -> usize {
+        self.fields.iter().position(|cos| cos_angle >= *cos).unwrap_or(self.fields.len() - 1)
+    }
+}
+
+impl Policy for Vfc {
+    #[inline]
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let distance = sight.distance.0;
+        let zone = self.zone(sight.distance)?;
+        let kappa = &self.kappa[zone * self.fields.len() + self.field(sight.cos_angle)];
+        // Stricter lies inwards only: κ weakens with distance.
+        let steady = match (self.even[zone], zone) {
+            (false, _) => 0.0,
+            (true, 0) => f32::INFINITY,
+            (true, zone) => distance - self.zones[zone - 1],
+        };
+        Some(Grade {
+            max_age: kappa.max_age,
+            max_missed: kappa.max_missed,
+            max_error: Metres(kappa.max_error.0.min(kappa.max_share * distance)),
+            floor: Metres(self.floor.0 * distance),
+            facing: if zone == 0 { self.inner_facing } else { 1.0 },
+            weight: 1.0,
+            class: zone.min(CLASSES - 1) as u8,
+            steady: Metres(steady),
+        })
+    }
+
+    fn reach(&self) -> Metres {
+        Metres(self.zones.last().copied().unwrap_or(0.0))
+    }
+}

@@ -1,0 +1,514 @@
+//! Views as data: what a person writes in TOML or builds in code, checked, then turned into a policy.
+//!
+//! ```
+//! use foveate_sync::interest::View;
+//! let view: View = View::from_toml(r#"
+//!     policy = "vfc"
+//!     zones = [300.0, 600.0, inf]
+//!     fields = [100.0, 140.0, 360.0]
+//!     kappa = [
+//!         [{ age_ms = 30, share = 0.0 },  { age_ms = 60, share = 0.06 }, { age_ms = 90, share = 0.09 }],
+//!         [{ age_ms = 60, share = 0.03 }, { age_ms = 90, share = 0.09 }, { age_ms = 200, share = 0.2 }],
+//!         [{ age_ms = 90, share = 0.05 }, { age_ms = 130, share = 0.13 }, { age_ms = 300, share = 0.3 }],
+//!     ]
+//! "#).unwrap();
+//! let policy = view.build().unwrap();
+//! # let _ = policy;
+//! ```
+
+use super::policies::{A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Pace, Zoned};
+use super::vfc::{Kappa, Vfc};
+use super::{CLASSES, Policy};
+use foveate_wire::{Metres, Micros, Radians};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Which policy a view is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Everything to everyone.
+    Broadcast,
+    /// All within the view distance.
+    Circle,
+    /// All within the view distance, rarer with distance.
+    Attenuated,
+    /// What lies in the field of view.
+    Fov,
+    /// The critical circle, and the field of view rarer with distance.
+    A3,
+    /// Square zones and a circle around each object.
+    Zoned,
+    /// Zones × fields → κ.
+    Vfc,
+}
+
+/// One κ of a view; what is left out is unbounded.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// θ in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// σ: changes missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u32>,
+    /// ν in world units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f32>,
+    /// ν as a share of the distance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f32>,
+}
+
+impl Bound {
+    /// [θ ms, ∞, ν as a share].
+    pub const fn new(age_ms: u64, share: f32) -> Bound {
+        Bound { age_ms: Some(age_ms), missed: None, error: None, share: Some(share) }
+    }
+
+    fn kappa(&self) -> Kappa {
+        Kappa {
+            max_age: self.age_ms.map_or(Micros::UNBOUNDED, Micros::from_millis),
+            max_missed: self.missed.unwrap_or(u32::MAX),
+            max_error: Metres(self.error.unwrap_or(f32::INFINITY)),
+            max_share: self.share.unwrap_or(f32::INFINITY),
+        }
+    }
+
+    /// Whether no bound of `self` is tighter than `other`'s.
+    fn at_least_as_loose(&self, other: &Bound) -> bool {
+        let (a, b) = (self.kappa(), other.kappa());
+        a.max_age >= b.max_age
+            && a.max_missed >= b.max_missed
+            && a.max_error.0 >= b.max_error.0
+            && a.max_share >= b.max_share
+    }
+}
+
+/// A view as a person states it. Fields that the policy does not use are left out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// Which policy it is for.
+    pub policy: PolicyName,
+    /// V, world units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<f32>,
+    /// C, world units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical: Option<f32>,
+    /// The field of view in degrees, in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<f32>,
+    /// I, milliseconds: the shortest time between two updates. Zero: every round.
+    #[serde(default)]
+    pub interval_ms: u64,
+    /// The side of a square zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<f32>,
+    /// The radius of the circle around each object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aoi: Option<f32>,
+    /// Outer radii, rising; the last may be `inf`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<f32>,
+    /// Whole angles in degrees, rising; the last is 360.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<f32>,
+    /// A row for each zone, in it a κ for each field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kappa: Vec<Vec<Bound>>,
+    /// Deviations of place below this many degrees, seen from the pivot, are no difference.
+    #[serde(default = "default_floor")]
+    pub floor_degrees: f32,
+    /// Facing floors inside the innermost zone, as a share of the schema's.
+    #[serde(default = "default_inner_facing")]
+    pub inner_facing: f32,
+}
+
+fn default_floor() -> f32 {
+    0.25
+}
+
+fn default_inner_facing() -> f32 {
+    0.5
+}
+
+/// A view that cannot be used. Whatever was in force stays in force.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum ViewError {
+    /// The text is not TOML, or has keys or types that a view does not have.
+    #[error("{0}")]
+    Syntax(String),
+    /// The policy needs a key that is not there.
+    #[error("policy {policy:?} needs `{key}`")]
+    Missing {
+        /// The policy.
+        policy: PolicyName,
+        /// The key.
+        key: &'static str,
+    },
+    /// A number out of its range.
+    #[error("{key}: found {found}, expected {expected}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// What was found.
+        found: f32,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// Zones that overlap, or fields: each must be larger than the one before.
+    #[error("{key}: {after} follows {before}; each must be larger than the one before")]
+    Overlap {
+        /// `zones` or `fields`.
+        key: &'static str,
+        /// The one before.
+        before: f32,
+        /// The one that is not larger.
+        after: f32,
+    },
+    /// κ has not as many rows as zones, or a row not as many entries as fields.
+    #[error("kappa: {found} {what}; expected {expected}, one for each {per}")]
+    Shape {
+        /// `rows`, or `entries in row N`.
+        what: String,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+        /// `zone` or `field`.
+        per: &'static str,
+    },
+    /// κ tightens outwards.
+    #[error("kappa: zone {zone}, field {field} is tighter than zone {inner_zone}, field {inner_field}: κ must weaken with distance and with the angle")]
+    NotMonotone {
+        /// The zone, from 1.
+        zone: usize,
+        /// The field, from 1.
+        field: usize,
+        /// The inner zone, from 1.
+        inner_zone: usize,
+        /// The inner field, from 1.
+        inner_field: usize,
+    },
+}
+
+impl View {
+    /// Reads a view; it is checked by [`build`](View::build).
+    pub fn from_toml(text: &str) -> Result<View, ViewError> {
+        toml::from_str(text).map_err(|error| ViewError::Syntax(error.to_string()))
+    }
+
+    /// Writes a view so that [`from_toml`](View::from_toml) reads it again.
+    pub fn to_toml(&self) -> Result<String, ViewError> {
+        toml::to_string(self).map_err(|error| ViewError::Syntax(error.to_string()))
+    }
+
+    /// Checks the view and makes the policy.
+    pub fn build(&self) -> Result<Arc<dyn Policy>, ViewError> {
+        self.check_floor()?;
+        let interval = Micros::from_millis(self.interval_ms);
+        let pace = Pace { interval, floor: Radians::from_degrees(self.floor_degrees) };
+        Ok(match self.policy {
+            PolicyName::Broadcast => Arc::new(Broadcast(pace)),
+            PolicyName::Circle => Arc::new(Circle { view: self.view()?, pace }),
+            PolicyName::Attenuated => {
+                Arc::new(AttenuatedCircle { view: self.view()?, critical: self.critical()?, pace })
+            }
+            PolicyName::Fov => {
+                Arc::new(FieldOfView { view: self.view()?, field: self.field()?, pace })
+            }
+            PolicyName::A3 => Arc::new(A3 {
+                view: self.view()?,
+                critical: self.critical()?,
+                field: self.field()?,
+                pace,
+            }),
+            PolicyName::Zoned => {
+                let side = self.length("side", self.side)?;
+                Arc::new(Zoned { side, aoi: Metres(self.aoi.unwrap_or(0.0).max(0.0)), pace })
+            }
+            PolicyName::Vfc => Arc::new(self.vfc()?),
+        })
+    }
+
+    /// The view as zones × fields → κ; only for `policy = "vfc"`.
+    pub fn vfc(&self) -> Result<Vfc, ViewError> {
+        self.check_floor()?;
+        self.check_zones()?;
+        self.check_fields()?;
+        self.check_kappa()?;
+        let even = |row: &Vec<Bound>| row.iter().all(|bound| *bound == row[0]);
+        Ok(Vfc {
+            zones: self.zones.clone(),
+            fields: self.fields.iter().map(|angle| half_cosine(*angle)).collect(),
+            kappa: self.kappa.iter().flatten().map(Bound::kappa).collect(),
+            even: self.kappa.iter().map(even).collect(),
+            floor: Radians::from_degrees(self.floor_degrees),
+            inner_facing: self.inner_facing,
+        })
+    }
+
+    fn length(&self, key: &'static str, value: Option<f32>) -> Result<Metres, ViewError> {
+        let value = value.ok_or(ViewError::Missing { policy: self.policy, key })?;
+        in_range(key, value, value > 0.0, "more than 0")?;
+        Ok(Metres(value))
+    }
+
+    fn view(&self) -> Result<Metres, ViewError> {
+        self.length("view", self.view)
+    }
+
+    fn critical(&self) -> Result<Metres, ViewError> {
+        let (critical, view) = (self.length("critical", self.critical)?, self.view()?);
+        in_range("critical", critical.0, critical.0 < view.0, "less than `view`")?;
+        Ok(critical)
+    }
+
+    fn field(&self) -> Result<Radians, ViewError> {
+        let field = self.field.ok_or(ViewError::Missing { policy: self.policy, key: "field" })?;
+        in_range("field", field, field > 0.0 && field <= 360.0, "0 < field ≤ 360 degrees")?;
+        Ok(Radians::from_degrees(field))
+    }
+
+    fn check_floor(&self) -> Result<(), ViewError> {
+        let floor = self.floor_degrees;
+        in_range("floor_degrees", floor, (0.0..=45.0).contains(&floor), "0 to 45 degrees")?;
+        let inner = self.inner_facing;
+        in_range("inner_facing", inner, (0.0..=1.0).contains(&inner), "0 to 1")
+    }
+
+    fn check_zones(&self) -> Result<(), ViewError> {
+        let missing = ViewError::Missing { policy: self.policy, key: "zones" };
+        let first = *self.zones.first().ok_or(missing)?;
+        in_range("zones", first, first > 0.0, "more than 0")?;
+        let count = self.zones.len();
+        in_range("zones", count as f32, count <= CLASSES, "at most 16 zones")?;
+        rising("zones", &self.zones)
+    }
+
+    fn check_fields(&self) -> Result<(), ViewError> {
+        let missing = ViewError::Missing { policy: self.policy, key: "fields" };
+        let last = *self.fields.last().ok_or(missing)?;
+        for &field in &self.fields {
+            in_range("fields", field, field > 0.0 && field <= 360.0, "0 < field ≤ 360 degrees")?;
+        }
+        in_range("fields", last, last == 360.0, "360 degrees as the last field")?;
+        rising("fields", &self.fields)
+    }
+
+    fn check_kappa(&self) -> Result<(), ViewError> {
+        let shape = |what: String, found, expected, per| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(ViewError::Shape { what, found, expected, per })
+        };
+        shape("rows".into(), self.kappa.len(), self.zones.len(), "zone")?;
+        for (zone, row) in self.kappa.iter().enumerate() {
+            shape(format!("entries in row {}", zone + 1), row.len(), self.fields.len(), "field")?;
+            for (field, bound) in row.iter().enumerate() {
+                check_bound(bound)?;
+                if field > 0 {
+                    self.check_weaker((zone, field), (zone, field - 1))?;
+                }
+                if zone > 0 {
+                    self.check_weaker((zone, field), (zone - 1, field))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_weaker(&self, outer: (usize, usize), inner: (usize, usize)) -> Result<(), ViewError> {
+        if self.kappa[outer.0][outer.1].at_least_as_loose(&self.kappa[inner.0][inner.1]) {
+            return Ok(());
+        }
+        Err(ViewError::NotMonotone {
+            zone: outer.0 + 1,
+            field: outer.1 + 1,
+            inner_zone: inner.0 + 1,
+            inner_field: inner.1 + 1,
+        })
+    }
+}
+
+fn check_bound(bound: &Bound) -> Result<(), ViewError> {
+    let error = bound.error.unwrap_or(0.0);
+    in_range("kappa.error", error, error >= 0.0, "at least 0")?;
+    let share = bound.share.unwrap_or(0.0);
+    in_range("kappa.share", share, share >= 0.0, "at least 0, as a share: 0.05 is 5 %")
+}
+
+fn in_range(key: &'static str, found: f32, fits: bool, expected: &'static str) -> Result<(), ViewError> {
+    if fits { Ok(()) } else { Err(ViewError::Range { key, found, expected }) }
+}
+
+fn rising(key: &'static str, values: &[f32]) -> Result<(), ViewError> {
+    for pair in values.windows(2) {
+        // Written so that NaN fails too.
+        if !matches!(pair[0].partial_cmp(&pair[1]), Some(std::cmp::Ordering::Less)) {
+            return Err(ViewError::Overlap { key, before: pair[0], after: pair[1] });
+        }
+    }
+    Ok(())
+}
+
+fn half_cosine(degrees: f32) -> f32 {
+    // −1 exactly for the whole circle: rounding must not leave a gap straight behind.
+    if degrees >= 360.0 { -1.0 - f32::EPSILON } else { (degrees / 2.0).to_radians().cos() }
+}
+
+/// The views that the sources publish, on a world of any size.
+pub mod presets {
+    use super::{Bound, PolicyName, View};
+
+    const NORMAL: [[Bound; 3]; 3] = [
+        [Bound::new(30, 0.0), Bound::new(60, 0.06), Bound::new(90, 0.09)],
+        [Bound::new(60, 0.03), Bound::new(90, 0.09), Bound::new(200, 0.20)],
+        [Bound::new(90, 0.05), Bound::new(130, 0.13), Bound::new(300, 0.30)],
+    ];
+
+    fn empty(policy: PolicyName) -> View {
+        View {
+            policy,
+            view: None,
+            critical: None,
+            field: None,
+            interval_ms: 0,
+            side: None,
+            aoi: None,
+            zones: Vec::new(),
+            fields: Vec::new(),
+            kappa: Vec::new(),
+            floor_degrees: super::default_floor(),
+            inner_facing: super::default_inner_facing(),
+        }
+    }
+
+    fn graded(zones: [f32; 2], fields: [f32; 3]) -> View {
+        View {
+            zones: vec![zones[0], zones[1], f32::INFINITY],
+            fields: fields.to_vec(),
+            kappa: NORMAL.iter().map(|row| row.to_vec()).collect(),
+            ..empty(PolicyName::Vfc)
+        }
+    }
+
+    /// VFC4FPS's normal view; the source has its zones end at 300 and 600.
+    pub fn normal(near: f32, middle: f32) -> View {
+        graded([near, middle], [100.0, 140.0, 360.0])
+    }
+
+    /// VFC4FPS's zoom: half the angle, twice as far.
+    pub fn zoom(near: f32, middle: f32) -> View {
+        graded([2.0 * near, 2.0 * middle], [35.0, 75.0, 360.0])
+    }
+
+    /// Plain VFC: zones all around.
+    pub fn vfc(near: f32, middle: f32) -> View {
+        View {
+            zones: vec![near, middle, f32::INFINITY],
+            fields: vec![360.0],
+            kappa: NORMAL.iter().map(|row| vec![row[0]]).collect(),
+            ..empty(PolicyName::Vfc)
+        }
+    }
+
+    /// A³ with its source's proportions: C = V / 3, 180°.
+    pub fn a3(view: f32, interval_ms: u64) -> View {
+        let (critical, field) = (Some(view / 3.0), Some(180.0));
+        View { view: Some(view), critical, field, interval_ms, ..empty(PolicyName::A3) }
+    }
+
+    /// All within `view`.
+    pub fn circle(view: f32) -> View {
+        View { view: Some(view), ..empty(PolicyName::Circle) }
+    }
+
+    /// Everything to everyone.
+    pub fn broadcast() -> View {
+        View { floor_degrees: 0.0, inner_facing: 0.0, ..empty(PolicyName::Broadcast) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::sight;
+    use super::*;
+
+    #[test]
+    fn presets_build_and_survive_toml() {
+        let views = [
+            presets::normal(300.0, 600.0),
+            presets::zoom(300.0, 600.0),
+            presets::vfc(300.0, 600.0),
+            presets::a3(120.0, 250),
+            presets::circle(120.0),
+            presets::broadcast(),
+        ];
+        for view in views {
+            view.build().unwrap();
+            assert_eq!(View::from_toml(&view.to_toml().unwrap()).unwrap(), view);
+        }
+    }
+
+    #[test]
+    fn the_normal_view_grades_by_zone_and_field() {
+        let view = presets::normal(300.0, 600.0).vfc().unwrap();
+        let grade = |distance, angle| {
+            let grade = view.grade(&sight(distance, angle)).unwrap();
+            (grade.max_age.0 / 1_000, grade.max_error.0)
+        };
+        assert_eq!(grade(100.0, 0.0), (30, 0.0));
+        assert_eq!(grade(100.0, 60.0), (60, 6.0));
+        assert_eq!(grade(100.0, 180.0), (90, 9.0));
+        assert_eq!(grade(500.0, 49.0), (60, 15.0));
+        assert_eq!(grade(1000.0, 71.0), (300, 300.0));
+    }
+
+    fn refused(change: impl Fn(&mut View)) -> String {
+        let mut view = presets::normal(300.0, 600.0);
+        change(&mut view);
+        view.build().map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn overlapping_zones_are_refused() {
+        assert!(refused(|view| view.zones[1] = 300.0).contains("zones: 300 follows 300"));
+        assert!(refused(|view| view.zones[1] = f32::NAN).contains("zones"));
+        assert!(refused(|view| view.zones[0] = -1.0).contains("more than 0"));
+        assert!(refused(|view| view.zones.clear()).contains("needs `zones`"));
+    }
+
+    #[test]
+    fn angles_out_of_range_are_refused() {
+        assert!(refused(|view| view.fields[0] = 0.0).contains("fields: found 0"));
+        assert!(refused(|view| view.fields[2] = 361.0).contains("fields: found 361"));
+        assert!(refused(|view| view.fields[2] = 350.0).contains("360 degrees as the last"));
+        assert!(refused(|view| view.fields[0] = 150.0).contains("fields: 140 follows 150"));
+        assert!(refused(|view| view.floor_degrees = -0.1).contains("floor_degrees"));
+    }
+
+    #[test]
+    fn kappa_that_tightens_outwards_is_refused() {
+        let message = refused(|view| view.kappa[2][1].age_ms = Some(50));
+        assert!(message.contains("zone 3, field 2 is tighter than zone 3, field 1"), "{message}");
+        let message = refused(|view| view.kappa[1][2].share = Some(0.05));
+        assert!(message.contains("zone 2, field 3"), "{message}");
+        assert!(refused(|view| view.kappa[0][0].share = Some(-0.1)).contains("kappa.share"));
+        assert!(refused(|view| view.kappa.truncate(2)).contains("2 rows; expected 3"));
+        assert!(refused(|view| view.kappa[1].truncate(1)).contains("1 entries in row 2"));
+    }
+
+    #[test]
+    fn broken_toml_names_the_line() {
+        let message = View::from_toml("policy = \"a3\"\nviw = 3.0\n").unwrap_err().to_string();
+        assert!(message.contains("line 2") && message.contains("viw"), "{message}");
+        let missing = View::from_toml("policy = \"a3\"\nview = 120.0").unwrap().build();
+        assert!(missing.map(|_| ()).unwrap_err().to_string().contains("needs `critical`"));
+    }
+}

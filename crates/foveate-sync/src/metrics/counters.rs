@@ -1,0 +1,104 @@
+//! What the pipeline counts as it goes.
+
+use crate::interest::CLASSES;
+use crate::schedule::Fired;
+
+/// Counts of one observer, or sums over many.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Counters {
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent, headers of ours included.
+    pub bytes: u64,
+    /// Bits of them by stream: headers, first states, updates, notices (frozen, gone).
+    pub bits: Streams,
+    /// Updates of objects that the observer knows.
+    pub updates: u64,
+    /// First states, or states that no acknowledged one could help with.
+    pub full: u64,
+    /// Notices that a replica is frozen or gone.
+    pub notices: u64,
+    /// Which bound made pairs due, by [`Fired`].
+    pub fired: [u64; 5],
+    /// (pair, round) samples by class of grade.
+    pub samples: [u64; CLASSES],
+    /// Those in which all bounds were kept, after the round's sends.
+    pub kept: [u64; CLASSES],
+    /// Due pairs that the budget had no room for.
+    pub postponed: u64,
+}
+
+/// Bits by stream.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Streams {
+    /// Packet headers and ends.
+    pub header: f64,
+    /// First states.
+    pub full: f64,
+    /// Updates.
+    pub state: f64,
+    /// Notices.
+    pub control: f64,
+}
+
+impl Counters {
+    /// `bounds_kept`, as scheduled: the share of (pair, round) samples in which the sender's
+    /// reference replica was within its bounds. One where there was nothing to keep.
+    pub fn bounds_scheduled(&self) -> f64 {
+        let (samples, kept) = (self.samples.iter().sum::<u64>(), self.kept.iter().sum::<u64>());
+        if samples == 0 { 1.0 } else { kept as f64 / samples as f64 }
+    }
+
+    pub(crate) fn fire(&mut self, fired: Fired) {
+        self.fired[fired as usize] += 1;
+    }
+
+    /// Adds another observer's counts.
+    pub fn add(&mut self, other: &Counters) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.bits.header += other.bits.header;
+        self.bits.full += other.bits.full;
+        self.bits.state += other.bits.state;
+        self.bits.control += other.bits.control;
+        self.updates += other.updates;
+        self.full += other.full;
+        self.notices += other.notices;
+        self.postponed += other.postponed;
+        let sum = |mine: &mut [u64], theirs: &[u64]| {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        };
+        sum(&mut self.fired, &other.fired);
+        sum(&mut self.samples, &other.samples);
+        sum(&mut self.kept, &other.kept);
+    }
+}
+
+/// The stages of a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Changes become states.
+    Collect,
+    /// Objects are sorted by place.
+    Index,
+    /// Pairs are found and graded.
+    Grade,
+    /// Graded pairs are compared with their bounds.
+    Due,
+    /// What is due is chosen, coded and packed.
+    Encode,
+}
+
+/// Watches a round from outside: the engine itself has no clock.
+pub trait Probe {
+    /// A stage begins; the one before has ended.
+    fn enter(&mut self, stage: Stage);
+    /// The round has ended.
+    fn leave(&mut self);
+}
+
+/// Watches nothing.
+impl Probe for () {
+    fn enter(&mut self, _: Stage) {}
+    fn leave(&mut self) {}
+}

@@ -1,0 +1,11 @@
+//! How wrong replicas are, and what that costs: counters of the engine, and the field's measures.
+
+mod coherence;
+mod counters;
+mod silac;
+mod spread;
+
+pub use coherence::{Area, Seen, agreement, delta_object, delta_player};
+pub use counters::{Counters, Probe, Stage};
+pub use silac::{Inconsistency, Known, inc, inj};
+pub use spread::Spread;

@@ -1,0 +1,228 @@
+//! Grade: which objects are near, and what the policy says of each.
+//!
+//! The objects near an observer are looked up rarely: everything within the view's reach **and a
+//! margin** becomes a pair, and until an object from beyond the margin could have come into reach
+//! nothing has to be looked up again. Objects that jump are looked at apart.
+
+use super::{Publisher, Rounds, Scratch};
+use crate::index::Index;
+use crate::interest::{Grade, Pivot, Sight};
+use crate::schedule::{Graded, Notice, Observer, Pair};
+use crate::store::{Hot, Slot, Store};
+use foveate_wire::{Metres, Micros, Tick};
+
+/// The margin, as a share of the reach.
+const MARGIN: f32 = 0.15;
+/// Rounds between two looks at the neighbourhood, at most.
+const MAX_LOOKS: f32 = 32.0;
+
+impl Publisher {
+    /// Fills `scratch.graded` with the pairs that could be due in this round.
+    pub(super) fn grade(&mut self, observer: &mut Observer) {
+        let Publisher { store, index, scratch, rounds, now, .. } = self;
+        let tick = store.tick();
+        let jumped = observer.place_pivots(store);
+        if observer.pivots.is_empty() {
+            // Nobody to look from: hold everything as it is.
+            observer.pairs.iter_mut().for_each(|pair| pair.check_at = tick.plus(1));
+        }
+        observer.stale |= jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
+        if observer.stale {
+            refresh(observer, store, index, scratch, *now);
+        }
+        let look = Look { tick, now: *now, rounds: *rounds, slack: pivot_reach(observer) };
+        scratch.graded.clear();
+        scratch.notices.clear();
+        let mut at = 0;
+        while at < observer.pairs.len() {
+            let pair = &observer.pairs[at];
+            let class = usize::from(pair.class);
+            if pair.check_at.is_after(tick) {
+                let counted = u64::from(pair.alias.is_some());
+                observer.counters.samples[class] += counted;
+                observer.counters.kept[class] += counted;
+                at += 1;
+                continue;
+            }
+            if pair.notice == Notice::Closed {
+                observer.drop_pair(at, store);
+                observer.stale = true;
+                continue;
+            }
+            look.at_pair(observer, store, at, &mut scratch.graded);
+            if matches!(observer.pairs[at].notice, Notice::FreezeDue | Notice::GoneDue) {
+                scratch.notices.push(at as u32);
+            }
+            at += 1;
+        }
+    }
+}
+
+/// What stays the same for all pairs of an observer in a round.
+struct Look {
+    tick: Tick,
+    now: Micros,
+    rounds: Rounds,
+    /// World units that the fastest pivot moves in a round.
+    slack: f32,
+}
+
+impl Look {
+    #[inline]
+    fn at_pair(&self, observer: &mut Observer, store: &Store, at: usize, graded: &mut Vec<Graded>) {
+        let slot = observer.pairs[at].slot;
+        let hot = &store.hot[slot.at()];
+        let (grade, distance) = match hot.alive {
+            true => self.judge(observer, store, slot, hot),
+            false => (None, 0.0),
+        };
+        let pair = &mut observer.pairs[at];
+        match grade {
+            Some(grade) if pair.revive() => {
+                pair.class = grade.class;
+                graded.push(Graded { pair: at as u32, grade, distance });
+            }
+            Some(_) => {}
+            None => self.out_of_interest(pair, hot, (distance, observer.policy.reach().0)),
+        }
+    }
+
+    #[inline]
+    fn judge(&self, observer: &Observer, store: &Store, slot: Slot, hot: &Hot) -> (Option<Grade>, f32) {
+        if !store.placed(hot.kind) {
+            return (Some(Grade::EXACT), 0.0);
+        }
+        let Some((pivot, square)) = nearest(&observer.pivots, hot.pos) else { return (None, 0.0) };
+        if observer.pivots.iter().any(|pivot| pivot.object == Some(slot)) {
+            return (observer.own_objects.then_some(Grade::EXACT), 0.0);
+        }
+        let distance = square.sqrt();
+        let ahead: f32 = (0..3).map(|i| (hot.pos[i] - pivot.at[i]) * pivot.facing[i]).sum();
+        let sight = Sight {
+            distance: Metres(distance),
+            // An object in the same spot is straight ahead.
+            cos_angle: if distance > 0.0 { ahead / distance } else { 1.0 },
+            from: pivot.at,
+            to: hot.pos,
+            pivot: pivot.object.map(|slot| store.id(slot)),
+            object: hot.id,
+            kind: hot.kind,
+            mates: observer.team != 0 && observer.team == hot.team,
+            interaction: observer.interaction(slot, self.now),
+            tick: self.tick,
+            now: self.now,
+        };
+        (observer.policy.grade(&sight), distance)
+    }
+
+    /// The life of a pair that nobody cares for: linger, freeze, forget.
+    fn out_of_interest(&self, pair: &mut Pair, hot: &Hot, (distance, reach): (f32, f32)) {
+        pair.since = None;
+        if pair.alias.is_none() {
+            // Only watched: not before it could have come into reach.
+            let closing = (hot.reach + self.slack).max(1e-6);
+            let wait = ((distance - reach) / closing).clamp(1.0, MAX_LOOKS);
+            let wait = if wait.is_finite() { wait as u32 } else { 1 };
+            pair.check_at = self.tick.plus(wait);
+            return;
+        }
+        pair.check_at = self.tick.plus(1);
+        pair.notice = match pair.notice {
+            Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => pair.notice,
+            _ if !hot.alive => Notice::GoneDue,
+            Notice::None => Notice::Lingering(self.tick),
+            Notice::Lingering(since) if self.passed(since, self.rounds.freeze_after) => {
+                Notice::FreezeDue
+            }
+            Notice::Frozen(since) if self.passed(since, self.rounds.forget_after) => Notice::GoneDue,
+            notice => notice,
+        };
+    }
+
+    fn passed(&self, since: Tick, span: Micros) -> bool {
+        self.tick.since(since) >= self.rounds.count(span)
+    }
+}
+
+/// The nearest pivot, and the square of its distance.
+#[inline]
+fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
+    let square = |pivot: &Pivot| (0..3).map(|i| (pos[i] - pivot.at[i]).powi(2)).sum::<f32>();
+    let (first, rest) = pivots.split_first()?;
+    let mut best = (first, square(first));
+    for pivot in rest {
+        let square = square(pivot);
+        if square < best.1 {
+            best = (pivot, square);
+        }
+    }
+    Some(best)
+}
+
+fn pivot_reach(observer: &Observer) -> f32 {
+    observer.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, f32::max)
+}
+
+/// Whether an object jumped into or out of the neighbourhood.
+fn disturbed(observer: &Observer, store: &Store) -> bool {
+    let reach = observer.policy.reach().0 * (1.0 + MARGIN);
+    store.jumped.iter().any(|jump| {
+        !reach.is_finite()
+            || [store.hot[jump.slot.at()].pos, jump.from].iter().any(|pos| {
+                nearest(&observer.pivots, *pos).is_some_and(|(_, square)| square <= reach * reach)
+            })
+            || !store.placed(store.hot[jump.slot.at()].kind)
+    })
+}
+
+/// Looks for the objects near by: new ones are watched, those that are far off are let go.
+fn refresh(
+    observer: &mut Observer,
+    store: &mut Store,
+    index: &Index,
+    scratch: &mut Scratch,
+    now: Micros,
+) {
+    observer.stale = false;
+    let tick = store.tick();
+    observer.tidy_path(store, now);
+    let (reach, closing) = (observer.policy.reach().0, store.fastest() + pivot_reach(observer));
+    let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
+    let wide = reach + looks * closing;
+    observer.refresh_at = tick.plus(looks as u32);
+    scratch.search = scratch.search.wrapping_add(1).max(1);
+    let search = scratch.search;
+    let mut at = 0;
+    while at < observer.pairs.len() {
+        let pair = &mut observer.pairs[at];
+        pair.check_at = tick;
+        let hot = &store.hot[pair.slot.at()];
+        let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
+        let keep = hot.alive && (near || !store.placed(hot.kind));
+        if pair.alias.is_none() && !keep {
+            observer.drop_pair(at, store);
+            continue;
+        }
+        scratch.met[pair.slot.at()] = search;
+        at += 1;
+    }
+    let before = observer.pairs.len();
+    let Observer { pairs, pivots, interactions, .. } = observer;
+    let mut meet = |slot: Slot, within: f32| {
+        let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
+        let near = !within.is_finite()
+            || !store.placed(hot.kind)
+            || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within * within);
+        if near && hot.alive && *met != search {
+            *met = search;
+            pairs.push(Pair::watch(slot, tick));
+        }
+    };
+    if wide.is_finite() {
+        pivots.iter().for_each(|pivot| index.around(pivot.at, wide, |slot| meet(slot, wide)));
+        interactions.iter().for_each(|known| meet(known.slot, f32::INFINITY));
+    } else {
+        (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));
+    }
+    observer.pairs[before..].iter().for_each(|pair| store.pin(pair.slot));
+}

@@ -1,0 +1,218 @@
+//! The pipeline, in order: what happens to a change from the store to the wire.
+//!
+//! `collect changes → index → grade → due → budget → encode → pack → send`
+//!
+//! The only arrow back is acknowledgements ([`Publisher::on_ack`]). Each stage is one function below
+//! or one file beside this one: [`grade`], [`due`], [`encode`].
+
+mod due;
+mod encode;
+mod grade;
+
+use crate::index::Index;
+use crate::metrics::{Counters, Probe, Stage};
+use crate::schedule::{Bound, Graded, Observer, ObserverId};
+use crate::store::Store;
+use foveate_wire::packet::Ack;
+use foveate_wire::{Micros, Models, Schema, Tick};
+use std::sync::Arc;
+
+/// Times that shape a publisher's rounds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rounds {
+    /// One round.
+    pub length: Micros,
+    /// How long a replica out of interest lingers before its observer is told that it is frozen.
+    /// Long enough that an object at the edge, or an observer that looks about, causes no flapping.
+    pub freeze_after: Micros,
+    /// How long a frozen replica is kept before its observer is told that it is gone.
+    pub forget_after: Micros,
+}
+
+impl Rounds {
+    /// Rounds of this length, frozen after one second, gone after ten.
+    pub fn every(length: Micros) -> Rounds {
+        let (freeze_after, forget_after) = (Micros(1_000_000), Micros(10_000_000));
+        Rounds { length, freeze_after, forget_after }
+    }
+
+    /// How many rounds a span takes, rounded up, at least one.
+    pub(crate) fn count(&self, span: Micros) -> u32 {
+        span.0.div_ceil(self.length.0).clamp(1, u64::from(u32::MAX / 4)) as u32
+    }
+}
+
+/// One node's sending side: its objects, its observers, and the rounds between them.
+///
+/// Call [`round`](Publisher::round) once per tick, and [`on_ack`](Publisher::on_ack) whenever an
+/// acknowledgement arrives. It asks for no clock, no randomness and no socket.
+pub struct Publisher {
+    /// The objects. Change them between two rounds.
+    pub store: Store,
+    rounds: Rounds,
+    now: Micros,
+    index: Index,
+    observers: Vec<Option<Observer>>,
+    models: Models,
+    scratch: Scratch,
+}
+
+/// What a round needs and the next one reuses: in steady state nothing is allocated.
+#[derive(Default)]
+struct Scratch {
+    /// Slot → the last search that met it.
+    met: Vec<u32>,
+    search: u32,
+    graded: Vec<Graded>,
+    /// Pairs whose observer must be told that the replica is frozen or gone.
+    notices: Vec<u32>,
+    due: Vec<Bound>,
+    packet: Vec<u8>,
+    order: Vec<ObserverId>,
+    encode: encode::Scratch,
+}
+
+impl Publisher {
+    /// A publisher without objects and observers.
+    pub fn new(schema: Arc<Schema>, rounds: Rounds) -> Publisher {
+        let per_second = 1e6 / rounds.length.0 as f32;
+        Publisher {
+            store: Store::new(schema, per_second),
+            rounds,
+            now: Micros::ZERO,
+            index: Index::default(),
+            observers: Vec::new(),
+            models: Models::trained(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Adds an observer.
+    pub fn add(&mut self, observer: Observer) -> ObserverId {
+        let free = self.observers.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.observers.push(None);
+            self.observers.len() - 1
+        });
+        self.observers[at] = Some(observer);
+        ObserverId(at as u32)
+    }
+
+    /// Removes an observer.
+    pub fn remove(&mut self, id: ObserverId) -> Option<Observer> {
+        let mut gone = self.observers.get_mut(id.0 as usize)?.take()?;
+        gone.close(&mut self.store);
+        Some(gone)
+    }
+
+    /// An observer, to change its view, eyes or budget.
+    pub fn observer_mut(&mut self, id: ObserverId) -> Option<&mut Observer> {
+        self.observers.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// An observer, to read.
+    pub fn observer(&self, id: ObserverId) -> Option<&Observer> {
+        self.observers.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The length of a round, and the other times.
+    pub fn rounds(&self) -> &Rounds {
+        &self.rounds
+    }
+
+    /// The counts of all present observers together.
+    pub fn totals(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.observers.iter().flatten().for_each(|observer| sum.add(&observer.counters));
+        sum
+    }
+
+    /// An observer acknowledged packets.
+    pub fn on_ack(&mut self, id: ObserverId, ack: &Ack, now: Micros) {
+        let tick = self.store.tick();
+        if let Some(observer) = self.observer_mut(id) {
+            observer.on_ack(ack, now, tick);
+        }
+    }
+
+    /// One round: every change since the last one is told to whom it matters, as far as it matters.
+    /// `send` gets each packet; it must not keep the slice.
+    pub fn round(&mut self, tick: Tick, now: Micros, send: impl FnMut(ObserverId, &[u8])) {
+        self.round_watched(tick, now, &mut (), send);
+    }
+
+    /// Like [`round`](Publisher::round), with somebody looking on.
+    pub fn round_watched(
+        &mut self,
+        tick: Tick,
+        now: Micros,
+        probe: &mut impl Probe,
+        mut send: impl FnMut(ObserverId, &[u8]),
+    ) {
+        self.now = now;
+        probe.enter(Stage::Collect);
+        self.store.commit(tick);
+        probe.enter(Stage::Index);
+        self.rebuild_index();
+        for at in 0..self.scratch.order.len() {
+            let id = self.scratch.order[at];
+            // Taken out while it is worked on, so that store and observer can be borrowed apart.
+            let Some(mut observer) = self.observers[id.0 as usize].take() else { continue };
+            observer.on_time(now, self.rounds.length, tick);
+            probe.enter(Stage::Grade);
+            self.grade(&mut observer);
+            probe.enter(Stage::Due);
+            self.due(&mut observer);
+            probe.enter(Stage::Encode);
+            self.choose(&mut observer);
+            self.encode(&mut observer, |packet| send(id, packet));
+            self.observers[id.0 as usize] = Some(observer);
+        }
+        self.store.settle();
+        probe.leave();
+    }
+
+    /// Sorts the objects, and the observers by the cell of their first pivot's object: neighbours
+    /// look at the same objects, which are then still in the cache.
+    fn rebuild_index(&mut self) {
+        let reach = |observer: &Observer| observer.policy.reach().0;
+        let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
+        // Cells of half the widest view: few enough to walk, small enough to miss the corners.
+        self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
+        let order = &mut self.scratch.order;
+        order.clear();
+        self.scratch.met.resize(self.store.rows().max(1), 0);
+        let rank = &mut self.scratch.encode.rank;
+        rank.clear();
+        rank.resize(self.store.rows(), u32::MAX);
+        for (at, slot) in self.index.by_cell().iter().enumerate() {
+            rank[slot.0 as usize] = at as u32;
+        }
+        let seated = self.observers.iter().enumerate().filter(|(_, observer)| observer.is_some());
+        order.extend(seated.map(|(at, _)| ObserverId(at as u32)));
+        let observers = &self.observers;
+        order.sort_by_key(|id| {
+            let first = observers[id.0 as usize].as_ref().and_then(Observer::first_object);
+            first.map_or(u32::MAX, |slot| rank[slot.0 as usize])
+        });
+    }
+
+    /// Takes what is due in the order of urgency until the budget is spent; what does not fit
+    /// waits and grows more urgent.
+    fn choose(&mut self, observer: &mut Observer) {
+        observer.budget.refill();
+        let due = &mut self.scratch.due;
+        let Some(left) = observer.budget.left() else { return };
+        let fit = (left / observer.expected_record()) as usize;
+        if due.len() > fit {
+            if fit > 0 {
+                due.select_nth_unstable_by(fit - 1, |a, b| b.urgency.total_cmp(&a.urgency));
+            }
+            for bound in due.drain(fit..) {
+                observer.counters.postponed += 1;
+                let class = usize::from(observer.pairs[bound.pair as usize].class);
+                observer.counters.kept[class] -= u64::from(!bound.kept);
+            }
+        }
+    }
+}

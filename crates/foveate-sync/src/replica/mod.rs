@@ -1,0 +1,363 @@
+//! The receiving side: replicas of the owner's objects, and what may be believed of each.
+//!
+//! `unpack → decode → apply → predict or interpolate → show`. A packet is decoded whole before any of
+//! it is applied; one that cannot be is not acknowledged, so the sender takes it for lost and
+//! repeats what matters.
+
+mod arrivals;
+mod show;
+mod states;
+
+pub use arrivals::Arrivals;
+pub use show::{Shown, Show, Smoother};
+
+use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States};
+use foveate_wire::{
+    Alias, Epoch, KindId, Metres, Micros, Models, ObjectId, OwnerId, Replicate, Schema, Tick, predict,
+};
+use states::StateRing;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// How much a replica may be believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Updated whenever its grade asks for it.
+    Live,
+    /// Out of interest: as it was, for now. Nothing more is known.
+    Frozen,
+    /// Dropped by the sender.
+    Gone,
+}
+
+/// What happened to a replica; for the game to react to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A replica appeared.
+    Appeared(ObjectId),
+    /// A replica has a newer state.
+    Updated(ObjectId),
+    /// A replica gets no more updates for now.
+    Frozen(ObjectId),
+    /// A replica is gone.
+    Gone(ObjectId),
+}
+
+/// Why a packet was not applied. The replicas are as they were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum ReceiveError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+    /// It arrived already.
+    #[error("packet {0} arrived twice")]
+    Duplicate(u16),
+    /// It is older than what can be acknowledged.
+    #[error("packet {0} is too old")]
+    TooOld(u16),
+}
+
+/// A replica of an object.
+#[derive(Clone, Debug)]
+struct Replica {
+    id: ObjectId,
+    kind: KindId,
+    life: Life,
+    /// Of the packet that opened the alias for this object.
+    opened: Tick,
+    /// Of the newest notice; older records about it are history.
+    noticed: Tick,
+    states: StateRing,
+}
+
+/// All replicas of one link.
+#[derive(Debug)]
+pub struct ReplicaSet {
+    schema: Arc<Schema>,
+    models: Models,
+    replicas: Vec<Option<Replica>>,
+    by_id: BTreeMap<ObjectId, Alias>,
+    arrivals: Arrivals,
+    newest: Tick,
+    records: Vec<(Record, usize)>,
+    lanes: Vec<i32>,
+}
+
+impl ReplicaSet {
+    /// No replicas yet. `near`: the sender's tick, give or take half an hour.
+    pub fn new(schema: Arc<Schema>, near: Tick) -> ReplicaSet {
+        ReplicaSet {
+            schema,
+            models: Models::trained(),
+            replicas: Vec::new(),
+            by_id: BTreeMap::new(),
+            arrivals: Arrivals::default(),
+            newest: near,
+            records: Vec::new(),
+            lanes: Vec::new(),
+        }
+    }
+
+    /// Takes a state packet in; `changed` hears what happened, in the order of the packet.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        mut changed: impl FnMut(Change),
+    ) -> Result<Tick, ReceiveError> {
+        let tick = self.read(bytes)?;
+        if tick.is_after(self.newest) {
+            self.newest = tick;
+        }
+        let records = std::mem::take(&mut self.records);
+        for (record, lanes_at) in &records {
+            if let Some(change) = self.apply(*record, *lanes_at, tick) {
+                changed(change);
+            }
+        }
+        self.records = records;
+        Ok(tick)
+    }
+
+    /// Reads the whole packet into `records` and `lanes`.
+    fn read(&mut self, bytes: &[u8]) -> Result<Tick, ReceiveError> {
+        self.records.clear();
+        self.lanes.clear();
+        let held = Held { replicas: &self.replicas };
+        let mut reader = PacketReader::new(bytes, &mut self.models, self.newest)?;
+        let header = reader.header();
+        self.arrivals.check(header.seq)?;
+        loop {
+            let lanes_at = self.lanes.len();
+            match reader.next(&self.schema, &held, &mut self.lanes)? {
+                Some(record) => self.records.push((record, lanes_at)),
+                None => break,
+            }
+        }
+        self.arrivals.note(header.seq);
+        Ok(header.tick)
+    }
+
+    fn apply(&mut self, record: Record, lanes_at: usize, tick: Tick) -> Option<Change> {
+        match record {
+            Record::Full(alias, id) => self.apply_full(alias, id, lanes_at, tick),
+            Record::Update(alias) => {
+                let count = self.lane_count(alias)?;
+                let lanes = &self.lanes[lanes_at..lanes_at + count];
+                self.replicas[usize::from(alias.0)].as_mut()?.push(lanes, tick)
+            }
+            Record::Freeze(alias) => self.notice(alias, Life::Frozen, tick),
+            Record::Gone(alias) => self.notice(alias, Life::Gone, tick),
+        }
+    }
+
+    fn apply_full(&mut self, alias: Alias, id: ObjectId, lanes_at: usize, tick: Tick) -> Option<Change> {
+        let count = self.schema.kind(id.kind())?.lane_count();
+        let at = usize::from(alias.0);
+        if self.replicas.len() <= at {
+            self.replicas.resize(at + 1, None);
+        }
+        let lanes = &self.lanes[lanes_at..lanes_at + count];
+        if let Some(known) = &mut self.replicas[at] {
+            if known.id == id && known.life != Life::Gone {
+                return known.push(lanes, tick);
+            }
+            if !tick.is_after(known.noticed) {
+                return None; // overtaken by the notice that closed it
+            }
+            let old = known.id;
+            if self.by_id.get(&old) == Some(&alias) {
+                self.by_id.remove(&old);
+            }
+        }
+        let mut states = StateRing::new(count);
+        states.push(tick, lanes);
+        let (kind, life) = (id.kind(), Life::Live);
+        self.replicas[at] = Some(Replica { id, kind, life, opened: tick, noticed: tick, states });
+        self.by_id.insert(id, alias);
+        Some(Change::Appeared(id))
+    }
+
+    fn notice(&mut self, alias: Alias, life: Life, tick: Tick) -> Option<Change> {
+        let replica = self.replicas.get_mut(usize::from(alias.0))?.as_mut()?;
+        if !tick.is_after(replica.noticed) || replica.life == Life::Gone {
+            return None;
+        }
+        replica.noticed = tick;
+        let superseded = replica.states.newest_tick().is_after(tick);
+        match life {
+            Life::Frozen if superseded => None,
+            Life::Frozen => {
+                replica.life = Life::Frozen;
+                Some(Change::Frozen(replica.id))
+            }
+            // Its states stay until the alias is used again: late packets may still refer to them.
+            _ => {
+                replica.life = Life::Gone;
+                let id = replica.id;
+                if self.by_id.get(&id) == Some(&alias) {
+                    self.by_id.remove(&id);
+                }
+                Some(Change::Gone(id))
+            }
+        }
+    }
+
+    fn lane_count(&self, alias: Alias) -> Option<usize> {
+        let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
+        Some(self.schema.kind(replica.kind)?.lane_count())
+    }
+
+    /// What arrived, to be sent back; none before the first packet.
+    pub fn ack(&self) -> Option<Ack> {
+        self.arrivals.ack()
+    }
+
+    /// The newest round heard of.
+    pub fn newest(&self) -> Tick {
+        self.newest
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The replica of an object, if there is one that is not gone.
+    pub fn get(&self, id: ObjectId) -> Option<View<'_>> {
+        let alias = self.by_id.get(&id)?;
+        let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
+        Some(View { replica, set: self })
+    }
+
+    /// All replicas that are not gone, by id.
+    pub fn iter(&self) -> impl Iterator<Item = View<'_>> + '_ {
+        self.by_id.keys().filter_map(|id| self.get(*id))
+    }
+
+    /// How many replicas are not gone.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+impl Replica {
+    fn push(&mut self, lanes: &[i32], tick: Tick) -> Option<Change> {
+        let newer = tick.is_after(self.states.newest_tick());
+        self.states.push(tick, lanes);
+        if !newer || self.life == Life::Gone {
+            return None;
+        }
+        if self.life == Life::Frozen && tick.is_after(self.noticed) {
+            self.life = Life::Live;
+        }
+        Some(Change::Updated(self.id))
+    }
+}
+
+/// The replicas' states, for the reader to look baselines up.
+struct Held<'a> {
+    replicas: &'a [Option<Replica>],
+}
+
+impl States for Held<'_> {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32])> {
+        let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
+        // A state from before the alias was opened belongs to another object.
+        if replica.opened.is_after(tick) {
+            return None;
+        }
+        Some((replica.kind, replica.states.at(tick)?))
+    }
+}
+
+/// One replica, to look at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    replica: &'a Replica,
+    set: &'a ReplicaSet,
+}
+
+impl View<'_> {
+    /// Whose replica it is.
+    pub fn id(&self) -> ObjectId {
+        self.replica.id
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> KindId {
+        self.replica.kind
+    }
+
+    /// How much it may be believed.
+    pub fn life(&self) -> Life {
+        self.replica.life
+    }
+
+    /// The round of its newest state.
+    pub fn tick(&self) -> Tick {
+        self.replica.states.newest_tick()
+    }
+
+    /// Its newest state.
+    pub fn lanes(&self) -> &[i32] {
+        self.replica.states.newest()
+    }
+
+    /// Its newest state as a value.
+    pub fn value<T: Replicate>(&self) -> Option<T> {
+        let kind = self.set.schema.kind(self.replica.kind)?;
+        (kind.spec.name == T::NAME).then(|| T::get(kind, self.lanes()))
+    }
+
+    /// Who owns the object.
+    pub fn owner(&self) -> (OwnerId, Epoch) {
+        let lanes = self.lanes();
+        let (owner, epoch) = (foveate_wire::schema::LANE_OWNER, foveate_wire::schema::LANE_EPOCH);
+        (OwnerId(lanes[owner] as u32), Epoch(lanes[epoch] as u32))
+    }
+
+    /// Where the shared predictor puts it in a round; what the sender's bounds refer to.
+    pub fn predicted(&self, tick: Tick) -> Option<[f32; 3]> {
+        let place = self.set.schema.kind(self.replica.kind)?.place?;
+        let rounds = match self.replica.life {
+            Life::Live => tick.since(self.tick()),
+            // As far as it had got when it was frozen: it must not jump back.
+            Life::Frozen | Life::Gone => self.replica.noticed.since(self.tick()),
+        };
+        let rounds = if rounds > u32::MAX / 2 { 0 } else { rounds };
+        let at = predict::place(&place, self.lanes(), rounds);
+        Some(at.map(|steps| steps as f32 * place.precision))
+    }
+
+    /// How long ago its newest state was the truth.
+    pub fn staleness(&self, now: Tick, round: Micros) -> Micros {
+        let rounds = now.since(self.tick());
+        if rounds > u32::MAX / 2 { Micros::ZERO } else { round * rounds }
+    }
+
+    /// How far the object may be from where the replica shows it, given the bound that the view
+    /// grants it. While packets come, silence about an object means that it is within the bound;
+    /// beyond the newest packet it can only have moved as fast as its kind allows.
+    pub fn error_estimate(&self, now: Tick, round: Micros, granted: Metres) -> Metres {
+        let Some(kind) = self.set.schema.kind(self.replica.kind) else { return granted };
+        let known_until = match self.replica.life {
+            Life::Live => self.set.newest,
+            Life::Frozen | Life::Gone => self.tick(),
+        };
+        let rounds = now.since(known_until);
+        let silent = if rounds > u32::MAX / 2 { Micros::ZERO } else { round * rounds };
+        // Both the object and the prediction may move at full speed, in opposite directions.
+        Metres(granted.0 + 2.0 * kind.spec.max_speed * silent.as_secs() as f32)
+    }
+
+    /// The states before and after a moment, for interpolation: (tick, lanes) each.
+    fn around(&self, tick: Tick) -> (Option<(Tick, &[i32])>, Option<(Tick, &[i32])>) {
+        self.replica.states.around(tick)
+    }
+}

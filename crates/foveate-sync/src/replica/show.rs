@@ -1,0 +1,171 @@
+//! What is shown: replicas between packets, smooth for the eye.
+//!
+//! Two ways. **Predict**: the replica where the shared predictor puts it now; when an update moves
+//! that point, the shown one glides to it. **Interpolate**: the replica as it was a little while
+//! ago, between two states that arrived; the while adapts to how irregularly they arrive.
+//! What either adds to the error is reported apart, as `shown_error`.
+
+use super::{Life, View};
+use foveate_wire::{Micros, Tick, predict};
+
+/// How replicas are shown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Show {
+    /// Predicted to now; corrections fade with this half-life.
+    Predict {
+        /// Half of a correction is gone after this time.
+        half_life: Micros,
+    },
+    /// As it was `delay` ago; [`Delay`](Smoother::delay) adapts it.
+    Interpolate,
+}
+
+/// Where a replica is shown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shown {
+    /// The place, in world units.
+    pub at: [f32; 3],
+    /// How far that is from the replica itself, in world units: what smoothing adds.
+    pub shown_error: f32,
+}
+
+/// One replica's smoothing state, kept by whoever draws it.
+#[derive(Clone, Debug)]
+pub struct Smoother {
+    show: Show,
+    /// Shown minus predicted, fading.
+    offset: [f32; 3],
+    last: Option<(Tick, Micros, [f32; 3])>,
+    delay: Delay,
+}
+
+/// Replicas that are off by more than this many rounds of full speed are put right at once.
+const SNAP_ROUNDS: f32 = 20.0;
+/// The longest delay of interpolation.
+const MAX_DELAY: Micros = Micros(500_000);
+
+/// How far behind interpolation must stay to have a state on either side.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    /// Mean time between two states, smoothed.
+    gap: f64,
+    /// Mean deviation of that, smoothed.
+    jitter: f64,
+    last_arrival: Option<Micros>,
+}
+
+impl Delay {
+    fn arrived(&mut self, now: Micros) {
+        if let Some(last) = self.last_arrival {
+            let gap = (now - last).0 as f64;
+            self.jitter += ((gap - self.gap).abs() - self.jitter) / 8.0;
+            self.gap += (gap - self.gap) / 8.0;
+        }
+        self.last_arrival = Some(now);
+    }
+
+    fn current(&self) -> Micros {
+        Micros((self.gap + 3.0 * self.jitter) as u64).min(MAX_DELAY)
+    }
+}
+
+impl Smoother {
+    /// A smoother for one replica, before anything is known of its rate.
+    pub fn new(show: Show, round: Micros) -> Smoother {
+        let delay = Delay { gap: round.0 as f64, jitter: round.0 as f64 / 2.0, last_arrival: None };
+        Smoother { show, offset: [0.0; 3], last: None, delay }
+    }
+
+    /// How far in the past interpolation shows the replica.
+    pub fn delay(&self) -> Micros {
+        self.delay.current()
+    }
+
+    /// Where to draw the replica. Call it once per frame, in the order of time. `now` is time on
+    /// the sender's clock, with round `tick` beginning at `tick × round`.
+    pub fn show(&mut self, replica: &View<'_>, now: Micros, round: Micros) -> Option<Shown> {
+        match self.show {
+            Show::Predict { half_life } => self.predict(replica, now, round, half_life),
+            Show::Interpolate => self.interpolate(replica, now, round),
+        }
+    }
+
+    fn predict(
+        &mut self,
+        replica: &View<'_>,
+        now: Micros,
+        round: Micros,
+        half_life: Micros,
+    ) -> Option<Shown> {
+        let exact = between_rounds(replica, now, round)?;
+        let speed = replica.set.schema.kind(replica.kind())?.spec.max_speed;
+        if let Some((tick, then, shown)) = self.last {
+            let lives = (now - then).0 as f32 / half_life.0.max(1) as f32;
+            if tick != replica.tick() {
+                // An update moved the prediction: begin where the eye last saw the replica.
+                let passed = (now - then).as_secs() as f32;
+                let snap = speed * (SNAP_ROUNDS * round.as_secs() as f32 + passed);
+                self.offset = sub(shown, exact);
+                if length(self.offset) > snap {
+                    self.offset = [0.0; 3];
+                }
+            }
+            self.offset = self.offset.map(|part| part * (-lives).exp2());
+        }
+        let at = add(exact, self.offset);
+        self.last = Some((replica.tick(), now, at));
+        Some(Shown { at, shown_error: length(self.offset) })
+    }
+
+    fn interpolate(&mut self, replica: &View<'_>, now: Micros, round: Micros) -> Option<Shown> {
+        if self.last.is_none_or(|(tick, ..)| tick != replica.tick()) {
+            self.delay.arrived(now);
+        }
+        let place = replica.set.schema.kind(replica.kind())?.place?;
+        let past = now - self.delay.current();
+        let tick = Tick((past.0 / round.0) as u32);
+        let exact = replica.predicted(Tick((now.0 / round.0) as u32))?;
+        let lift = |lanes: &[i32]| {
+            predict::place(&place, lanes, 0).map(|steps| steps as f32 * place.precision)
+        };
+        let at = match replica.around(tick) {
+            (Some((before, a)), Some((after, b))) => {
+                let start = round.0 * u64::from(before.0);
+                let span = (round.0 * u64::from(after.since(before))) as f32;
+                let share = past.0.saturating_sub(start) as f32 / span;
+                mix(lift(a), lift(b), share.clamp(0.0, 1.0))
+            }
+            (Some((_, lanes)), None) | (None, Some((_, lanes))) => lift(lanes),
+            (None, None) => return None,
+        };
+        self.last = Some((replica.tick(), now, at));
+        Some(Shown { at, shown_error: length(sub(at, exact)) })
+    }
+}
+
+/// The prediction between two rounds: linear from one to the next.
+fn between_rounds(replica: &View<'_>, now: Micros, round: Micros) -> Option<[f32; 3]> {
+    let tick = Tick((now.0 / round.0) as u32);
+    let here = replica.predicted(tick)?;
+    if replica.life() != Life::Live {
+        return Some(here);
+    }
+    let share = (now.0 % round.0) as f32 / round.0 as f32;
+    Some(mix(here, replica.predicted(tick.plus(1))?, share))
+}
+
+fn add(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
+    [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
+}
+
+fn sub(a: [f32; 3], b: [f32; 3]) -> [f32; 3] {
+    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+}
+
+fn mix(a: [f32; 3], b: [f32; 3], share: f32) -> [f32; 3] {
+    add(a, sub(b, a).map(|part| part * share))
+}
+
+fn length(v: [f32; 3]) -> f32 {
+    (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]).sqrt()
+}

@@ -1,0 +1,61 @@
+//! Bytes per observer and round: a token bucket.
+
+use foveate_wire::Bytes;
+
+/// A token bucket. Without a rate everything fits.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Budget {
+    rate: Option<f32>,
+    burst: f32,
+    tokens: f32,
+}
+
+impl Budget {
+    /// No limit.
+    pub const UNLIMITED: Budget = Budget { rate: None, burst: 0.0, tokens: 0.0 };
+
+    /// `rate` bytes each round; what is not used is kept for up to `rounds` rounds.
+    pub fn per_round(rate: Bytes, rounds: u32) -> Budget {
+        let rate = rate.0 as f32;
+        Budget { rate: Some(rate), burst: rate * rounds.max(1) as f32, tokens: rate }
+    }
+
+    /// A new round begins.
+    pub(crate) fn refill(&mut self) {
+        if let Some(rate) = self.rate {
+            self.tokens = (self.tokens + rate).min(self.burst);
+        }
+    }
+
+    /// Bytes that may be spent now; `None`: any number.
+    pub(crate) fn left(&self) -> Option<f32> {
+        self.rate.map(|_| self.tokens.max(0.0))
+    }
+
+    /// What was really spent; more than was left becomes debt.
+    pub(crate) fn spend(&mut self, bytes: usize) {
+        self.tokens -= bytes as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unused_tokens_are_kept_up_to_the_burst_and_debt_is_paid_back() {
+        let mut budget = Budget::per_round(Bytes(100), 3);
+        (0..9).for_each(|_| budget.refill());
+        assert_eq!(budget.left(), Some(300.0));
+        budget.spend(450);
+        assert_eq!(budget.left(), Some(0.0));
+        budget.refill();
+        assert_eq!(budget.left(), Some(0.0), "still in debt");
+        budget.refill();
+        assert_eq!(budget.left(), Some(50.0));
+        let mut free = Budget::UNLIMITED;
+        free.refill();
+        free.spend(1 << 20);
+        assert_eq!(free.left(), None);
+    }
+}

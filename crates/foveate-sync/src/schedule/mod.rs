@@ -1,0 +1,14 @@
+//! What one observer knows, is owed and was sent: pairs, bounds, budget, packets in flight.
+
+mod budget;
+mod observer;
+mod pair;
+mod sent;
+
+pub use budget::Budget;
+pub use observer::{MAX_INTERACTIONS, MAX_PAIRS, Observer, ObserverId, Pivots};
+pub(crate) use observer::{Bound, Graded};
+pub use pair::Fired;
+pub(crate) use pair::{Notice, Pair, Reference};
+pub(crate) use sent::{SentKind, SentRecord};
+pub use sent::{Link, MAX_IN_FLIGHT};

@@ -1,0 +1,337 @@
+//! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
+
+use super::sent::Settled;
+use super::{Budget, Fired, Link, Notice, Pair, Reference, SentKind, SentRecord};
+use crate::interest::{Grade, Pivot, Policy};
+use crate::metrics::Counters;
+use crate::store::{Slot, Store};
+use foveate_wire::packet::Ack;
+use foveate_wire::{Alias, Metres, Micros, Radians, Tick, steps_to_angle};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// An observer's place in its publisher.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObserverId(pub u32);
+
+/// Where an observer looks from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Pivots {
+    /// An object's eyes: its place and facing. A spectator names the avatar it follows.
+    Object(Slot),
+    /// Several objects; the nearest counts.
+    Objects(Vec<Slot>),
+    /// Points that the caller moves.
+    Free(Vec<Pivot>),
+}
+
+/// Interactions that an observer's interest path remembers.
+pub const MAX_INTERACTIONS: usize = 32;
+/// Objects that one observer can be told of: aliases have 16 bits.
+pub const MAX_PAIRS: usize = 65_000;
+
+/// A deed that makes an object interesting for a while.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Interaction {
+    pub slot: Slot,
+    at: Micros,
+    /// After this time half of it is left.
+    half_life: Micros,
+}
+
+/// One due pair of the round at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub pair: u32,
+    pub urgency: f32,
+    pub fired: Fired,
+    /// Whether the bounds are still kept if it is not sent now.
+    pub kept: bool,
+}
+
+/// One pair that was graded in the round at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Graded {
+    pub pair: u32,
+    pub grade: Grade,
+    pub distance: f32,
+}
+
+/// An observer: its view, what it knows, and its link.
+pub struct Observer {
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) sources: Pivots,
+    /// Whether the objects that it looks from are replicated to it too.
+    pub(crate) own_objects: bool,
+    pub(crate) team: u8,
+    /// The pivots in this round.
+    pub(crate) pivots: Vec<Pivot>,
+    pub(crate) pairs: Vec<Pair>,
+    /// The pair of an alias, or `u32::MAX`.
+    pub(crate) by_alias: Vec<u32>,
+    free_aliases: BinaryHeap<Reverse<u16>>,
+    pub(crate) interactions: Vec<Interaction>,
+    pub(crate) budget: Budget,
+    pub(crate) link: Link,
+    /// When the objects near by have to be looked for again.
+    pub(crate) refresh_at: Tick,
+    /// They have to be looked for now: view, eyes or interactions changed.
+    pub(crate) stale: bool,
+    /// Bytes per record, smoothed.
+    record_bytes: f32,
+    pub(crate) counters: Counters,
+}
+
+impl Observer {
+    /// An observer who knows nothing yet.
+    pub fn new(policy: Arc<dyn Policy>, pivots: Pivots, tick: Tick) -> Observer {
+        Observer {
+            policy,
+            sources: pivots,
+            own_objects: true,
+            team: 0,
+            pivots: Vec::new(),
+            pairs: Vec::new(),
+            by_alias: Vec::new(),
+            free_aliases: BinaryHeap::new(),
+            interactions: Vec::new(),
+            budget: Budget::UNLIMITED,
+            link: Link::default(),
+            refresh_at: tick,
+            stale: true,
+            record_bytes: 8.0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The same with a budget.
+    pub fn with_budget(mut self, budget: Budget) -> Observer {
+        self.budget = budget;
+        self
+    }
+
+    /// The same, but not told about the objects that it looks from.
+    pub fn without_own_objects(mut self) -> Observer {
+        self.own_objects = false;
+        self
+    }
+
+    /// The same as a member of a team.
+    pub fn in_team(mut self, team: u8) -> Observer {
+        self.team = team;
+        self
+    }
+
+    /// Another view from now on: zoom, or an operator's edit. It counts at once.
+    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
+        self.policy = policy;
+        self.stale = true;
+    }
+
+    /// Other eyes from now on: a spectator changes whom it follows.
+    pub fn set_pivots(&mut self, pivots: Pivots) {
+        self.sources = pivots;
+        self.stale = true;
+    }
+
+    /// Another budget from now on.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget;
+    }
+
+    /// The observer did something with an object, or the object did something to it. Important deeds
+    /// get a longer half-life. The weakest is forgotten when there are too many.
+    pub fn interacted(&mut self, slot: Slot, now: Micros, half_life: Micros) {
+        let entry = Interaction { slot, at: now, half_life: half_life.max(Micros(1)) };
+        if let Some(known) = self.interactions.iter_mut().find(|known| known.slot == slot) {
+            *known = entry;
+        } else {
+            if self.interactions.len() == MAX_INTERACTIONS {
+                let strength = |entry: &Interaction| fading(entry, now);
+                let weakest = (0..MAX_INTERACTIONS)
+                    .min_by(|a, b| {
+                        strength(&self.interactions[*a]).total_cmp(&strength(&self.interactions[*b]))
+                    })
+                    .unwrap_or(0);
+                self.interactions.swap_remove(weakest);
+            }
+            self.interactions.push(entry);
+        }
+        self.stale = true;
+    }
+
+    /// How strong the memory of an interaction with the object still is: 1 now, fading to 0.
+    pub(crate) fn interaction(&self, slot: Slot, now: Micros) -> f32 {
+        let known = self.interactions.iter().find(|known| known.slot == slot);
+        known.map_or(0.0, |known| fading(known, now))
+    }
+
+    /// The object behind the first pivot, if there is one.
+    pub(crate) fn first_object(&self) -> Option<Slot> {
+        match &self.sources {
+            Pivots::Object(slot) => Some(*slot),
+            Pivots::Objects(slots) => slots.first().copied(),
+            Pivots::Free(pivots) => pivots.first().and_then(|pivot| pivot.object),
+        }
+    }
+
+    /// Bytes that the next record will take, judged by the last ones.
+    pub(crate) fn expected_record(&self) -> f32 {
+        self.record_bytes
+    }
+
+    /// A packet of so many bytes and records was sent.
+    pub(crate) fn learn_record(&mut self, bytes: usize, records: u16) {
+        let bytes = bytes as f32 / f32::from(records.max(1));
+        self.record_bytes += (bytes - self.record_bytes) / 8.0;
+    }
+
+    /// Drops memories that have faded and objects that are no more.
+    pub(crate) fn tidy_path(&mut self, store: &Store, now: Micros) {
+        self.interactions.retain(|known| {
+            fading(known, now) > 0.02 && store.hot.get(known.slot.at()).is_some_and(|hot| hot.alive)
+        });
+    }
+
+    /// What was sent, kept and violated so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Round trips, losses and packets in flight.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Objects that the observer has been told of, and those only watched for it.
+    pub fn pair_counts(&self) -> (usize, usize) {
+        let known = self.pairs.iter().filter(|pair| pair.alias.is_some()).count();
+        (known, self.pairs.len() - known)
+    }
+
+    /// Moves bound pivots to their objects; true where one moved faster than it can (a respawn, a
+    /// change of eyes), so that the neighbourhood has to be looked at anew.
+    pub(crate) fn place_pivots(&mut self, store: &Store) -> bool {
+        let before = self.pivots.len();
+        let slots: &[Slot] = match &self.sources {
+            Pivots::Free(pivots) => {
+                let moved = self.pivots != *pivots && pivots.iter().all(|p| p.reach.0 == 0.0);
+                self.pivots.clone_from(pivots);
+                return moved;
+            }
+            Pivots::Object(slot) => std::slice::from_ref(slot),
+            Pivots::Objects(slots) => slots,
+        };
+        self.pivots.clear();
+        let mut jumped = false;
+        for slot in slots.iter().filter(|slot| store.hot[slot.at()].alive) {
+            jumped |= store.hot[slot.at()].jumped;
+            self.pivots.push(eyes(store, *slot));
+        }
+        jumped || self.pivots.len() != before
+    }
+
+    /// A small number for an object that the observer is about to hear of.
+    pub(crate) fn open(&mut self, pair: u32, tick: Tick) -> Option<Alias> {
+        let alias = match self.free_aliases.pop() {
+            Some(Reverse(alias)) => alias,
+            None if self.by_alias.len() < MAX_PAIRS => {
+                self.by_alias.push(u32::MAX);
+                (self.by_alias.len() - 1) as u16
+            }
+            None => return None,
+        };
+        self.by_alias[usize::from(alias)] = pair;
+        let pair = &mut self.pairs[pair as usize];
+        pair.alias = Some(Alias(alias));
+        pair.opened = tick;
+        pair.alias
+    }
+
+    /// Forgets a pair; its alias may be used again, its slot too.
+    pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
+        let gone = self.pairs.swap_remove(pair);
+        store.unpin(gone.slot);
+        if let Some(alias) = gone.alias {
+            self.by_alias[usize::from(alias.0)] = u32::MAX;
+            self.free_aliases.push(Reverse(alias.0));
+        }
+        if let Some(alias) = self.pairs.get(pair).and_then(|moved| moved.alias) {
+            self.by_alias[usize::from(alias.0)] = pair as u32;
+        }
+    }
+
+    /// An acknowledgement arrived.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, now: Micros, tick: Tick) {
+        let Observer { link, pairs, by_alias, .. } = self;
+        link.on_ack(ack, now, |settled, sent, record| {
+            settle(pairs, by_alias, (settled, sent, record), tick);
+        });
+    }
+
+    /// Time passed: packets may be lost by now.
+    pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
+        let Observer { link, pairs, by_alias, .. } = self;
+        link.on_time(now, round, |settled, sent, record| {
+            settle(pairs, by_alias, (settled, sent, record), tick);
+        });
+    }
+
+    /// Forgets everything in every pair; for when the observer leaves.
+    pub(crate) fn close(&mut self, store: &mut Store) {
+        self.pairs.drain(..).for_each(|pair| store.unpin(pair.slot));
+    }
+}
+
+/// A packet's record arrived or was lost: the only arrow back in the pipeline.
+fn settle(
+    pairs: &mut [Pair],
+    by_alias: &[u32],
+    (settled, sent, record): (Settled, Tick, SentRecord),
+    tick: Tick,
+) {
+    let at = by_alias[usize::from(record.alias.0)];
+    let Some(pair) = pairs.get_mut(at as usize).filter(|pair| !pair.opened.is_after(sent)) else {
+        return; // the pair it spoke of is closed
+    };
+    match (record.kind, settled) {
+        (SentKind::State { push, number }, settled) => {
+            let state = Reference { push, tick: sent, number };
+            match settled {
+                Settled::Arrived => pair.acknowledged(state),
+                Settled::Lost => pair.lost(state, tick),
+            }
+        }
+        (SentKind::Freeze, settled) if pair.notice == Notice::FreezeSent(sent) => {
+            let arrived = settled == Settled::Arrived;
+            pair.notice = if arrived { Notice::Frozen(tick) } else { Notice::FreezeDue };
+            pair.check_at = tick;
+        }
+        (SentKind::Gone, settled) if pair.notice == Notice::GoneSent(sent) => {
+            // Dropped in the next round: dropping it here would move other pairs.
+            let arrived = settled == Settled::Arrived;
+            pair.notice = if arrived { Notice::Closed } else { Notice::GoneDue };
+            pair.check_at = tick;
+        }
+        _ => {}
+    }
+}
+
+fn fading(interaction: &Interaction, now: Micros) -> f32 {
+    let lives = (now - interaction.at).0 as f32 / interaction.half_life.0 as f32;
+    (-lives).exp2()
+}
+
+/// Where an object looks from and to.
+fn eyes(store: &Store, slot: Slot) -> Pivot {
+    let (hot, kind, lanes) = (&store.hot[slot.at()], store.kind(slot), store.lanes(slot));
+    let angle = |lane: Option<(usize, u32)>| {
+        Radians(lane.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps)))
+    };
+    let mut pivot = Pivot::looking(hot.pos, angle(kind.yaw), angle(kind.pitch));
+    pivot.object = Some(slot);
+    pivot.reach = Metres(hot.reach);
+    pivot
+}
+

@@ -1,0 +1,445 @@
+//! The owner's objects: structure of arrays, one history ring per object.
+//!
+//! A value is quantised once, in [`Store::set`]; from then on there are only lanes. [`Store::commit`]
+//! closes a round: it derives velocities and pushes the states that changed into the rings. A ring
+//! serves all observers: precision is fixed per field, so a replica *is* the owner's state at a named
+//! push, and a pair remembers pushes, not copies.
+
+use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
+use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, Replicate, Schema, Tick, predict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// States that a ring holds. At 20 rounds a second 3.2 s of steady movement; a still object's last
+/// states stay for good, because only changes are pushed.
+pub const HISTORY: u32 = 64;
+/// The most objects in one store.
+pub const MAX_OBJECTS: usize = 1 << 20;
+
+/// An object's row in the store. Valid until the object is removed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A change that the store refused. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum StoreError {
+    /// The type is not in the schema.
+    #[error("kind '{0}' is not in the schema")]
+    UnknownKind(String),
+    /// The value's type is not the object's.
+    #[error("object {0:?} is not of kind '{1}'")]
+    WrongKind(ObjectId, String),
+    /// The object exists already.
+    #[error("object {0:?} exists already")]
+    Exists(ObjectId),
+    /// There is no such object, or not any more.
+    #[error("there is no object at {0:?}")]
+    Missing(Slot),
+    /// No room.
+    #[error("{MAX_OBJECTS} objects are as many as a store holds")]
+    Full,
+}
+
+/// What the pair loop reads of an object, side by side in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hot {
+    pub id: ObjectId,
+    /// Place in world units.
+    pub pos: [f32; 3],
+    /// Place in steps.
+    pub place: [i32; 3],
+    /// States pushed so far; the newest is `head − 1`.
+    pub head: u32,
+    /// The newest push that changed a lane without a floor.
+    pub strict: u32,
+    /// Where its ring begins.
+    pub ring: u32,
+    /// World units that it moves in a round at most.
+    pub reach: f32,
+    pub kind: KindId,
+    pub team: u8,
+    pub alive: bool,
+    /// In this round it was created or moved faster than its kind can.
+    pub jumped: bool,
+}
+
+/// An object that was created in this round, or moved faster than its kind can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Jump {
+    pub slot: Slot,
+    /// Where it was before.
+    pub from: [f32; 3],
+}
+
+/// The objects that one node owns or relays.
+#[derive(Debug)]
+pub struct Store {
+    schema: Arc<Schema>,
+    rounds_per_second: f32,
+    tick: Tick,
+    pub(crate) hot: Vec<Hot>,
+    /// Where an object's working lanes begin in `current`.
+    lanes_at: Vec<u32>,
+    /// Where an object's change ticks begin in `changed`.
+    fields_at: Vec<u32>,
+    /// Pairs that still speak of the slot; it is not reused before they have let go.
+    pins: Vec<u32>,
+    /// Written or moving: to be looked at by the next commit.
+    restless: Vec<bool>,
+    current: Vec<i32>,
+    ring: Vec<i32>,
+    changed: Vec<Tick>,
+    /// Rows to reuse, by kind, because rows of one kind have one size.
+    free: Vec<Vec<Slot>>,
+    by_id: BTreeMap<ObjectId, Slot>,
+    pub(crate) jumped: Vec<Jump>,
+    fastest: f32,
+}
+
+impl Store {
+    /// An empty store; `rounds_per_second` turns the kinds' speed limits into steps.
+    pub fn new(schema: Arc<Schema>, rounds_per_second: f32) -> Store {
+        let speeds = schema.kinds().iter().map(|kind| kind.spec.max_speed);
+        let fastest = speeds.fold(0.0, f32::max) / rounds_per_second;
+        Store {
+            free: vec![Vec::new(); schema.kinds().len()],
+            schema,
+            rounds_per_second,
+            tick: Tick(0),
+            hot: Vec::new(),
+            lanes_at: Vec::new(),
+            fields_at: Vec::new(),
+            pins: Vec::new(),
+            restless: Vec::new(),
+            current: Vec::new(),
+            ring: Vec::new(),
+            changed: Vec::new(),
+            by_id: BTreeMap::new(),
+            jumped: Vec::new(),
+            fastest,
+        }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The round that was committed last.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// World units that the fastest kind moves in a round.
+    pub(crate) fn fastest(&self) -> f32 {
+        self.fastest
+    }
+
+    /// Live objects.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is no live object.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Rows, live or not: what arrays indexed by slot must hold.
+    pub fn rows(&self) -> usize {
+        self.hot.len()
+    }
+
+    /// Adds an object; observers hear of it from the next round on.
+    pub fn create<T: Replicate>(
+        &mut self,
+        id: ObjectId,
+        owner: OwnerId,
+        value: &T,
+    ) -> Result<Slot, StoreError> {
+        let schema = Arc::clone(&self.schema);
+        let kind_id = id.kind();
+        let kind = schema.kind(kind_id).filter(|kind| kind.spec.name == T::NAME);
+        let kind = kind.ok_or_else(|| StoreError::UnknownKind(T::NAME.into()))?;
+        if self.by_id.contains_key(&id) {
+            return Err(StoreError::Exists(id));
+        }
+        let slot = self.row(kind_id, kind)?;
+        self.by_id.insert(id, slot);
+        let lanes = self.lanes_mut(slot, kind);
+        lanes.fill(0);
+        lanes[LANE_OWNER] = owner.0 as i32;
+        value.put(kind, lanes);
+        self.restless[slot.at()] = true;
+        let reach = kind.spec.max_speed / self.rounds_per_second;
+        let hot = &mut self.hot[slot.at()];
+        // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
+        *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
+        hot.strict = hot.head;
+        self.jumped.push(Jump { slot, from: self.hot[slot.at()].pos });
+        Ok(slot)
+    }
+
+    /// A row for an object of this kind: a free one, or a new one.
+    fn row(&mut self, id: KindId, kind: &Kind) -> Result<Slot, StoreError> {
+        let free = &mut self.free[usize::from(id.0)];
+        if let Some(at) = free.iter().rposition(|slot| self.pins[slot.at()] == 0) {
+            return Ok(free.swap_remove(at));
+        }
+        if self.hot.len() >= MAX_OBJECTS {
+            return Err(StoreError::Full);
+        }
+        let slot = Slot(self.hot.len() as u32);
+        let (lanes, fields) = (kind.lane_count(), kind.spec.fields.len());
+        self.hot.push(Hot {
+            id: ObjectId::default(),
+            pos: [0.0; 3],
+            place: [0; 3],
+            head: 0,
+            strict: 0,
+            ring: self.ring.len() as u32,
+            reach: 0.0,
+            kind: id,
+            team: 0,
+            alive: false,
+            jumped: false,
+        });
+        self.lanes_at.push(self.current.len() as u32);
+        self.fields_at.push(self.changed.len() as u32);
+        self.pins.push(0);
+        self.restless.push(false);
+        self.current.resize(self.current.len() + lanes, 0);
+        self.ring.resize(self.ring.len() + lanes * HISTORY as usize, 0);
+        self.changed.resize(self.changed.len() + fields, Tick(0));
+        Ok(slot)
+    }
+
+    /// Gives an object a new value; it counts from the next [`commit`](Store::commit) on.
+    pub fn set<T: Replicate>(&mut self, slot: Slot, value: &T) -> Result<(), StoreError> {
+        self.alive(slot)?;
+        let schema = Arc::clone(&self.schema);
+        let kind = self.kind_in(&schema, slot);
+        if kind.spec.name != T::NAME {
+            return Err(StoreError::WrongKind(self.hot[slot.at()].id, T::NAME.into()));
+        }
+        value.put(kind, self.lanes_mut(slot, kind));
+        self.restless[slot.at()] = true;
+        Ok(())
+    }
+
+    /// Reads an object's value, as quantised.
+    pub fn get<T: Replicate>(&self, slot: Slot) -> Result<T, StoreError> {
+        self.alive(slot)?;
+        let kind = self.kind(slot);
+        if kind.spec.name != T::NAME {
+            return Err(StoreError::WrongKind(self.hot[slot.at()].id, T::NAME.into()));
+        }
+        Ok(T::get(kind, self.lanes(slot)))
+    }
+
+    /// Hands an object to another owner: its epoch rises by one.
+    pub fn give(&mut self, slot: Slot, owner: OwnerId) -> Result<Epoch, StoreError> {
+        self.alive(slot)?;
+        let at = self.lanes_at[slot.at()] as usize;
+        self.current[at + LANE_OWNER] = owner.0 as i32;
+        let epoch = self.current[at + LANE_EPOCH].wrapping_add(1);
+        self.current[at + LANE_EPOCH] = epoch;
+        self.restless[slot.at()] = true;
+        Ok(Epoch(epoch as u32))
+    }
+
+    /// Removes an object; observers who know it are told.
+    pub fn remove(&mut self, slot: Slot) -> Result<(), StoreError> {
+        self.alive(slot)?;
+        let hot = &mut self.hot[slot.at()];
+        hot.alive = false;
+        self.by_id.remove(&self.hot[slot.at()].id);
+        self.restless[slot.at()] = false;
+        self.jumped.retain(|jump| jump.slot != slot);
+        self.free[usize::from(self.hot[slot.at()].kind.0)].push(slot);
+        Ok(())
+    }
+
+    /// Puts an object into a team; policies may tell mates from others. Zero: none.
+    pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
+        self.alive(slot)?;
+        self.hot[slot.at()].team = team;
+        Ok(())
+    }
+
+    /// Closes the round: what was written since the last commit becomes the state of `tick`.
+    pub fn commit(&mut self, tick: Tick) {
+        self.tick = tick;
+        let schema = Arc::clone(&self.schema);
+        for row in 0..self.restless.len() {
+            if self.restless[row] {
+                let slot = Slot(row as u32);
+                self.commit_object(slot, self.kind_in(&schema, slot));
+            }
+        }
+    }
+
+    fn commit_object(&mut self, slot: Slot, kind: &Kind) {
+        let (lanes_at, count) = (self.lanes_at[slot.at()] as usize, kind.lane_count());
+        let hot = &mut self.hot[slot.at()];
+        let current = &mut self.current[lanes_at..lanes_at + count];
+        let mut moving = false;
+        if let Some(place) = &kind.place {
+            moving = move_to(hot, place, current, &mut self.jumped, slot);
+        }
+        let old = hot.ring as usize + (hot.head.wrapping_sub(1) % HISTORY) as usize * count;
+        let old = &self.ring[old..old + count];
+        let fresh = hot.jumped && hot.strict == hot.head;
+        self.restless[slot.at()] = moving;
+        if !fresh && old == &*current {
+            return;
+        }
+        let fields_at = self.fields_at[slot.at()] as usize;
+        for (field, range) in kind.ranges.iter().enumerate() {
+            if fresh || old[range.clone()] != current[range.clone()] {
+                self.changed[fields_at + field] = self.tick;
+            }
+        }
+        let strict = |(lane, strict): (usize, &bool)| *strict && old[lane] != current[lane];
+        if kind.strict.iter().enumerate().any(strict) {
+            hot.strict = hot.head;
+        }
+        let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;
+        self.ring[new..new + count].copy_from_slice(current);
+        hot.head = hot.head.wrapping_add(1);
+    }
+
+    /// Forgets this round's jumps; the pipeline has seen them.
+    pub(crate) fn settle(&mut self) {
+        for jump in self.jumped.drain(..) {
+            self.hot[jump.slot.at()].jumped = false;
+        }
+    }
+
+    /// The row of a live object.
+    pub fn find(&self, id: ObjectId) -> Option<Slot> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// All live objects, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectId, Slot)> + '_ {
+        self.by_id.iter().map(|(id, slot)| (*id, *slot))
+    }
+
+    /// The name of the object in a row.
+    pub fn id(&self, slot: Slot) -> ObjectId {
+        self.hot[slot.at()].id
+    }
+
+    /// Who owns an object.
+    pub fn owner(&self, slot: Slot) -> (OwnerId, Epoch) {
+        let lanes = self.lanes(slot);
+        (OwnerId(lanes[LANE_OWNER] as u32), Epoch(lanes[LANE_EPOCH] as u32))
+    }
+
+    /// Where an object is, in world units; all zero for objects without a place.
+    pub fn position(&self, slot: Slot) -> [f32; 3] {
+        self.hot[slot.at()].pos
+    }
+
+    /// When each field changed last, in the order of the struct.
+    pub fn field_changes(&self, slot: Slot) -> &[Tick] {
+        let at = self.fields_at[slot.at()] as usize;
+        &self.changed[at..at + self.kind(slot).spec.fields.len()]
+    }
+
+    /// The lanes as they are now, committed or not.
+    pub fn lanes(&self, slot: Slot) -> &[i32] {
+        let at = self.lanes_at[slot.at()] as usize;
+        &self.current[at..at + self.kind(slot).lane_count()]
+    }
+
+    /// What a slot is made of.
+    pub fn kind(&self, slot: Slot) -> &Kind {
+        self.kind_in(&self.schema, slot)
+    }
+
+    fn kind_in<'a>(&self, schema: &'a Schema, slot: Slot) -> &'a Kind {
+        // A row is only ever made for a kind of this schema.
+        &schema.kinds()[usize::from(self.hot[slot.at()].kind.0)]
+    }
+
+    fn lanes_mut(&mut self, slot: Slot, kind: &Kind) -> &mut [i32] {
+        let at = self.lanes_at[slot.at()] as usize;
+        &mut self.current[at..at + kind.lane_count()]
+    }
+
+    /// The lanes at push number `push`, which must be one of the last [`HISTORY`].
+    #[inline]
+    pub(crate) fn pushed(&self, hot: &Hot, lanes: usize, push: u32) -> &[i32] {
+        debug_assert!(hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY);
+        let at = hot.ring as usize + (push % HISTORY) as usize * lanes;
+        &self.ring[at..at + lanes]
+    }
+
+    /// The lanes as committed last.
+    #[inline]
+    pub(crate) fn head(&self, hot: &Hot, kind: &Kind) -> &[i32] {
+        self.pushed(hot, kind.lane_count(), hot.head.wrapping_sub(1))
+    }
+
+    /// Whether objects of this kind have a place.
+    #[inline]
+    pub(crate) fn placed(&self, kind: KindId) -> bool {
+        self.schema.kinds()[usize::from(kind.0)].place.is_some()
+    }
+
+    pub(crate) fn pin(&mut self, slot: Slot) {
+        self.pins[slot.at()] += 1;
+    }
+
+    pub(crate) fn unpin(&mut self, slot: Slot) {
+        self.pins[slot.at()] -= 1;
+    }
+
+    fn alive(&self, slot: Slot) -> Result<(), StoreError> {
+        match self.hot.get(slot.at()) {
+            Some(hot) if hot.alive => Ok(()),
+            _ => Err(StoreError::Missing(slot)),
+        }
+    }
+}
+
+/// Takes the new place over, derives the velocity, notices jumps; whether the object may move on.
+fn move_to(
+    hot: &mut Hot,
+    place: &foveate_wire::PlaceLanes,
+    lanes: &mut [i32],
+    jumped: &mut Vec<Jump>,
+    slot: Slot,
+) -> bool {
+    let (mut delta, from) = ([0i32; 3], hot.pos);
+    for axis in 0..place.dims {
+        let now = lanes[place.at + axis];
+        delta[axis] = now.wrapping_sub(hot.place[axis]);
+        hot.place[axis] = now;
+        hot.pos[axis] = now as f32 * place.precision;
+    }
+    let square: f32 = delta.iter().map(|d| (*d as f32 * place.precision).powi(2)).sum();
+    // Quantisation may add a step on each side to an honest move.
+    let limit = hot.reach + 2.0 * place.precision;
+    if square > limit * limit && !hot.jumped {
+        hot.jumped = true;
+        jumped.push(Jump { slot, from });
+    }
+    if place.motion > 0 {
+        for axis in 0..place.dims {
+            let step = if hot.jumped { 0 } else { predict::velocity(delta[axis], place.motion) };
+            lanes[place.at + place.dims + axis] = step;
+        }
+    }
+    delta != [0; 3]
+}

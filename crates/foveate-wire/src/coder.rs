@@ -1,0 +1,283 @@
+//! Binary adaptive range coder whose models restart from a trained state in every packet.
+//!
+//! Everything is `u32` arithmetic, so that a TypeScript port is bit exact with `>>> 0` and products below 2^53.
+//!
+//! **Interval.** `range` starts at 2^32 − 1, `low` at 0. A modelled bit with probability `p` (15 bits, of the bit
+//! being 0) splits the range at `bound = (range >> 15) * p`: bit 0 keeps `[low, low + bound)`, bit 1 keeps the rest.
+//! Then, while `range < 2^24`, the top byte of `low` goes out and both shift left by 8.
+//!
+//! **Carry.** `low` may overflow 32 bits; the carry is added to the bytes already written, walking back over 0xFF.
+//!
+//! **End.** The decoder reads zeros past the end, so the encoder writes the fewest bytes that name a value in the
+//! interval (always at most one) and then drops trailing zero bytes. The length of the coded part must be known
+//! from outside (here: it is the rest of the packet).
+
+/// Bits of precision of a probability.
+pub const PROB_BITS: u32 = 15;
+/// The probability one, exclusive: valid probabilities are `PROB_MIN ..= PROB_ONE - PROB_MIN`.
+pub const PROB_ONE: u16 = 1 << PROB_BITS;
+/// Smallest probability that adaptation and training may reach: a surprise costs at most 10 bits.
+pub const PROB_MIN: u16 = 32;
+/// Renormalise below this range.
+const TOP: u32 = 1 << 24;
+/// Most raw bits that one coding step may carry: `range >> 16` stays positive.
+const RAW_STEP: u32 = 16;
+/// Undo log length; a packet that takes more decisions restores by copying the whole table, which costs the same.
+const LOG: usize = 512;
+
+/// One body of code writes, reads, and measures: the encoder codes `bit` and returns it; the decoder ignores `bit`
+/// and returns what was written; a counter records and returns it. A body must therefore depend on nothing but
+/// the *returned* values and on what both sides know.
+pub trait Coder {
+    /// Codes one bit in context `ctx`.
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool;
+    /// Codes the low `n` bits (n ≤ 32) of `value`, equiprobable, most significant part first.
+    fn raw(&mut self, n: u32, value: u32) -> u32;
+}
+
+#[derive(Debug)]
+/// Adaptive probabilities, restarted from a trained state for each packet.
+pub struct Models {
+    /// Current probabilities of bit 0.
+    p: Vec<u16>,
+    /// The trained state.
+    init: Vec<u16>,
+    /// Contexts touched since the restart (with repeats), the first `LOG` of them.
+    log: Vec<u16>,
+    /// True once the log was full.
+    full: bool,
+}
+
+impl Models {
+    /// Models that start from `init`; entries out of range are clamped, so that any table is safe.
+    pub fn new(init: &[u16]) -> Self {
+        let init: Vec<u16> = init.iter().map(|&p| p.clamp(PROB_MIN, PROB_ONE - PROB_MIN)).collect();
+        assert!(init.len() <= 1 << 16, "contexts are logged as u16");
+        Self { p: init.clone(), init, log: Vec::with_capacity(LOG), full: false }
+    }
+
+    /// Models in the trained state that both ends ship with.
+    pub fn trained() -> Self {
+        Self::new(&[PROB_ONE / 2; crate::contexts::COUNT])
+    }
+
+    /// Number of contexts.
+    pub fn len(&self) -> usize {
+        self.p.len()
+    }
+
+    /// True for a table without contexts.
+    pub fn is_empty(&self) -> bool {
+        self.p.is_empty()
+    }
+
+    /// Back to the trained state: undoes the logged contexts, or copies the table if the log ran over.
+    pub fn restart(&mut self) {
+        if self.full {
+            self.p.copy_from_slice(&self.init);
+        } else {
+            for &ctx in &self.log {
+                self.p[ctx as usize] = self.init[ctx as usize];
+            }
+        }
+        self.log.clear();
+        self.full = false;
+    }
+
+    /// Probability of bit 0 in `ctx`.
+    #[inline]
+    pub fn get(&self, ctx: usize) -> u32 {
+        u32::from(self.p[ctx])
+    }
+
+    /// Moves the probability of `ctx` towards the bit seen. The shift rounds towards the middle, and the bounds
+    /// hold by construction: from `PROB_MIN` on, `p >> RATE` and its mirror image vanish before the bound is crossed.
+    #[inline]
+    pub fn adapt(&mut self, ctx: usize, bit: bool) {
+        if self.log.len() < LOG {
+            self.log.push(ctx as u16);
+        } else {
+            self.full = true;
+        }
+        self.p[ctx] = adapted(self.p[ctx], bit);
+    }
+}
+
+/// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.
+pub const RATE: u32 = 5;
+
+/// The probability after a bit. `p >> 5` is zero for p < 32 = `PROB_MIN`, so p never falls below 31·32/32 …
+/// clamped anyway, as the bound must not depend on the rate.
+#[inline]
+pub fn adapted(p: u16, bit: bool) -> u16 {
+    let next = if bit { p - (p >> RATE) } else { p + ((PROB_ONE - p) >> RATE) };
+    next.clamp(PROB_MIN, PROB_ONE - PROB_MIN)
+}
+
+/// Appends coded bytes to the caller's buffer.
+pub struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+    models: &'a mut Models,
+    /// Where the coded part starts: the carry never walks back past it.
+    start: usize,
+    low: u32,
+    range: u32,
+}
+
+impl<'a> Encoder<'a> {
+    /// Starts a packet's coded part at the end of `out`; restarts the models.
+    pub fn new(out: &'a mut Vec<u8>, models: &'a mut Models) -> Self {
+        models.restart();
+        let start = out.len();
+        Self { out, models, start, low: 0, range: u32::MAX }
+    }
+
+    /// Bytes written so far in the coded part, without the end (at most one more, plus up to three in `low`).
+    pub fn written(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    /// Bits written so far, to a fraction of one; for measuring only.
+    pub fn bits(&self) -> f64 {
+        self.written() as f64 * 8.0 + 32.0 - f64::from(self.range).log2()
+    }
+
+    /// Adds one to the bytes already written.
+    fn carry(&mut self) {
+        for byte in self.out[self.start..].iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn raise(&mut self, by: u32) {
+        let (low, over) = self.low.overflowing_add(by);
+        self.low = low;
+        if over {
+            self.carry();
+        }
+    }
+
+    #[inline]
+    fn renormalise(&mut self) {
+        while self.range < TOP {
+            self.out.push((self.low >> 24) as u8);
+            self.low <<= 8;
+            self.range <<= 8;
+        }
+    }
+
+    /// Ends the coded part with the shortest bytes inside the interval, trailing zeros dropped.
+    pub fn finish(mut self) {
+        // range >= 2^24, so some multiple of 2^24 lies in [low, low + range).
+        if self.low != 0 {
+            self.raise(TOP - 1);
+            self.out.push((self.low >> 24) as u8);
+        }
+        while self.out.len() > self.start && self.out.last() == Some(&0) {
+            self.out.pop();
+        }
+    }
+}
+
+impl Coder for Encoder<'_> {
+    #[inline]
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+        let bound = (self.range >> PROB_BITS) * self.models.get(ctx);
+        if bit {
+            self.raise(bound);
+            self.range -= bound;
+        } else {
+            self.range = bound;
+        }
+        self.models.adapt(ctx, bit);
+        self.renormalise();
+        bit
+    }
+
+    fn raw(&mut self, n: u32, value: u32) -> u32 {
+        let mut left = n;
+        while left > 0 {
+            let step = left.min(RAW_STEP);
+            left -= step;
+            self.range >>= step;
+            self.raise(((value >> left) & ((1 << step) - 1)) * self.range);
+            self.renormalise();
+        }
+        value
+    }
+}
+
+/// Reads what an [`Encoder`] wrote. Total: any bytes give some bits, never a panic.
+pub struct Decoder<'a> {
+    input: &'a [u8],
+    models: &'a mut Models,
+    /// Next byte to read.
+    at: usize,
+    /// The value read, relative to the interval's low end.
+    code: u32,
+    range: u32,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads `input` from its start to its end; restarts the models.
+    pub fn new(input: &'a [u8], models: &'a mut Models) -> Self {
+        models.restart();
+        let mut decoder = Self { input, models, at: 0, code: 0, range: u32::MAX };
+        for _ in 0..4 {
+            decoder.code = decoder.code << 8 | decoder.next_byte();
+        }
+        decoder
+    }
+
+    #[inline]
+    fn next_byte(&mut self) -> u32 {
+        let byte = self.input.get(self.at).copied().unwrap_or(0);
+        self.at = self.at.saturating_add(1);
+        u32::from(byte)
+    }
+
+    #[inline]
+    fn renormalise(&mut self) {
+        while self.range < TOP {
+            self.code = self.code << 8 | self.next_byte();
+            self.range <<= 8;
+        }
+    }
+}
+
+impl Coder for Decoder<'_> {
+    #[inline]
+    fn bit(&mut self, ctx: usize, _: bool) -> bool {
+        let bound = (self.range >> PROB_BITS) * self.models.get(ctx);
+        let bit = self.code >= bound;
+        if bit {
+            self.code -= bound;
+            self.range -= bound;
+        } else {
+            self.range = bound;
+        }
+        self.models.adapt(ctx, bit);
+        self.renormalise();
+        bit
+    }
+
+    fn raw(&mut self, n: u32, _: u32) -> u32 {
+        let mut left = n;
+        let mut value = 0u32;
+        while left > 0 {
+            let step = left.min(RAW_STEP);
+            left -= step;
+            self.range >>= step;
+            // Bytes from elsewhere may lie above the interval: the largest value stands for them.
+            let part = (self.code / self.range).min((1 << step) - 1);
+            self.code = self.code.wrapping_sub(part * self.range);
+            self.renormalise();
+            value = value << (step % 32) | part;
+        }
+        value
+    }
+}

@@ -1,0 +1,320 @@
+//! Packets: a few plain bytes, then records in one run of the range coder up to the packet's end.
+//!
+//! Reading refuses instead of trusting: a packet is read completely before anything of it is used.
+
+use crate::coder::{Coder, Decoder, Encoder, Models};
+use crate::record::{code_state, count};
+use crate::schema::{Kind, Schema};
+use crate::{Alias, KindId, ObjectId, Tick, contexts};
+use thiserror::Error;
+
+/// The wire version that this code speaks.
+pub const VERSION: u8 = 1;
+/// No packet is longer, so that none is cut up on its way.
+pub const MAX_PACKET: usize = 1_200;
+/// No object's record is longer.
+pub const MAX_RECORD_BYTES: usize = 1_024;
+/// Records in one packet.
+pub const MAX_RECORDS: usize = 512;
+/// States of one object that a receiver keeps for updates to refer to.
+pub const KEPT_STATES: usize = 32;
+/// Bytes before the coded part of a state packet.
+pub const STATE_HEADER: usize = 5;
+/// Bytes of an acknowledgement.
+pub const ACK_BYTES: usize = 7;
+
+const STATE: u8 = 1;
+const ACK: u8 = 2;
+
+/// A packet that was refused. Nothing of it was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum PacketError {
+    /// Longer than any packet may be.
+    #[error("packet of {0} bytes; at most {MAX_PACKET} are allowed")]
+    TooLong(usize),
+    /// Shorter than its header.
+    #[error("packet of {0} bytes is shorter than its header")]
+    TooShort(usize),
+    /// Not our version.
+    #[error("wire version {0}; this end speaks {VERSION}")]
+    Version(u8),
+    /// Not a packet type.
+    #[error("unknown packet type {0}")]
+    Type(u8),
+    /// Aliases must rise and stay below 2¹⁶.
+    #[error("alias out of range")]
+    Alias,
+    /// An update of an object that is not known, or against a state that is not held.
+    #[error("{0:?} has no state to update")]
+    Baseline(Alias),
+    /// A whole state of a kind that the schema does not have.
+    #[error("unknown kind {0:?}")]
+    Kind(KindId),
+    /// More records than a packet may have.
+    #[error("more than {MAX_RECORDS} records")]
+    TooMany,
+}
+
+/// What a packet is, as far as its first byte tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PacketType {
+    /// States of objects.
+    State,
+    /// What arrived.
+    Ack,
+}
+
+/// Looks at a packet's first byte and its length.
+pub fn packet_type(bytes: &[u8]) -> Result<PacketType, PacketError> {
+    if bytes.len() > MAX_PACKET {
+        return Err(PacketError::TooLong(bytes.len()));
+    }
+    let first = *bytes.first().ok_or(PacketError::TooShort(0))?;
+    if first >> 4 != VERSION {
+        return Err(PacketError::Version(first >> 4));
+    }
+    match first & 15 {
+        STATE => Ok(PacketType::State),
+        ACK => Ok(PacketType::Ack),
+        other => Err(PacketError::Type(other)),
+    }
+}
+
+/// The plain part of a state packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateHeader {
+    /// Counts the sender's packets.
+    pub seq: u16,
+    /// The round that the states are of. Sixteen bits travel.
+    pub tick: Tick,
+}
+
+/// Which packets arrived: the newest, and a bit for each of the 32 before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ack {
+    /// The newest packet.
+    pub newest: u16,
+    /// Bit n: packet `newest − 1 − n` arrived too.
+    pub before: u32,
+}
+
+impl Ack {
+    /// Whether it says that a packet arrived.
+    pub fn has(&self, seq: u16) -> bool {
+        match self.newest.wrapping_sub(seq) {
+            0 => true,
+            behind @ 1..=32 => self.before >> (behind - 1) & 1 == 1,
+            _ => false,
+        }
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(VERSION << 4 | ACK);
+        out.extend(self.newest.to_le_bytes());
+        out.extend(self.before.to_le_bytes());
+    }
+
+    /// Reads a packet.
+    pub fn read(bytes: &[u8]) -> Result<Ack, PacketError> {
+        match packet_type(bytes)? {
+            PacketType::Ack => {}
+            PacketType::State => return Err(PacketError::Type(STATE)),
+        }
+        let body: &[u8; ACK_BYTES] =
+            bytes.try_into().map_err(|_| PacketError::TooShort(bytes.len()))?;
+        let [_, a, b, c, d, e, f] = *body;
+        Ok(Ack { newest: u16::from_le_bytes([a, b]), before: u32::from_le_bytes([c, d, e, f]) })
+    }
+}
+
+/// Writes one state packet, record by record, aliases rising.
+pub struct PacketWriter<'a> {
+    coder: Encoder<'a>,
+    next_alias: u32,
+    records: usize,
+    lanes: LaneBuffer,
+}
+
+/// The coder's one body of code needs lanes that it may write to.
+type LaneBuffer = [i32; MAX_RECORD_BYTES / 5];
+
+impl<'a> PacketWriter<'a> {
+    /// Begins a packet at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>, models: &'a mut Models, header: StateHeader) -> Self {
+        out.push(VERSION << 4 | STATE);
+        out.extend(header.seq.to_le_bytes());
+        out.extend((header.tick.0 as u16).to_le_bytes());
+        let coder = Encoder::new(out, models);
+        PacketWriter { coder, next_alias: 0, records: 0, lanes: [0; MAX_RECORD_BYTES / 5] }
+    }
+
+    /// Bytes so far, and those that ending the packet may add.
+    #[inline]
+    pub fn len(&self) -> usize {
+        STATE_HEADER + self.coder.written() + 4
+    }
+
+    /// Whether there is no record yet.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Records so far.
+    pub fn records(&self) -> usize {
+        self.records
+    }
+
+    /// Bits of the coded part so far, to a fraction of one.
+    pub fn bits(&self) -> f64 {
+        self.coder.bits()
+    }
+
+    fn head(&mut self, alias: Alias) {
+        debug_assert!(u32::from(alias.0) >= self.next_alias && self.records < MAX_RECORDS);
+        self.coder.bit(contexts::MORE + self.records.min(2), true);
+        let gap = u32::from(alias.0).wrapping_sub(self.next_alias);
+        count(&mut self.coder, contexts::GAP, gap);
+        self.next_alias = u32::from(alias.0) + 1;
+        self.records += 1;
+    }
+
+    /// The object's state against one that the receiver acknowledged, so many rounds ago.
+    pub fn update(&mut self, alias: Alias, kind: &Kind, base: (&[i32], u32), now: &[i32]) {
+        self.head(alias);
+        self.coder.bit(contexts::OPERATION, false);
+        count(&mut self.coder, contexts::AGE, base.1.saturating_sub(1));
+        self.lanes[..now.len()].copy_from_slice(now);
+        code_state(&mut self.coder, kind, Some(base), &mut self.lanes[..now.len()]);
+    }
+
+    /// The object's name and whole state.
+    pub fn full(&mut self, alias: Alias, id: ObjectId, kind: &Kind, now: &[i32]) {
+        self.head(alias);
+        self.coder.bit(contexts::OPERATION, true);
+        self.coder.bit(contexts::OPERATION + 1, false);
+        code_name(&mut self.coder, id);
+        self.lanes[..now.len()].copy_from_slice(now);
+        code_state(&mut self.coder, kind, None, &mut self.lanes[..now.len()]);
+    }
+
+    /// The replica gets no more updates for now.
+    pub fn freeze(&mut self, alias: Alias) {
+        self.notice(alias, false);
+    }
+
+    /// The replica is to be dropped.
+    pub fn gone(&mut self, alias: Alias) {
+        self.notice(alias, true);
+    }
+
+    fn notice(&mut self, alias: Alias, gone: bool) {
+        self.head(alias);
+        self.coder.bit(contexts::OPERATION, true);
+        self.coder.bit(contexts::OPERATION + 1, true);
+        self.coder.bit(contexts::OPERATION + 2, gone);
+    }
+
+    /// Ends the packet.
+    pub fn finish(mut self) {
+        self.coder.bit(contexts::MORE + self.records.min(2), false);
+        self.coder.finish();
+    }
+}
+
+fn code_name<C: Coder>(c: &mut C, id: ObjectId) -> ObjectId {
+    let kind = c.raw(8, u32::from(id.kind().0));
+    let origin = count(c, contexts::NAME, id.origin());
+    let low = count(c, contexts::nth(contexts::NAME, 1), id.serial() & 0x7fff_ffff);
+    let high = c.raw(1, id.serial() >> 31);
+    ObjectId::new(KindId(kind as u8), origin, low & 0x7fff_ffff | high << 31)
+}
+
+/// What a record says; the lanes stand apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// A new state of a known object.
+    Update(Alias),
+    /// An object, new or known, and its whole state.
+    Full(Alias, ObjectId),
+    /// The replica gets no more updates for now.
+    Freeze(Alias),
+    /// The replica is to be dropped.
+    Gone(Alias),
+}
+
+/// What a reader must know of the receiver's replicas.
+pub trait States {
+    /// What the object behind the alias is made of, and its state of that tick, if held.
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32])>;
+}
+
+/// Reads one state packet, record by record.
+pub struct PacketReader<'a> {
+    coder: Decoder<'a>,
+    header: StateHeader,
+    next_alias: u32,
+    records: usize,
+}
+
+impl<'a> PacketReader<'a> {
+    /// Begins to read. `near`: any tick within half an hour of the packet's, to complete it.
+    pub fn new(bytes: &'a [u8], models: &'a mut Models, near: Tick) -> Result<Self, PacketError> {
+        match packet_type(bytes)? {
+            PacketType::State => {}
+            PacketType::Ack => return Err(PacketError::Type(ACK)),
+        }
+        let Some((&[_, a, b, c, d], body)) = bytes.split_first_chunk::<STATE_HEADER>() else {
+            return Err(PacketError::TooShort(bytes.len()));
+        };
+        let behind = (near.0 as u16).wrapping_sub(u16::from_le_bytes([c, d])) as i16;
+        let tick = Tick(near.0.wrapping_sub(i32::from(behind) as u32));
+        let header = StateHeader { seq: u16::from_le_bytes([a, b]), tick };
+        Ok(PacketReader { coder: Decoder::new(body, models), header, next_alias: 0, records: 0 })
+    }
+
+    /// The plain part.
+    pub fn header(&self) -> StateHeader {
+        self.header
+    }
+
+    /// The next record, or none at the end. The lanes of states are appended to `lanes`.
+    pub fn next(
+        &mut self,
+        schema: &Schema,
+        states: &impl States,
+        lanes: &mut Vec<i32>,
+    ) -> Result<Option<Record>, PacketError> {
+        let c = &mut self.coder;
+        if !c.bit(contexts::MORE + self.records.min(2), false) {
+            return Ok(None);
+        }
+        if self.records == MAX_RECORDS {
+            return Err(PacketError::TooMany);
+        }
+        self.records += 1;
+        let alias = self.next_alias.saturating_add(count(c, contexts::GAP, 0));
+        self.next_alias = alias.saturating_add(1);
+        let alias = Alias(u16::try_from(alias).map_err(|_| PacketError::Alias)?);
+        if !c.bit(contexts::OPERATION, false) {
+            let age = count(c, contexts::AGE, 0).saturating_add(1);
+            let then = self.header.tick.minus(age);
+            let (kind, then) = states.state_at(alias, then).ok_or(PacketError::Baseline(alias))?;
+            let kind = schema.kind(kind).ok_or(PacketError::Kind(kind))?;
+            let at = lanes.len();
+            lanes.resize(at + kind.lane_count(), 0);
+            code_state(c, kind, Some((then, age)), &mut lanes[at..]);
+            return Ok(Some(Record::Update(alias)));
+        }
+        if !c.bit(contexts::OPERATION + 1, false) {
+            let id = code_name(c, ObjectId::default());
+            let kind = schema.kind(id.kind()).ok_or(PacketError::Kind(id.kind()))?;
+            let at = lanes.len();
+            lanes.resize(at + kind.lane_count(), 0);
+            code_state(c, kind, None, &mut lanes[at..]);
+            return Ok(Some(Record::Full(alias, id)));
+        }
+        let gone = c.bit(contexts::OPERATION + 2, false);
+        Ok(Some(if gone { Record::Gone(alias) } else { Record::Freeze(alias) }))
+    }
+}

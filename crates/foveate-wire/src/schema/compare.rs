@@ -1,0 +1,123 @@
+//! Whether two ends mean the same, and if not, what differs first.
+
+use super::Schema;
+use thiserror::Error;
+
+/// Two ends of a link have different schemas. Neither may read the other's packets.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SchemaMismatch {
+    /// A line that differs.
+    #[error("schemas differ first at {name}: here '{here}', there '{there}'")]
+    Differs {
+        /// The kind, or kind and field.
+        name: String,
+        /// What this end says.
+        here: String,
+        /// What the other end says.
+        there: String,
+    },
+    /// The hashes differ and the other end's statement is not known.
+    #[error("schemas differ: hash {here:016x} here, {there:016x} there")]
+    Hash {
+        /// This end's hash.
+        here: u64,
+        /// The other end's hash.
+        there: u64,
+    },
+}
+
+impl Schema {
+    /// The whole schema as text, one line per kind and field; equal texts mean equal schemas.
+    /// Floors are part of it: the observer must know what silence means.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        for kind in &self.kinds {
+            let spec = &kind.spec;
+            text.push_str(&format!("{}: max_speed={}\n", spec.name, spec.max_speed));
+            for field in &spec.fields {
+                let (role, floor) = (field.role, field.floor);
+                let line = format!("{:?} role={role:?} floor={floor}", field.ty);
+                text.push_str(&format!("{}.{}: {line}\n", spec.name, field.name));
+            }
+        }
+        text
+    }
+
+    /// Compares hashes only, as packets can.
+    pub fn check_hash(&self, there: u64) -> Result<(), SchemaMismatch> {
+        let here = self.hash;
+        if here == there { Ok(()) } else { Err(SchemaMismatch::Hash { here, there }) }
+    }
+
+    /// Compares with the other end's [`describe`](Schema::describe), naming the first field that differs.
+    pub fn check_description(&self, there: &str) -> Result<(), SchemaMismatch> {
+        let ours = self.describe();
+        let (mut here, mut there) = (ours.lines(), there.lines());
+        loop {
+            let (a, b) = (here.next(), there.next());
+            if a == b {
+                match a {
+                    None => return Ok(()),
+                    Some(_) => continue,
+                }
+            }
+            let split = |line: Option<&str>| {
+                let (name, rest) = line?.split_once(": ")?;
+                Some((name.to_owned(), rest.to_owned()))
+            };
+            let (a, b) = (split(a), split(b));
+            let missing = || "nothing".to_owned();
+            let same_name = match (&a, &b) {
+                (Some((x, _)), Some((y, _))) => x == y,
+                _ => true,
+            };
+            let name = a.as_ref().or(b.as_ref()).map_or_else(missing, |(name, _)| name.clone());
+            let say = |side: Option<(String, String)>| match side {
+                Some((_, rest)) if same_name => rest,
+                Some((name, rest)) => format!("{name}: {rest}"),
+                None => missing(),
+            };
+            return Err(SchemaMismatch::Differs { name, here: say(a), there: say(b) });
+        }
+    }
+}
+
+/// FNV-1a: not against an adversary (links are authenticated), only against mistakes.
+pub(super) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FieldSpec, FieldType, KindSpec};
+
+    fn schema(steps: u32, names: &[&str]) -> Schema {
+        let fields =
+            names.iter().map(|name| FieldSpec::new(name, FieldType::Angle { steps })).collect();
+        Schema::new(vec![KindSpec { name: "avatar".into(), fields, max_speed: 8.0 }]).unwrap()
+    }
+
+    #[test]
+    fn the_first_field_that_differs_is_named() {
+        let here = schema(240, &["yaw", "pitch"]);
+        assert_eq!(here.check_description(&here.describe()), Ok(()));
+        assert_eq!(here.check_hash(here.hash()), Ok(()));
+
+        let finer = schema(256, &["yaw", "pitch"]);
+        assert_ne!(here.hash(), finer.hash());
+        let message = here.check_description(&finer.describe()).unwrap_err().to_string();
+        assert!(message.contains("avatar.yaw") && message.contains("240") && message.contains("256"));
+
+        let longer = schema(240, &["yaw", "pitch", "roll"]);
+        let message = here.check_description(&longer.describe()).unwrap_err().to_string();
+        assert!(message.contains("avatar.roll") && message.contains("here 'nothing'"), "{message}");
+
+        let renamed = schema(240, &["yaw", "tilt"]);
+        let message = here.check_description(&renamed.describe()).unwrap_err().to_string();
+        assert!(message.contains("avatar.pitch") && message.contains("avatar.tilt"), "{message}");
+        assert!(here.check_hash(renamed.hash()).is_err());
+    }
+}

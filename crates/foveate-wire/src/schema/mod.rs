@@ -1,0 +1,388 @@
+//! What objects are made of: one table that drives writing, reading, floors and comparison.
+//!
+//! Every field of every kind is turned into a fixed number of integer **lanes**, so that a state
+//! is a flat `[i32]`: history rings, deltas and change detection never look at types again.
+//! Lanes 0 and 1 of every object are its owner and epoch, which makes a change of owner an
+//! ordinary change of state: delivered, acknowledged and repeated after loss like any other.
+
+mod check;
+mod compare;
+
+pub use check::SchemaError;
+pub use compare::SchemaMismatch;
+
+use crate::KindId;
+use std::ops::Range;
+
+/// The lane that holds the owner.
+pub const LANE_OWNER: usize = 0;
+/// The lane that holds the epoch.
+pub const LANE_EPOCH: usize = 1;
+/// Lanes that every kind has before its own.
+pub const HIDDEN_LANES: usize = 2;
+
+/// How a value becomes lanes, and lanes a value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FieldType {
+    /// A point of two or three dimensions, in steps of `precision`, within ±`extent`.
+    /// With motion there are as many lanes more for the velocity, which the store derives.
+    Place {
+        /// 2 or 3.
+        dims: u8,
+        /// The length of one step.
+        precision: f32,
+        /// The largest coordinate; beyond it values are clamped.
+        extent: f32,
+        /// Zero: replicas hold still between updates. Otherwise they move on along the last
+        /// velocity, which is kept in multiples of this many steps per tick.
+        motion: u8,
+    },
+    /// A direction: one turn in `steps` parts. Values are radians.
+    Angle {
+        /// Parts of a whole turn.
+        steps: u32,
+    },
+    /// A real number in steps of `precision` within `min..=max`.
+    Number {
+        /// The size of one step.
+        precision: f32,
+        /// The least value; below it values are clamped.
+        min: f32,
+        /// The largest value; above it values are clamped.
+        max: f32,
+    },
+    /// A whole number within `min..=max`.
+    Integer {
+        /// The least value.
+        min: i32,
+        /// The largest value.
+        max: i32,
+    },
+    /// One of `count` values without an order: booleans, enums.
+    Symbol {
+        /// How many values there are.
+        count: u32,
+    },
+    /// A unit quaternion: the index of its largest part and the three others in `bits` each.
+    Quaternion {
+        /// Bits of each of the three smaller parts, 4 to 15.
+        bits: u8,
+    },
+    /// At most `max` bytes.
+    Bytes {
+        /// The longest value, in bytes.
+        max: u16,
+    },
+    /// UTF-8 of at most `max` bytes.
+    Text {
+        /// The longest value, in bytes.
+        max: u16,
+    },
+    /// A value that may be missing.
+    Optional(Box<FieldType>),
+    /// At most `max` values.
+    List {
+        /// What an item is.
+        item: Box<FieldType>,
+        /// The most items.
+        max: u16,
+    },
+}
+
+impl FieldType {
+    /// How many lanes a value takes.
+    pub fn lanes(&self) -> usize {
+        match self {
+            FieldType::Place { dims, motion, .. } => usize::from(*dims) * (1 + usize::from(*motion > 0)),
+            FieldType::Angle { .. }
+            | FieldType::Number { .. }
+            | FieldType::Integer { .. }
+            | FieldType::Symbol { .. } => 1,
+            FieldType::Quaternion { .. } => 4,
+            FieldType::Bytes { max } | FieldType::Text { max } => 1 + usize::from(*max).div_ceil(4),
+            FieldType::Optional(inner) => 1 + inner.lanes(),
+            FieldType::List { item, max } => 1 + usize::from(*max) * item.lanes(),
+        }
+    }
+
+    fn push_lanes(&self, out: &mut Vec<LaneClass>) {
+        match self {
+            FieldType::Place { .. } | FieldType::Number { .. } | FieldType::Integer { .. } => {
+                out.extend(std::iter::repeat_n(LaneClass::Step, self.lanes()));
+            }
+            FieldType::Angle { steps } => out.push(LaneClass::Turn { steps: *steps }),
+            FieldType::Symbol { count } => out.push(LaneClass::Symbol { count: *count }),
+            FieldType::Quaternion { .. } => {
+                out.push(LaneClass::Symbol { count: 4 });
+                out.extend([LaneClass::Step; 3]);
+            }
+            FieldType::Bytes { max } | FieldType::Text { max } => {
+                out.push(LaneClass::Step);
+                out.extend(std::iter::repeat_n(LaneClass::Word, usize::from(*max).div_ceil(4)));
+            }
+            FieldType::Optional(inner) => {
+                out.push(LaneClass::Symbol { count: 2 });
+                inner.push_lanes(out);
+            }
+            FieldType::List { item, max } => {
+                out.push(LaneClass::Step);
+                (0..*max).for_each(|_| item.push_lanes(out));
+            }
+        }
+    }
+}
+
+/// How one lane is coded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaneClass {
+    /// A number: the difference to the baseline is likely small.
+    Step,
+    /// Modulo `steps`: the shorter way round is likely short.
+    Turn {
+        /// Parts of a whole turn.
+        steps: u32,
+    },
+    /// A name out of `count`: differences mean nothing.
+    Symbol {
+        /// How many values there are.
+        count: u32,
+    },
+    /// Four bytes of text or data.
+    Word,
+}
+
+/// What a field means to interest management.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    /// Nothing in particular.
+    #[default]
+    Plain,
+    /// Where the object is. At most one.
+    Place,
+    /// Where it faces, about the vertical axis, counter-clockwise from +x. At most one.
+    Yaw,
+    /// Where it faces above the horizon. At most one.
+    Pitch,
+}
+
+/// One field of a kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FieldSpec {
+    /// Its name, for errors and tools.
+    pub name: String,
+    /// How it becomes lanes.
+    pub ty: FieldType,
+    /// What it means.
+    pub role: Role,
+    /// Below this deviation there is nothing to send: radians for angles, the field's unit for
+    /// numbers. Zero: every change of a step counts. A place's floor is the view's.
+    pub floor: f32,
+}
+
+impl FieldSpec {
+    /// A field without a role whose every change counts.
+    pub fn new(name: &str, ty: FieldType) -> FieldSpec {
+        FieldSpec { name: name.into(), ty, role: Role::Plain, floor: 0.0 }
+    }
+
+    /// The same with a role.
+    pub fn role(mut self, role: Role) -> FieldSpec {
+        self.role = role;
+        self
+    }
+
+    /// The same with a floor.
+    pub fn floor(mut self, floor: f32) -> FieldSpec {
+        self.floor = floor;
+        self
+    }
+}
+
+/// A kind of object as its author states it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KindSpec {
+    /// Its name, for errors and tools.
+    pub name: String,
+    /// Its fields, in the order of the struct.
+    pub fields: Vec<FieldSpec>,
+    /// No object of this kind moves faster, in units per second. What does is a jump.
+    pub max_speed: f32,
+}
+
+/// A lane whose deviation is measured against a floor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlooredLane {
+    /// Which lane.
+    pub lane: usize,
+    /// Parts of a turn, or zero for a plain number.
+    pub modulus: u32,
+    /// The largest deviation in steps that is no difference.
+    pub floor_steps: u32,
+    /// Whether it is a facing, whose floor shrinks inside the innermost zone.
+    pub facing: bool,
+}
+
+/// The place lanes of a kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PlaceLanes {
+    /// First place lane; the velocity follows the place, if there is motion.
+    pub at: usize,
+    /// 2 or 3.
+    pub dims: usize,
+    /// Steps per tick that one unit of a velocity lane stands for; zero: there are no such lanes.
+    pub motion: i32,
+    /// The length of one step.
+    pub precision: f32,
+    /// Coordinates lie within ±this many steps.
+    pub extent_steps: i32,
+    /// Bits that hold any coordinate.
+    pub bits: u32,
+}
+
+/// A kind as the engine uses it: the statement plus where everything lies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kind {
+    /// The author's statement.
+    pub spec: KindSpec,
+    /// The class of every lane, hidden ones included.
+    pub lanes: Vec<LaneClass>,
+    /// Field `i` of the statement covers these lanes.
+    pub ranges: Vec<Range<usize>>,
+    /// Where the place is, if there is one.
+    pub place: Option<PlaceLanes>,
+    /// The lane of the yaw and the parts of its turn.
+    pub yaw: Option<(usize, u32)>,
+    /// The lane of the pitch and the parts of its turn.
+    pub pitch: Option<(usize, u32)>,
+    /// Lanes with a floor, facing included.
+    pub floored: Vec<FlooredLane>,
+    /// For each lane: whether any change of it is a difference.
+    pub strict: Vec<bool>,
+    /// Lanes that are neither place nor facing.
+    pub others: Vec<usize>,
+}
+
+impl Kind {
+    fn compile(spec: KindSpec) -> Kind {
+        let mut kind = Kind {
+            lanes: vec![LaneClass::Step; HIDDEN_LANES],
+            ranges: Vec::new(),
+            place: None,
+            yaw: None,
+            pitch: None,
+            floored: Vec::new(),
+            strict: vec![true; HIDDEN_LANES],
+            others: (0..HIDDEN_LANES).collect(),
+            spec: KindSpec { fields: Vec::new(), ..spec },
+        };
+        spec.fields.into_iter().for_each(|field| kind.add(field));
+        kind
+    }
+
+    fn add(&mut self, field: FieldSpec) {
+        let at = self.lanes.len();
+        field.ty.push_lanes(&mut self.lanes);
+        self.ranges.push(at..self.lanes.len());
+        self.strict.resize(self.lanes.len(), true);
+        if field.role == Role::Plain {
+            self.others.extend(at..self.lanes.len());
+        }
+        match (field.role, &field.ty) {
+            (Role::Place, FieldType::Place { dims, precision, extent, motion }) => {
+                self.place = Some(place_lanes(at, *dims, (*precision, *extent), *motion));
+                self.strict[at..].fill(false);
+            }
+            (role, FieldType::Angle { steps }) => {
+                match role {
+                    Role::Yaw => self.yaw = Some((at, *steps)),
+                    Role::Pitch => self.pitch = Some((at, *steps)),
+                    Role::Plain | Role::Place => {}
+                }
+                let step = std::f32::consts::TAU / *steps as f32;
+                self.add_floor(at, *steps, field.floor / step, role != Role::Plain);
+            }
+            (_, FieldType::Number { precision, .. }) => {
+                self.add_floor(at, 0, field.floor / precision, false);
+            }
+            _ => {}
+        }
+        self.spec.fields.push(field);
+    }
+
+    fn add_floor(&mut self, lane: usize, modulus: u32, floor_steps: f32, facing: bool) {
+        let floor_steps = floor_steps.round() as u32;
+        if floor_steps > 0 {
+            self.strict[lane] = false;
+            self.floored.push(FlooredLane { lane, modulus, floor_steps, facing });
+        }
+    }
+
+    /// Lanes of an object of this kind.
+    pub fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// No record of this kind takes more bytes on the wire: five per lane, and its head.
+    pub fn max_record_bytes(&self) -> usize {
+        self.lanes.len() * 5 + 24
+    }
+}
+
+fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: u8) -> PlaceLanes {
+    let extent_steps = (extent / precision).ceil() as i32;
+    let bits = 33 - (extent_steps as u32).leading_zeros();
+    PlaceLanes { at, dims: usize::from(dims), motion: i32::from(motion), precision, extent_steps, bits }
+}
+
+/// All kinds that two ends of a link agree on.
+///
+/// ```
+/// use foveate_wire::{FieldSpec, FieldType, KindSpec, Schema};
+/// let door = KindSpec {
+///     name: "door".into(),
+///     fields: vec![FieldSpec::new("open", FieldType::Symbol { count: 2 })],
+///     max_speed: 0.0,
+/// };
+/// let schema = Schema::new(vec![door]).unwrap();
+/// assert_eq!(schema.kinds().len(), 1);
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schema {
+    kinds: Vec<Kind>,
+    hash: u64,
+}
+
+impl Schema {
+    /// Checks the statements and lays out the lanes. A kind's position is its [`KindId`].
+    pub fn new(specs: Vec<KindSpec>) -> Result<Schema, SchemaError> {
+        check::all(&specs)?;
+        let kinds: Vec<Kind> = specs.into_iter().map(Kind::compile).collect();
+        for kind in &kinds {
+            check::size(kind)?;
+        }
+        let mut schema = Schema { kinds, hash: 0 };
+        schema.hash = compare::hash(&schema.describe());
+        Ok(schema)
+    }
+
+    /// The kind with this id.
+    #[inline]
+    pub fn kind(&self, id: KindId) -> Option<&Kind> {
+        self.kinds.get(usize::from(id.0))
+    }
+
+    /// The id of the kind with this name.
+    pub fn id_of(&self, name: &str) -> Option<KindId> {
+        self.kinds.iter().position(|kind| kind.spec.name == name).map(|at| KindId(at as u8))
+    }
+
+    /// All kinds, in the order of their ids.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Equal for equal schemas, and, but for one chance in 2⁶⁴, only for those.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}

@@ -1,0 +1,157 @@
+//! Units are types: a bare number never says whether it is ticks, microseconds or metres.
+
+use std::fmt;
+use std::ops::{Add, Mul, Sub};
+
+/// A point in simulation time, counted in rounds.
+///
+/// It wraps, so it has no `Ord`: ask how far one tick lies behind another with
+/// [`Tick::since`], or which is newer with [`Tick::is_after`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Tick(pub u32);
+
+impl Tick {
+    /// Rounds from `earlier` to `self`; wraps, so it is huge when `earlier` is in fact later.
+    #[inline]
+    pub const fn since(self, earlier: Tick) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Whether `self` comes after `other` on the shorter way round.
+    #[inline]
+    pub const fn is_after(self, other: Tick) -> bool {
+        self.0.wrapping_sub(other.0).wrapping_sub(1) < u32::MAX / 2
+    }
+
+    /// The tick `rounds` later.
+    #[inline]
+    pub const fn plus(self, rounds: u32) -> Tick {
+        Tick(self.0.wrapping_add(rounds))
+    }
+
+    /// The tick `rounds` earlier.
+    #[inline]
+    pub const fn minus(self, rounds: u32) -> Tick {
+        Tick(self.0.wrapping_sub(rounds))
+    }
+}
+
+/// A point or a span of time in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// No bound: longer than any session.
+    pub const UNBOUNDED: Micros = Micros(u64::MAX);
+    /// No time at all.
+    pub const ZERO: Micros = Micros(0);
+
+    /// A span of whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Micros {
+        Micros(ms * 1_000)
+    }
+
+    /// A span of seconds, rounded to the microsecond; negative and NaN become zero.
+    pub fn from_secs(seconds: f64) -> Micros {
+        Micros((seconds * 1e6).round().max(0.0) as u64)
+    }
+
+    /// The span in seconds.
+    pub fn as_secs(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The span in milliseconds.
+    pub fn as_millis(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// `self − earlier`, or zero.
+    pub const fn saturating_sub(self, earlier: Micros) -> Micros {
+        Micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Micros::UNBOUNDED => f.write_str("unbounded"),
+            Micros(us) => write!(f, "{us}µs"),
+        }
+    }
+}
+
+impl Add for Micros {
+    type Output = Micros;
+    fn add(self, other: Micros) -> Micros {
+        Micros(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Micros {
+    type Output = Micros;
+    fn sub(self, other: Micros) -> Micros {
+        self.saturating_sub(other)
+    }
+}
+
+impl Mul<u32> for Micros {
+    type Output = Micros;
+    fn mul(self, times: u32) -> Micros {
+        Micros(self.0.saturating_mul(u64::from(times)))
+    }
+}
+
+/// A length in world units. The name says "metres"; a game may mean something else by it,
+/// as long as it means the same everywhere.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default, Debug)]
+pub struct Metres(pub f32);
+
+impl Metres {
+    /// No bound.
+    pub const UNBOUNDED: Metres = Metres(f32::INFINITY);
+    /// No distance.
+    pub const ZERO: Metres = Metres(0.0);
+}
+
+/// An angle in radians.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default, Debug)]
+pub struct Radians(pub f32);
+
+impl Radians {
+    /// An angle given in degrees.
+    pub const fn from_degrees(degrees: f32) -> Radians {
+        Radians(degrees * (std::f32::consts::PI / 180.0))
+    }
+
+    /// The angle in degrees.
+    pub const fn as_degrees(self) -> f32 {
+        self.0 * (180.0 / std::f32::consts::PI)
+    }
+}
+
+/// A count of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Bytes(pub u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_compare_across_the_wrap() {
+        let before = Tick(u32::MAX - 1);
+        let after = before.plus(5);
+        assert_eq!(after, Tick(3));
+        assert_eq!(after.since(before), 5);
+        assert!(after.is_after(before));
+        assert!(!before.is_after(after));
+        assert!(!before.is_after(before));
+    }
+
+    #[test]
+    fn spans_do_not_underflow() {
+        assert_eq!(Micros(3) - Micros(5), Micros::ZERO);
+        assert_eq!(Micros::UNBOUNDED + Micros(1), Micros::UNBOUNDED);
+    }
+}

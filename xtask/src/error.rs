@@ -1,0 +1,57 @@
+//! What can go wrong in a run, each with what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// Why a run stopped. No variant leaves anything behind but build output.
+#[derive(Debug)]
+pub enum Error {
+    /// The arguments name no command.
+    Usage(&'static str),
+    /// A name given to `test` is no step.
+    UnknownStep { name: String, known: Vec<&'static str> },
+    /// A step failed; the steps after it did not run.
+    Step { name: &'static str, cause: Box<Error> },
+    /// The program could not be started at all.
+    Start { command: String, source: io::Error },
+    /// The program ran and reported failure.
+    Failed { command: String, status: ExitStatus },
+    /// A file or folder could not be read or written.
+    Read { path: PathBuf, source: io::Error },
+    /// A lab command ran, but what it wrote is no usable result.
+    Result { command: String, what: String },
+    /// The tree departs from the house style; the findings have been printed.
+    Untidy { findings: usize },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(usage) => write!(f, "no such command\n{usage}"),
+            Self::UnknownStep { name, known } => {
+                write!(f, "no step is called `{name}`; the steps are: {}", known.join(", "))
+            }
+            Self::Step { name, cause } => {
+                write!(f, "step `{name}` failed: {cause}; rerun it alone: cargo xtask test {name}")
+            }
+            Self::Start { command, source } => write!(f, "cannot start `{command}`: {source}"),
+            Self::Failed { command, status } => write!(f, "`{command}` ended with {status}"),
+            Self::Read { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Result { command, what } => write!(f, "`{command}`: {what}"),
+            Self::Untidy { findings: 1 } => write!(f, "1 finding, named above"),
+            Self::Untidy { findings } => write!(f, "{findings} findings, named above"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Step { cause, .. } => Some(cause.as_ref()),
+            Self::Start { source, .. } | Self::Read { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `cargo xtask test`: the list of steps and the loop that walks it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::{lab, process, supply, tidy};
+
+/// Every step, in the order in which it runs: cheap and telling first. A new check is one line
+/// here.
+pub const STEPS: &[Step] = &[
+    Step::command("fmt", "cargo fmt --all --check"),
+    Step::call("tidy", "the house style", |root| tidy::run(root).map(done)),
+    Step::command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
+    Step::call("tests", "unit, integration and documentation tests", tests),
+    Step::command("build", "cargo build --release --package foveate-cli --bin foveate"),
+    Step::call("lab", "every lab command, short, with its result checked", lab::run),
+    Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
+    // Makes every package that would be published, without asking a registry about our own:
+    // packages of the workspace find each other in an overlay that cargo makes for the occasion,
+    // and `--no-verify` leaves out compiling them a second time. It still catches a path dependency
+    // without a version and a named readme or licence file that is not there. A dirty tree is the
+    // usual state before a commit.
+    Step::command(
+        "package",
+        "cargo package --workspace --exclude xtask --no-verify --allow-dirty --quiet",
+    ),
+    Step::call("deny", "licences, bans and sources of the dependencies", supply::run),
+];
+
+/// How a step ended, if it did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran and found nothing.
+    Passed,
+    /// It could not run here, for the reason given; that is no failure.
+    Skipped(String),
+}
+
+/// One check of `cargo xtask test`.
+pub struct Step {
+    /// What a person types to run it alone.
+    pub name: &'static str,
+    /// For the heading: the command itself where there is just one.
+    about: &'static str,
+    action: Action,
+}
+
+enum Action {
+    Command,
+    Call(fn(&Path) -> Result<Outcome, Error>),
+}
+
+impl Step {
+    /// A step that is one command, as typed in the workspace's root: variables, program, arguments,
+    /// parted by spaces. There is no shell, hence no quoting.
+    const fn command(name: &'static str, line: &'static str) -> Self {
+        Self { name, about: line, action: Action::Command }
+    }
+
+    /// A step that is more than one command, given the workspace's root.
+    const fn call(
+        name: &'static str,
+        about: &'static str,
+        call: fn(&Path) -> Result<Outcome, Error>,
+    ) -> Self {
+        Self { name, about, action: Action::Call(call) }
+    }
+
+    fn run(&self, root: &Path) -> Result<Outcome, Error> {
+        match self.action {
+            Action::Command => process::check(&mut process::parse(root, self.about)).map(done),
+            Action::Call(call) => call(root),
+        }
+    }
+}
+
+/// Names the steps, one a line.
+pub fn list() {
+    for step in STEPS {
+        println!("{:8} {}", step.name, step.about);
+    }
+}
+
+/// Runs the named steps, or all of them, and stops at the first failure.
+pub fn run(root: &Path, names: &[&str]) -> Result<(), Error> {
+    walk(root, &choose(STEPS, names)?)
+}
+
+/// The named steps in the order of `steps`, or all where no name is given.
+fn choose<'a>(steps: &'a [Step], names: &[&str]) -> Result<Vec<&'a Step>, Error> {
+    let stranger = names.iter().find(|name| steps.iter().all(|step| step.name != **name));
+    if let Some(name) = stranger {
+        let known = steps.iter().map(|step| step.name).collect();
+        return Err(Error::UnknownStep { name: (*name).to_owned(), known });
+    }
+    Ok(steps.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect())
+}
+
+fn walk(root: &Path, steps: &[&Step]) -> Result<(), Error> {
+    let begun = Instant::now();
+    let (mut passed, mut skipped) = (0, 0);
+    for step in steps {
+        println!("\n=== {}: {}", step.name, step.about);
+        let started = Instant::now();
+        let outcome = step.run(root);
+        let seconds = started.elapsed().as_secs_f32();
+        match outcome {
+            Ok(Outcome::Passed) => {
+                println!("--- {}: passed in {seconds:.1} s", step.name);
+                passed += 1;
+            }
+            Ok(Outcome::Skipped(why)) => {
+                println!("--- {}: skipped: {why}", step.name);
+                skipped += 1;
+            }
+            Err(cause) => {
+                println!("--- {}: failed after {seconds:.1} s", step.name);
+                let left = steps.len() - passed - skipped - 1;
+                println!("\nsteps: {passed} passed, 1 failed, {skipped} skipped, {left} not run");
+                return Err(Error::Step { name: step.name, cause: Box::new(cause) });
+            }
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f32();
+    println!("\nsteps: {passed} passed, 0 failed, {skipped} skipped, in {seconds:.1} s");
+    Ok(())
+}
+
+/// Nextest where it is installed, because it runs the tests of all crates at once; it knows no
+/// documentation tests, so that these come from cargo. Otherwise cargo runs both.
+fn tests(root: &Path) -> Result<Outcome, Error> {
+    if process::succeeds(&mut process::cargo(root, &["nextest", "--version"])) {
+        say_and_check(&mut process::cargo(root, &["nextest", "run", "--workspace"]))?;
+        say_and_check(&mut process::cargo(root, &["test", "--workspace", "--doc"]))?;
+    } else {
+        say_and_check(&mut process::cargo(root, &["test", "--workspace"]))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Shows the command, then runs it.
+pub fn say_and_check(command: &mut Command) -> Result<(), Error> {
+    println!("$ {}", process::show(command));
+    process::check(command)
+}
+
+fn done((): ()) -> Outcome {
+    Outcome::Passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(_: &Path) -> Result<Outcome, Error> {
+        Err(Error::Untidy { findings: 3 })
+    }
+
+    fn unreachable(_: &Path) -> Result<Outcome, Error> {
+        panic!("a step ran after a failed one")
+    }
+
+    const SAMPLE: &[Step] = &[
+        Step::call("first", "", |_| Ok(Outcome::Passed)),
+        Step::call("absent", "", |_| Ok(Outcome::Skipped("no such tool".to_owned()))),
+        Step::call("broken", "", broken),
+        Step::call("last", "", unreachable),
+    ];
+
+    fn names(steps: &[&Step]) -> Vec<&'static str> {
+        steps.iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn step_names_are_unique_words() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{}", step.name);
+            assert!(step.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn named_steps_run_in_the_order_of_the_list() {
+        let chosen = choose(SAMPLE, &["broken", "first"]).expect("both exist");
+        assert_eq!(names(&chosen), ["first", "broken"]);
+        let all = choose(SAMPLE, &[]).expect("no name was given");
+        assert_eq!(names(&all), ["first", "absent", "broken", "last"]);
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_the_known_ones() {
+        let error = choose(SAMPLE, &["first", "fist"]).err().expect("there is no such step");
+        assert_eq!(
+            error.to_string(),
+            "no step is called `fist`; the steps are: first, absent, broken, last"
+        );
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_walk_and_says_how_to_rerun() {
+        let all = choose(SAMPLE, &[]).expect("no name was given");
+        let error = walk(Path::new("."), &all).expect_err("one step is broken");
+        assert_eq!(
+            error.to_string(),
+            "step `broken` failed: 3 findings, named above; rerun it alone: cargo xtask test broken"
+        );
+    }
+
+    #[test]
+    fn a_skipped_step_does_not_fail_the_walk() {
+        let chosen = choose(SAMPLE, &["first", "absent"]).expect("both exist");
+        assert!(walk(Path::new("."), &chosen).is_ok());
+    }
+}

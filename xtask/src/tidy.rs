@@ -1,0 +1,79 @@
+//! `cargo xtask tidy`: the house style as a test.
+//!
+//! A [`Tree`] is read once; each check is a function from the tree to findings and looks at nothing
+//! else, so that its tests hand it a tree made of string literals. Checks judge text by simple
+//! means (lines, words, braces): they are meant to be right about our own code, not about every
+//! file that a compiler would take.
+
+mod crates;
+mod markdown;
+mod records;
+mod size;
+mod source;
+mod tree;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::Error;
+use tree::Tree;
+
+/// All checks; a new one is one line here.
+const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
+    markdown::named_paths_exist,
+    size::files_are_short,
+    size::functions_are_short,
+    words::nothing_is_left_undone,
+    words::nothing_names_a_machine,
+    crates::crates_introduce_themselves,
+    crates::dependencies_are_explained,
+    records::changelog_is_open,
+    records::decisions_are_in_order,
+];
+
+/// One departure from the style: where, what, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    file: String,
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    /// `line` counts from one.
+    fn new(file: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+    }
+}
+
+/// Checks the tree below `root` and prints each finding on a line of its own.
+pub fn run(root: &Path) -> Result<(), Error> {
+    let tree = Tree::read(root)?;
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(()),
+        findings => Err(Error::Untidy { findings }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_that_editors_can_follow() {
+        let finding = Finding::new("docs/WIRE.md", 12, "too vague; name the unit");
+        assert_eq!(finding.to_string(), "docs/WIRE.md:12: too vague; name the unit");
+    }
+}
