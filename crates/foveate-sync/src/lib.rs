@@ -7,6 +7,7 @@
 //! This crate knows no sockets, no clock and no random numbers: time is an argument, and the same
 //! type runs in the lab and in production.
 
+mod deviation;
 pub mod index;
 pub mod interest;
 pub mod metrics;
@@ -15,6 +16,7 @@ pub mod replica;
 pub mod schedule;
 pub mod store;
 
+pub use deviation::{Deviation, deviation};
 pub use pipeline::{Publisher, Rounds};
 pub use replica::ReplicaSet;
 pub use schedule::{Budget, Observer, ObserverId, Pivots};

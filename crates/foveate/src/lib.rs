@@ -1,1 +1,51 @@
-//! 
+//! Foveated networking for multiplayer games.
+//!
+//! What a player looks at is exact; what is far away or behind is looser, within bounds that are
+//! stated, enforced and measured. This crate is the façade: it holds no code of its own.
+//!
+//! ```
+//! use foveate::prelude::*;
+//! use std::sync::Arc;
+//!
+//! #[derive(Replicate)]
+//! #[replicate(max_speed = 8.0)]
+//! struct Avatar {
+//!     #[replicate(place, motion, precision = 0.02)]
+//!     pos: [f32; 3],
+//!     #[replicate(yaw)]
+//!     yaw: f32,
+//!     health: u8,
+//! }
+//!
+//! let schema = Arc::new(Schema::new(vec![Avatar::spec()])?);
+//! let mut source = Source::new(schema.clone(), Rounds::every(Micros::from_millis(50)));
+//! let me = ObjectId::new(KindId(0), 0, 1);
+//! let avatar = Avatar { pos: [1.0, 2.0, 0.0], yaw: 0.0, health: 100 };
+//! let slot = source.publisher.store.create(me, OwnerId(0), &avatar)?;
+//! let view = presets::normal(30.0, 60.0).build()?;
+//! let observer = source.publisher.add(Observer::new(view, Pivots::Object(slot), Tick(0)));
+//! let mut viewer = Viewer::new(schema, Tick(0));
+//!
+//! source.handle(Micros(50_000), SourceInput::Round(Tick(1)));
+//! while let Some(output) = source.poll() {
+//!     let Output::Transmit(to, bytes) = output else { continue };
+//!     assert_eq!(to, observer);
+//!     viewer.handle(Micros(75_000), ViewerInput::Datagram(&bytes));
+//! }
+//! assert_eq!(viewer.replicas.get(me).unwrap().value::<Avatar>().unwrap().health, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use foveate_node as node;
+pub use foveate_sync as sync;
+pub use foveate_wire as wire;
+
+/// What most programs need.
+pub mod prelude {
+    pub use foveate_node::{Event, Output, Source, SourceInput, Viewer, ViewerInput};
+    pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
+    pub use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
+    pub use foveate_wire::{
+        Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, Tick,
+    };
+}

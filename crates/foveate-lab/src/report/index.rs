@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::html::{FINDINGS_OPEN, GENERATOR, Head, SUMMARY_OPENS, escape, page, unescape};
+use super::html::{FINDINGS_OPEN, GENERATOR, Head, SUMMARY_OPENS, escape, inline, page, unescape};
 
 pub(super) const INDEX: &str = "index.html";
 /// The head of a page of ours without its style is shorter than this.
@@ -75,15 +75,22 @@ fn item(entry: &Entry) -> String {
     let (link, title) = (link(&entry.file), escape(&entry.title));
     let mut html = format!("<li><a href=\"{link}\">{title}</a>");
     if !entry.summary.is_empty() {
-        html.push_str(&format!("<p>{}</p>", escape(&entry.summary)));
+        html.push_str(&format!("<p>{}</p>", inline(&entry.summary)));
     }
     let [holds, short, _] = entry.findings;
-    if holds + short > 0 {
-        html.push_str(&format!("<p class=\"counts\"><span class=\"holds\">✓ {holds} hold</span>"));
-        if short > 0 {
-            html.push_str(&format!(" · <span class=\"short\">✗ {short} fall short</span>"));
-        }
-        html.push_str("</p>");
+    let counts = [
+        (holds, "holds", if holds == 1 { "✓ 1 finding holds" } else { "✓ {} findings hold" }),
+        (short, "short", if short == 1 { "✗ 1 falls short" } else { "✗ {} fall short" }),
+    ];
+    let told: Vec<String> = counts
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, class, words)| {
+            format!("<span class=\"{class}\">{}</span>", words.replace("{}", &count.to_string()))
+        })
+        .collect();
+    if !told.is_empty() {
+        html.push_str(&format!("<p class=\"counts\">{}</p>", told.join(" · ")));
     }
     html.push_str("</li>\n");
     html

@@ -254,7 +254,9 @@ fn table_html(table: &Table) -> String {
         Align::Left => "",
         Align::Right => " class=\"right\"",
     };
-    let mut html = String::from("<div class=\"table\" tabindex=\"0\"><table>\n");
+    let mut html = String::from(
+        "<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>\n",
+    );
     if let Some(caption) = table.caption_text() {
         html.push_str(&format!("<caption>{}</caption>\n", escape(caption)));
     }

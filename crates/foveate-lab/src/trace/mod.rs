@@ -55,7 +55,7 @@ pub const MAX_COORDINATE: f64 = 1e6;
 pub const MAX_ANGLE: f64 = 3600.0;
 
 /// The columns of a recording.
-pub(crate) const COLUMNS: [&str; 7] = ["t_ms", "id", "x", "y", "z", "yaw", "pitch"];
+const COLUMNS: [&str; 7] = ["t_ms", "id", "x", "y", "z", "yaw", "pitch"];
 
 /// Where a player was and looked at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -1,10 +1,11 @@
 //! Due: which graded pairs have to be sent now, and how urgent each is.
 
 use super::{Publisher, Rounds};
+use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{Bound, Fired, Graded, Observer, Pair};
 use crate::store::{HISTORY, Hot, Store};
-use foveate_wire::{FlooredLane, Kind, Micros, Tick, predict};
+use foveate_wire::{Kind, Micros, Tick, predict};
 
 /// A state this close to leaving the history is sent again before it does.
 const EXPIRES: u32 = HISTORY - 8;
@@ -78,13 +79,12 @@ impl Judged {
             return judged;
         };
         let lanes = store.pushed(hot, kind.lane_count(), reference.push);
-        let mut floor = 0.0;
+        let floor = deviation::floor(kind, grade);
         if let Some(place) = &kind.place {
             let at = predict::place(place, lanes, tick.since(reference.tick));
             let off = |axis: usize| hot.place[axis].wrapping_sub(at[axis]) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
-            floor = grade.floor.0.max(place.precision);
             if place.motion > 0 {
                 judged.drift = drift(&lanes[place.at + place.dims..][..place.dims])
                     * (place.motion as f32 * place.precision);
@@ -97,7 +97,7 @@ impl Judged {
         let strict = (hot.strict.wrapping_sub(reference.push) as i32) > 0;
         judged.differs = strict
             || judged.error > floor
-            || (judged.missed > 0 && deviates(kind, lanes, store.head(hot, kind), grade.facing));
+            || (judged.missed > 0 && deviation::turned(kind, lanes, store.head(hot, kind), grade.facing));
         pair.since = if judged.differs { pair.since.or(Some(tick)) } else { None };
         judged
     }
@@ -167,16 +167,4 @@ impl Judged {
 #[inline]
 fn drift(velocity: &[i32]) -> f32 {
     velocity.iter().map(|v| *v as f32 * *v as f32).sum::<f32>().sqrt()
-}
-
-/// Whether a field with a floor deviates by more than it.
-#[inline]
-fn deviates(kind: &Kind, then: &[i32], now: &[i32], facing: f32) -> bool {
-    kind.floored.iter().any(|floored| {
-        let FlooredLane { lane, modulus, floor_steps, facing: is_facing } = *floored;
-        let off = now[lane].wrapping_sub(then[lane]).unsigned_abs();
-        let off = if modulus > 0 { off.min(modulus.wrapping_sub(off)) } else { off };
-        let share = if is_facing { facing } else { 1.0 };
-        off as f32 > floor_steps as f32 * share
-    })
 }

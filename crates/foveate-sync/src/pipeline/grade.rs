@@ -7,7 +7,7 @@
 use super::{Publisher, Rounds, Scratch};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
-use crate::schedule::{Graded, Notice, Observer, Pair};
+use crate::schedule::{Graded, Notice, Observer, ObserverId, Pair};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -55,6 +55,25 @@ impl Publisher {
             }
             at += 1;
         }
+    }
+}
+
+impl Publisher {
+    /// What the policy says of a pair in the round that was last; for looking on from outside.
+    pub fn grade_of(&self, id: ObserverId, slot: Slot) -> Option<(Grade, Metres)> {
+        let observer = self.observer(id)?;
+        let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
+        let slack = pivot_reach(observer);
+        let look = Look { tick: self.store.tick(), now: self.now, rounds: self.rounds, slack };
+        let (grade, distance) = look.judge(observer, &self.store, slot, hot);
+        grade.map(|grade| (grade, Metres(distance)))
+    }
+
+    /// For each object that an observer was told of: the round of the last state sent that is not
+    /// known to be lost; for looking on from outside.
+    pub fn references(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
+        let pairs = self.observer(id).into_iter().flat_map(|observer| &observer.pairs);
+        pairs.filter_map(|pair| pair.reference.map(|state| (pair.slot, state.tick)))
     }
 }
 

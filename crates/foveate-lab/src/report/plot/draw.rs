@@ -1,6 +1,6 @@
 //! Draws a prepared plot.
 
-use super::layout::{EndLabel, Layout, LegendItem, WIDTH};
+use super::layout::{CATEGORY_LINE, EndLabel, Layout, LegendItem, WIDTH, text_width};
 use super::number;
 use super::prepare::{Layer, Mark, Prepared, prepare};
 use super::svg::{PathData, Svg, short};
@@ -58,10 +58,8 @@ fn description(plot: &Plot) -> String {
 
 /// A value with its axis' name and unit, for a tooltip.
 fn told(axis: &Axis, value: f64) -> String {
-    let (title, unit) = (axis.title.as_str(), axis.unit.as_str());
-    let value = number::figure(value);
-    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-    if title.is_empty() { format!("{value}{unit}") } else { format!("{title}: {value}{unit}") }
+    let value = number::with_unit(value, &axis.unit);
+    if axis.title.is_empty() { value } else { format!("{}: {value}", axis.title) }
 }
 
 struct Painter<'a> {
@@ -138,19 +136,7 @@ impl Painter<'_> {
         let base = self.y(base.max(self.prepared.y.low()));
         self.svg.open_group("axes");
         self.svg.line("axis", [layout.left, base], [layout.right, base]);
-        for (index, name) in layout.categories.iter().enumerate() {
-            let (x, y) = (self.x(index as f64), layout.bottom + 18.0);
-            if layout.slanted {
-                let turn = format!(
-                    " text-anchor=\"end\" transform=\"rotate(-30 {} {})\"",
-                    short(x + 4.0),
-                    short(y - 4.0)
-                );
-                self.svg.label("category", [x + 4.0, y - 4.0], &turn, name);
-            } else {
-                self.svg.label("category", [x, y], " text-anchor=\"middle\"", name);
-            }
-        }
+        self.categories();
         let y_caption = self.plot.y.caption();
         if !y_caption.is_empty() {
             self.svg.label("title", [2.0, layout.top - 12.0], "", &y_caption);
@@ -163,6 +149,24 @@ impl Painter<'_> {
         self.svg.close_group();
     }
 
+    fn categories(&mut self) {
+        let layout = self.layout;
+        for (index, lines) in layout.categories.iter().enumerate() {
+            let (x, y) = (self.x(index as f64), layout.bottom + 18.0);
+            for (row, line) in lines.iter().enumerate() {
+                if layout.slanted {
+                    let [x, y] = [x + 4.0, y - 4.0];
+                    let turn = format!("rotate(-30 {} {})", short(x), short(y));
+                    let turn = format!(" text-anchor=\"end\" transform=\"{turn}\"");
+                    self.svg.label("category", [x, y], &turn, line);
+                } else {
+                    let y = y + row as f64 * CATEGORY_LINE;
+                    self.svg.label("category", [x, y], " text-anchor=\"middle\"", line);
+                }
+            }
+        }
+    }
+
     fn tip(&self, layer: &Layer, mark: &Mark) -> String {
         let x = match self.plot.kind {
             Kind::Bars | Kind::StackedBars => {
@@ -170,8 +174,8 @@ impl Painter<'_> {
                 self.plot.categories.get(index).cloned().unwrap_or_default()
             }
             Kind::Histogram => {
-                let [low, high] = mark.x.map(number::figure);
-                format!("{}: {low} to {high} {}", self.plot.x.title, self.plot.x.unit)
+                let low = told(&self.plot.x, mark.x[0]);
+                format!("{low} to {}", number::with_unit(mark.x[1], &self.plot.x.unit))
             }
             _ => told(&self.plot.x, mark.x[0]),
         };
@@ -295,8 +299,12 @@ impl Painter<'_> {
     }
 
     fn scatter(&mut self) {
-        let prepared = self.prepared;
-        for layer in &prepared.layers {
+        // Clouds below, then what is sparse, then the references, which a cloud would swallow.
+        let mut layers: Vec<&Layer> = self.prepared.layers.iter().collect();
+        layers.sort_by_key(|layer| {
+            (layer.reference, std::cmp::Reverse(layer.drawn().count() > MAX_TIPS))
+        });
+        for layer in layers {
             let crowded = layer.drawn().count() > MAX_TIPS;
             let crowd = if crowded { " crowd" } else { "" };
             self.svg.open_group(&format!("{}{crowd}", class(layer)));
@@ -352,7 +360,7 @@ impl Painter<'_> {
             label_y = if mark.value < 0.0 { low + 14.0 } else { high - 5.0 };
         }
         let text = number::figure(mark.value);
-        let fits = super::layout::text_width(&text) <= width + 4.0;
+        let fits = text_width(&text) <= width + 4.0;
         if self.plot.kind == Kind::Bars && fits {
             self.svg.label("value", [centre, label_y], " text-anchor=\"middle\"", &text);
         }
@@ -364,7 +372,7 @@ impl Painter<'_> {
         let slot = self.x(1.0) - self.x(0.0);
         for mark in top.drawn() {
             let text = number::figure(mark.y[1]);
-            if super::layout::text_width(&text) <= slot {
+            if text_width(&text) <= slot {
                 let at = [self.x(mark.x[0]), self.y(mark.y[1]) - 5.0];
                 self.svg.label("value", at, " text-anchor=\"middle\"", &text);
             }
@@ -432,7 +440,7 @@ impl Painter<'_> {
         match self.plot.kind {
             Kind::Lines | Kind::Distribution => {
                 self.svg.path("line", &format!("M{} {}h20", short(x + 2.0), short(y)), "");
-                if self.plot.kind == Kind::Lines {
+                if !layer.stepped {
                     self.marker(layer, [x + 12.0, y], "");
                 }
             }

@@ -16,6 +16,10 @@ const MAX_END_LABEL: f64 = 190.0;
 const MAX_END_LABELS: usize = 8;
 /// Lines that end farther left than this share of the axis would need leaders across others.
 const END_LABEL_FROM: f64 = 0.93;
+/// Height of a line of a category label.
+pub(super) const CATEGORY_LINE: f64 = 15.0;
+/// Most lines of a category label that is not slanted.
+const MAX_CATEGORY_LINES: usize = 3;
 /// Longest category label; the rest is cut off (the tooltip of the bar has it all).
 const MAX_CATEGORY_CHARS: usize = 28;
 
@@ -47,7 +51,8 @@ pub(super) struct Layout {
     pub bottom: f64,
     pub legend: Vec<LegendItem>,
     pub ends: Vec<EndLabel>,
-    pub categories: Vec<String>,
+    /// Each category's name in lines.
+    pub categories: Vec<Vec<String>>,
     pub slanted: bool,
 }
 
@@ -56,21 +61,26 @@ impl Layout {
         let ticks = prepared.y.ticks().iter().map(|(_, label)| text_width(label));
         let left = 14.0 + ticks.fold(16.0, f64::max);
         let named = named_at_ends(plot, prepared);
-        let room = prepared.layers.iter().map(|layer| text_width(&layer.name));
+        let room = prepared.layers.iter().map(|layer| bold_width(&layer.name));
         let room = if named { END_LABEL_OFFSET + 6.0 + room.fold(0.0, f64::max) } else { 22.0 };
         let right = WIDTH - room;
         let legend = if named { Vec::new() } else { legend(plot, &prepared.layers) };
         let rows = legend.last().map_or(0.0, |item| item.at[1] / LEGEND_ROW + 0.5);
-        let caption = if plot.y.caption().is_empty() { 0.0 } else { 20.0 };
+        let caption = if plot.y.caption().is_empty() { 0.0 } else { 24.0 };
         let top = 8.0 + rows.ceil() * LEGEND_ROW + caption;
         let bottom = top + PLOT_HEIGHT;
 
-        let categories: Vec<String> = plot.categories.iter().map(|name| cut(name)).collect();
-        let widest = categories.iter().map(|name| text_width(name)).fold(0.0, f64::max);
-        let slot = (right - left) / categories.len().max(1) as f64;
-        let slanted = widest > slot - 6.0;
-        // Slanted by 30°, a label hangs down by half its width.
-        let below = if slanted { widest * 0.5 + 14.0 } else { 20.0 };
+        let slot = (right - left) / plot.categories.len().max(1) as f64;
+        let wrapped: Option<Vec<Vec<String>>> =
+            plot.categories.iter().map(|name| wrapped(name, slot - 8.0)).collect();
+        let slanted = wrapped.is_none();
+        let categories =
+            wrapped.unwrap_or_else(|| plot.categories.iter().map(|name| vec![cut(name)]).collect());
+        let widest = categories.iter().flatten().map(|line| text_width(line)).fold(0.0, f64::max);
+        // Slanted by 30°, a label hangs down by half its width and out to the left by most of it.
+        let left = if slanted { left.max(widest * 0.87 - slot * 0.4) } else { left };
+        let lines = categories.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64;
+        let below = if slanted { widest * 0.5 + 14.0 } else { 6.0 + lines * CATEGORY_LINE };
         let caption = if plot.x.caption().is_empty() { 4.0 } else { 24.0 };
         let height = bottom + below + caption;
         let mut layout = Self {
@@ -122,7 +132,7 @@ fn named_at_ends(plot: &Plot, prepared: &Prepared) -> bool {
     };
     plot.kind == Kind::Lines
         && (2..=MAX_END_LABELS).contains(&layers.len())
-        && layers.iter().all(|layer| text_width(&layer.name) <= MAX_END_LABEL)
+        && layers.iter().all(|layer| bold_width(&layer.name) <= MAX_END_LABEL)
         && layers.iter().all(at_the_edge)
 }
 
@@ -149,11 +159,26 @@ fn legend_text(plot: &Plot, layer: &Layer) -> String {
     match layer.percentiles {
         None => layer.name.clone(),
         Some(band) => {
-            let [low, high] = band.map(number::figure);
-            let unit = if plot.x.unit.is_empty() { "" } else { &format!(" {}", plot.x.unit) };
-            format!("{} (p5 {low}, p95 {high}{unit})", layer.name)
+            let [low, high] = band.map(|value| number::with_unit(value, &plot.x.unit));
+            format!("{} (p5 {low}, p95 {high})", layer.name)
         }
     }
+}
+
+/// A name broken between words into lines that fit, if that is possible.
+fn wrapped(name: &str, room: f64) -> Option<Vec<String>> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in name.split(' ') {
+        match lines.last_mut() {
+            Some(line) if text_width(line) + text_width(word) + 4.0 <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let fits = lines.len() <= MAX_CATEGORY_LINES && lines.iter().all(|l| text_width(l) <= room);
+    fits.then_some(lines)
 }
 
 fn cut(name: &str) -> String {
@@ -171,6 +196,10 @@ fn fitted(mut text: String, room: f64) -> String {
     text + "…"
 }
 
+fn bold_width(text: &str) -> f64 {
+    1.15 * text_width(text)
+}
+
 /// Estimated width of a text at 12 pixels, on the wide side: the page brings no font of its own,
 /// and too much room looks better than an overlap.
 pub(super) fn text_width(text: &str) -> f64 {
@@ -179,9 +208,9 @@ pub(super) fn text_width(text: &str) -> f64 {
         '\u{202f}' => 2.6,
         ' ' => 3.8,
         'm' | 'w' | 'M' | 'W' | '%' | '…' => 11.0,
-        'A'..='Z' => 8.6,
+        'A'..='Z' => 8.8,
         '\u{2e80}'.. => 12.5,
-        _ => 7.3,
+        _ => 7.5,
     };
     text.chars().map(width).sum()
 }

@@ -40,6 +40,24 @@ pub(crate) fn figure(value: f64) -> String {
     with_prefix(text.to_owned(), prefix)
 }
 
+/// A figure with its unit; degrees and primes stand close.
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
+    match unit {
+        "" => figure(value),
+        unit if unit.starts_with(['°', '′', '″']) => format!("{}{unit}", figure(value)),
+        unit => format!("{}{THIN_SPACE}{unit}", figure(value)),
+    }
+}
+
+/// 10 to a power, with raised digits.
+pub(crate) fn power_of_ten(exponent: i32) -> String {
+    let raised = |c: char| match c.to_digit(10) {
+        Some(digit) => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize],
+        None => '⁻',
+    };
+    format!("10{}", exponent.to_string().chars().map(raised).collect::<String>())
+}
+
 /// The labels of evenly spaced ticks: all with the same prefix and the same number of decimals.
 /// `exponent` is the power of ten of the step.
 pub(crate) fn tick_labels(ticks: &[f64], exponent: i32) -> Vec<String> {
@@ -124,6 +142,14 @@ mod tests {
         assert_eq!(shown, expected);
         assert_eq!(figure(f64::NAN), "–");
         assert_eq!(figure(1e40), "1e40");
+    }
+
+    #[test]
+    fn units_and_powers_are_set_as_in_print() {
+        assert_eq!(with_unit(0.44, "°"), "0.44°");
+        assert_eq!(with_unit(3.0, "kB/s"), "3\u{202f}kB/s");
+        assert_eq!(with_unit(3.0, ""), "3");
+        assert_eq!([power_of_ten(-12), power_of_ten(0)], ["10⁻¹²", "10⁰"]);
     }
 
     #[test]

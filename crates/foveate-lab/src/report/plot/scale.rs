@@ -1,6 +1,6 @@
 //! From values to places on an axis, with ticks at round numbers.
 
-use super::number::{figure, tick_labels};
+use super::number::{figure, power_of_ten, tick_labels};
 
 /// Values beyond this are not drawn: no measurement of ours has such a size, and arithmetic on an
 /// axis stays exact enough below it.
@@ -10,11 +10,15 @@ pub(crate) const MIN_LOG: f64 = 1e-100;
 
 /// A range narrower than this share of its values is rounding noise: all values count as equal.
 const NARROWEST: f64 = 1e-9;
+/// Sizes below this count as zero on a linear axis.
+const ZERO: f64 = 1e-90;
 /// Slack for "is this tick at the end of the range", in steps.
 const SLACK: f64 = 1e-6;
-const TARGET_INTERVALS: f64 = 5.0;
+const TARGET_INTERVALS: f64 = 7.0;
 const MAX_TICKS: usize = 10;
 const MIN_TICKS: usize = 3;
+/// Decades that are written out on a logarithmic axis.
+const PLAIN_DECADES: std::ops::RangeInclusive<i32> = -3..=5;
 
 /// One axis.
 #[derive(Debug, Clone)]
@@ -110,7 +114,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
 /// Equal values get some room on both sides; zero gets the room up to one.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let size = low.abs().max(high.abs());
-    if size < 1e-90 {
+    if size < ZERO {
         (0.0, 1.0)
     } else if high - low < size * NARROWEST {
         (low - size / 2.0, high + size / 2.0)
@@ -120,8 +124,17 @@ fn widened(low: f64, high: f64) -> (f64, f64) {
 }
 
 fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
-    let values = ladder(low, high).unwrap_or_else(|| decades(low, high));
-    values.into_iter().map(|value| (value, figure(value))).collect()
+    if let Some(values) = ladder(low, high) {
+        return values.into_iter().map(|value| (value, figure(value))).collect();
+    }
+    let exponents = decades(low, high);
+    // Powers where digits would not do for all ticks: one axis, one way to write.
+    let plain = exponents.iter().all(|exponent| PLAIN_DECADES.contains(exponent));
+    let tick = |exponent: i32| {
+        let value = steps(1.0, (1.0, exponent));
+        (value, if plain { figure(value) } else { power_of_ten(exponent) })
+    };
+    exponents.into_iter().map(tick).collect()
 }
 
 /// 1, 2, 5, 10, 20 … if that is not too many ticks.
@@ -152,12 +165,12 @@ fn ladder(low: f64, high: f64) -> Option<Vec<f64>> {
 }
 
 /// Every decade, or every second, fifth … one.
-fn decades(low: f64, high: f64) -> Vec<f64> {
+fn decades(low: f64, high: f64) -> Vec<i32> {
     let first = (low.log10() + SLACK).floor() as i32;
     let last = (high.log10() - SLACK).ceil() as i32;
     let ticks_at = |step: i32| {
         let (from, to) = (first.div_euclid(step), -(-last).div_euclid(step));
-        (from..=to).map(|index| steps(1.0, (1.0, index * step))).collect::<Vec<f64>>()
+        (from..=to).map(|index| index * step).collect::<Vec<i32>>()
     };
     // Logarithmic axes span at most 200 decades, which fifty divides into few enough.
     [1, 2, 5, 10, 20]
@@ -180,8 +193,8 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers() {
         assert_eq!(values(0.0, 97.0, false), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        assert_eq!(values(0.1, 0.3, false), [0.1, 0.15, 0.2, 0.25, 0.3]);
-        assert_eq!(values(-3.0, 4.0, false), [-4.0, -2.0, 0.0, 2.0, 4.0]);
+        assert_eq!(values(0.0, 0.3, false), [0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]);
+        assert_eq!(values(-5.0, 10.0, false), [-5.0, 0.0, 5.0, 10.0]);
         assert_eq!(values(3.0, 40.0, true), [2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(values(1.0, 1e6, true), [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]);
     }
@@ -195,7 +208,7 @@ mod tests {
 
     fn check(low: f64, high: f64, log: bool) -> Result<(), TestCaseError> {
         let ticks = values(low, high, log);
-        let slack = if log { low.abs() } else { high - low } * 1e-5;
+        let slack = if log { low * 1e-5 } else { ZERO.max((high - low) * 1e-5) };
         prop_assert!((MIN_TICKS..=MAX_TICKS).contains(&ticks.len()), "{:?}", ticks);
         prop_assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", ticks);
         prop_assert!(ticks[0] <= low + slack, "{} below {:?}", low, ticks);

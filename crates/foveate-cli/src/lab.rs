@@ -1,0 +1,95 @@
+//! `foveate lab`: which experiments there are, and how they are asked for.
+
+use clap::{Args, Subcommand};
+use foveate_lab::experiments::{Done, Options, vfc};
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The experiments
+#[derive(Args)]
+pub struct Lab {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// List the experiments
+    List,
+    /// Graded views on recorded movement: bytes saved, error, bounds kept
+    Vfc {
+        #[command(flatten)]
+        traces: Traces,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Args)]
+struct Traces {
+    /// A recording: CSV or CSV.gz with the header t_ms,id,x,y,z,yaw,pitch; may be given more than once
+    #[arg(long = "trace", value_name = "FILE", required = true)]
+    traces: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+struct Common {
+    /// What all chance is drawn from: the same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A short run that shows that everything works; its figures are not for quoting
+    #[arg(long)]
+    quick: bool,
+    /// Write the rows to a file, for programs
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with plots into a folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+impl Common {
+    fn options(&self) -> Options {
+        Options { seed: self.seed, quick: self.quick }
+    }
+
+    /// Prints, writes, reports.
+    fn finish(&self, done: Done) -> Result<(), Box<dyn Error>> {
+        let mut out = std::io::stdout().lock();
+        for table in &done.tables {
+            table.print(&mut out)?;
+            writeln!(out)?;
+        }
+        for note in &done.notes {
+            writeln!(out, "{note}")?;
+        }
+        if let Some(path) = &self.json {
+            done.outcome.write_json(path)?;
+        }
+        if let Some(folder) = &self.report {
+            let command: Vec<String> = std::env::args().skip(1).collect();
+            let command = format!("foveate {}", command.join(" "));
+            let page = done.report.command(command).write(folder)?;
+            writeln!(out, "report: {}", page.display())?;
+        }
+        Ok(())
+    }
+}
+
+fn paths(traces: &Traces) -> Vec<&Path> {
+    traces.traces.iter().map(PathBuf::as_path).collect()
+}
+
+/// Runs what was asked for.
+pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
+    match &lab.experiment {
+        Experiment::List => {
+            println!("vfc");
+            Ok(())
+        }
+        Experiment::Vfc { traces, common } => {
+            common.finish(vfc::lab(&paths(traces), common.options())?)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The object that the lab moves about.
+
+use crate::movement::Pose;
+use foveate_wire::{FieldType, KindSpec, Replicate, Role, Schema, SchemaError};
+use std::sync::Arc;
+
+/// Somebody's place and facing, and a state.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+pub struct Avatar {
+    /// The place.
+    #[replicate(place)]
+    pub pos: [f32; 3],
+    /// Radians, counter-clockwise from +x.
+    #[replicate(yaw, steps = 240)]
+    pub yaw: f32,
+    /// Radians, up.
+    #[replicate(pitch, steps = 240)]
+    pub pitch: f32,
+    /// Something else.
+    pub state: u8,
+}
+
+impl From<Pose> for Avatar {
+    fn from(pose: Pose) -> Avatar {
+        Avatar { pos: pose.pos, yaw: pose.yaw, pitch: pose.pitch, state: pose.state }
+    }
+}
+
+/// What of an avatar depends on the world it walks in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AvatarSpec {
+    /// The step of a coordinate.
+    pub precision: f32,
+    /// The largest coordinate.
+    pub extent: f32,
+    /// Units per second.
+    pub max_speed: f32,
+    /// Steps per tick that a velocity is a multiple of; zero: no prediction.
+    pub motion: u8,
+    /// Below this many degrees a facing has not changed.
+    pub facing_floor: f32,
+}
+
+impl AvatarSpec {
+    /// The schema of a world of such avatars.
+    pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
+        let mut kind: KindSpec = Avatar::spec();
+        kind.max_speed = self.max_speed;
+        for field in &mut kind.fields {
+            match field.role {
+                Role::Place => {
+                    let AvatarSpec { precision, extent, motion, .. } = *self;
+                    field.ty = FieldType::Place { dims: 3, precision, extent, motion };
+                }
+                Role::Yaw | Role::Pitch => field.floor = self.facing_floor.to_radians(),
+                Role::Plain => {}
+            }
+        }
+        Ok(Arc::new(Schema::new(vec![kind])?))
+    }
+}

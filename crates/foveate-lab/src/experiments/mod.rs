@@ -1,0 +1,74 @@
+//! The experiments: each runs, and leaves rows for programs and tables and a report for people.
+
+pub mod vfc;
+
+use crate::output::{Outcome, OutputError, Table};
+use crate::report::Report;
+use crate::trace::{ResampleError, TraceError};
+use foveate_sync::interest::ViewError;
+use foveate_wire::SchemaError;
+use thiserror::Error;
+
+/// What every experiment takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// What all chance is drawn from.
+    pub seed: u64,
+    /// A short run that shows that everything works; its figures are not for quoting.
+    pub quick: bool,
+}
+
+/// What an experiment leaves.
+pub struct Done {
+    /// Rows for programs.
+    pub outcome: Outcome,
+    /// Tables for people.
+    pub tables: Vec<Table>,
+    /// Remarks to be printed below the tables.
+    pub notes: Vec<String>,
+    /// The page.
+    pub report: Report,
+}
+
+/// An experiment that could not be done.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// The trace is not usable.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace cannot be played at this rate.
+    #[error(transparent)]
+    Resample(#[from] ResampleError),
+    /// The world does not fit a schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// A view is not usable.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The rows could not be put together.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A name that no experiment has.
+    #[error("{0}")]
+    Usage(String),
+}
+
+/// Runs jobs on all cores; results in the order of the jobs.
+pub(crate) fn in_parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let worker = || {
+            let mut mine = Vec::new();
+            loop {
+                let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let Some(job) = jobs.get(at) else { return mine };
+                mine.push((at, run(job)));
+            }
+        };
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
