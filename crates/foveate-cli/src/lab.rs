@@ -1,7 +1,7 @@
 //! `foveate lab`: which experiments there are, and how they are asked for.
 
 use clap::{Args, Subcommand};
-use foveate_lab::experiments::{Done, Options, vfc};
+use foveate_lab::experiments::{Done, Options, a3, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,11 @@ pub struct Lab {
 enum Experiment {
     /// List the experiments
     List,
+    /// A³'s graded area of interest, its source's figures beside ours
+    A3 {
+        #[command(flatten)]
+        common: Common,
+    },
     /// Graded views on recorded movement: bytes saved, error, bounds kept
     Vfc {
         #[command(flatten)]
@@ -88,6 +93,7 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
             println!("vfc");
             Ok(())
         }
+        Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
         Experiment::Vfc { traces, common } => {
             common.finish(vfc::lab(&paths(traces), common.options())?)
         }
