@@ -1,7 +1,8 @@
 //! `foveate lab`: which experiments there are, and how they are asked for.
 
 use clap::{Args, Subcommand};
-use foveate_lab::experiments::{Done, Options, a3, vfc};
+use crate::meter::RealMeter;
+use foveate_lab::experiments::{Done, Options, a3, scale, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,14 @@ enum Experiment {
     List,
     /// A³'s graded area of interest, its source's figures beside ours
     A3 {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What a round costs, from a thousand to sixteen thousand players
+    Scale {
+        /// The recording that is tiled for the second workload
+        #[arg(long, value_name = "FILE", default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz")]
+        trace: PathBuf,
         #[command(flatten)]
         common: Common,
     },
@@ -94,6 +103,9 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
+        Experiment::Scale { trace, common } => {
+            common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
+        }
         Experiment::Vfc { traces, common } => {
             common.finish(vfc::lab(&paths(traces), common.options())?)
         }

@@ -4,6 +4,7 @@
 //! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots.
 
 mod lab;
+mod meter;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -7,8 +7,9 @@
 //! | --- | --- | --- |
 //! | struct | `name = "…"` | the kind's name; default: the struct's in snake case |
 //! | struct | `max_speed = 8.0` | units per second that no object of the kind exceeds |
+//! | struct | `fall = 16` | how its objects fall, in steps of their place per tick²: a hint to the coder |
 //! | field | `place` | where the object is (`[f32; 2]` or `[f32; 3]`) |
-//! | field | `motion`, `motion = 4` | replicas move on along the last velocity, kept in multiples of so many steps per tick (1) |
+//! | field | `motion` | replicas move on between updates, as they moved before |
 //! | field | `precision`, `extent` | step and largest coordinate of a place |
 //! | field | `yaw`, `pitch`, `angle` | an `f32` in radians on the circle; the first two are the facing |
 //! | field | `steps = 240` | parts of a turn |
@@ -75,7 +76,7 @@ impl Attributes {
     }
 }
 
-const ON_STRUCT: &[&str] = &["name", "max_speed"];
+const ON_STRUCT: &[&str] = &["name", "max_speed", "fall"];
 const ON_FIELD: &[&str] = &[
     "place", "motion", "precision", "extent", "yaw", "pitch", "angle", "steps", "floor",
     "floor_degrees", "min", "max", "bits", "max_len",
@@ -88,6 +89,7 @@ fn kind(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
     let said = Attributes::parse(&input.attrs, ON_STRUCT)?;
     let name = kind_name(input, &said)?;
     let max_speed = said.value("max_speed")?.map_or_else(|| quote!(0.0), |value| quote!(#value));
+    let fall = said.value("fall")?.map_or_else(|| quote!(0), |value| quote!(#value));
     let mut specs = Vec::new();
     for field in &fields.named {
         specs.push(field_spec(field)?);
@@ -101,7 +103,12 @@ fn kind(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
             const NAME: &'static str = #name;
 
             fn spec() -> #wire::KindSpec {
-                #wire::KindSpec { name: #name.into(), fields: vec![#(#specs),*], max_speed: #max_speed }
+                #wire::KindSpec {
+                    name: #name.into(),
+                    fields: vec![#(#specs),*],
+                    max_speed: #max_speed,
+                    fall: #fall,
+                }
             }
 
             fn put(&self, kind: &#wire::Kind, lanes: &mut [i32]) {
@@ -146,11 +153,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
             changes.push(quote! { set.#part = Some(#value as f64); });
         }
     }
-    let motion = match said.0.iter().find(|(name, _)| name == "motion") {
-        Some((_, Some(step))) => quote!(#step),
-        Some((_, None)) => quote!(1),
-        None => quote!(0),
-    };
+    let motion = said.has("motion");
     let angle = said.has("angle") || said.has("yaw") || said.has("pitch");
     let role = match (said.has("place"), said.has("yaw"), said.has("pitch")) {
         (true, false, false) => quote!(Place),

@@ -3,7 +3,7 @@
 use foveate_sync::interest::{CLASSES, Grade};
 use foveate_sync::metrics::{Counters, Spread};
 use foveate_sync::replica::View;
-use foveate_sync::{Deviation, deviation};
+use foveate_sync::{Deviation, Predicted, deviation};
 use foveate_wire::{Kind, Metres, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,6 +94,12 @@ struct PairAudit {
     since: Option<Tick>,
     /// When it was sent, and whether that was lost.
     sends: VecDeque<(Tick, bool)>,
+}
+
+/// A replica's newest state, to be predicted to a round.
+fn predicted<'a>(replica: &'a View<'_>, now: Tick) -> Predicted<'a> {
+    let (lanes, motion) = (replica.lanes(), replica.motion());
+    Predicted { lanes, motion, age: now.since(replica.tick()) }
 }
 
 /// Looks on, knows everything, touches nothing.
@@ -200,12 +206,12 @@ impl Audit {
     }
 
     /// When the state of `tick` began to differ from the truth.
-    fn arose(&self, object: usize, lanes: &[i32], state: Tick, grade: &Grade) -> Option<Tick> {
-        let kind = self.kind();
+    fn arose(&self, object: usize, replica: &View<'_>, grade: &Grade) -> Option<Tick> {
+        let (kind, state) = (self.kind(), replica.tick());
         let later = self.truths[object].iter().filter(|(tick, _)| tick.is_after(state));
         let mut since = None;
         for (tick, truth) in later {
-            let differs = deviation(kind, lanes, tick.since(state), truth, grade).differs;
+            let differs = deviation(kind, &predicted(replica, *tick), truth, grade).differs;
             since = if differs { since.or(Some(*tick)) } else { None };
         }
         since
@@ -228,13 +234,13 @@ impl Audit {
         };
         let state = replica.tick();
         let Some((_, lanes)) = self.truths[object].back() else { return };
-        let found = deviation(self.kind(), replica.lanes(), now.since(state), lanes, &grade);
+        let found = deviation(self.kind(), &predicted(&replica, now), lanes, &grade);
         let since = if !found.differs {
             None
         } else if self.pairs[index].state == Some(state) {
             self.pairs[index].since.or(Some(now))
         } else {
-            self.arose(object, replica.lanes(), state, &grade).or(Some(now))
+            self.arose(object, &replica, &grade).or(Some(now))
         };
         self.pairs[index].since = since;
         self.pairs[index].state = Some(state);

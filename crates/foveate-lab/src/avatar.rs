@@ -35,8 +35,10 @@ pub struct AvatarSpec {
     pub extent: f32,
     /// Units per second.
     pub max_speed: f32,
-    /// Steps per tick that a velocity is a multiple of; zero: no prediction.
-    pub motion: u8,
+    /// Whether replicas move on between updates.
+    pub motion: bool,
+    /// Free fall in steps per tick², or zero.
+    pub fall: i32,
     /// Below this many degrees a facing has not changed.
     pub facing_floor: f32,
 }
@@ -45,7 +47,7 @@ impl AvatarSpec {
     /// The schema of a world of such avatars.
     pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
         let mut kind: KindSpec = Avatar::spec();
-        kind.max_speed = self.max_speed;
+        (kind.max_speed, kind.fall) = (self.max_speed, self.fall);
         for field in &mut kind.fields {
             match field.role {
                 Role::Place => {

@@ -15,6 +15,3 @@ pub mod output;
 pub mod report;
 pub mod session;
 pub mod trace;
-
-/// Steps per tick that the lab's velocities are multiples of.
-pub(crate) const VELOCITY_STEP: u8 = 4;

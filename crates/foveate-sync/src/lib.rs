@@ -16,7 +16,7 @@ pub mod replica;
 pub mod schedule;
 pub mod store;
 
-pub use deviation::{Deviation, deviation};
+pub use deviation::{Deviation, Predicted, deviation};
 pub use pipeline::{Publisher, Rounds};
 pub use replica::ReplicaSet;
 pub use schedule::{Budget, Observer, ObserverId, Pivots};

@@ -1,12 +1,12 @@
 //! The owner's objects: structure of arrays, one history ring per object.
 //!
 //! A value is quantised once, in [`Store::set`]; from then on there are only lanes. [`Store::commit`]
-//! closes a round: it derives velocities and pushes the states that changed into the rings. A ring
+//! closes a round: it pushes the states that changed into the rings. A ring
 //! serves all observers: precision is fixed per field, so a replica *is* the owner's state at a named
 //! push, and a pair remembers pushes, not copies.
 
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
-use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, Replicate, Schema, Tick, predict};
+use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, PlaceLanes, Replicate, Schema, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -58,6 +58,8 @@ pub(crate) struct Hot {
     pub place: [i32; 3],
     /// States pushed so far; the newest is `head − 1`.
     pub head: u32,
+    /// The first push of the object that is in the row now.
+    pub born: u32,
     /// The newest push that changed a lane without a floor.
     pub strict: u32,
     /// Where its ring begins.
@@ -70,6 +72,27 @@ pub(crate) struct Hot {
     /// In this round it was created or moved faster than its kind can.
     pub jumped: bool,
 }
+
+/// The straight line that an object keeps to, give or take [`COURSE_STEPS`] and [`COURSE_TURN`].
+/// While it does, how far it can be from any prediction is known without looking.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Course {
+    /// When the line began.
+    pub since: Tick,
+    /// The place then.
+    pub at: [i32; 3],
+    /// Steps per round.
+    pub step: [f32; 3],
+    /// The state that it began with.
+    pub push: u32,
+}
+
+/// Steps that an object may be off its course.
+pub(crate) const COURSE_STEPS: f32 = 8.0;
+/// Share of a facing's floor by which it may be off its course.
+pub(crate) const COURSE_TURN: f32 = 1.0 / 3.0;
+/// Rounds that the direction of a new course is taken from.
+const COURSE_LOOK: u32 = 4;
 
 /// An object that was created in this round, or moved faster than its kind can.
 #[derive(Clone, Copy, Debug)]
@@ -86,14 +109,17 @@ pub struct Store {
     rounds_per_second: f32,
     tick: Tick,
     pub(crate) hot: Vec<Hot>,
+    pub(crate) courses: Vec<Course>,
+    /// When an object last left its course, jumped, or changed in a way that has no floor.
+    pub(crate) stirred: Vec<Tick>,
     /// Where an object's working lanes begin in `current`.
     lanes_at: Vec<u32>,
     /// Where an object's change ticks begin in `changed`.
     fields_at: Vec<u32>,
     /// Pairs that still speak of the slot; it is not reused before they have let go.
     pins: Vec<u32>,
-    /// Written or moving: to be looked at by the next commit.
-    restless: Vec<bool>,
+    /// Written since the last commit.
+    written: Vec<bool>,
     current: Vec<i32>,
     ring: Vec<i32>,
     changed: Vec<Tick>,
@@ -115,10 +141,12 @@ impl Store {
             rounds_per_second,
             tick: Tick(0),
             hot: Vec::new(),
+            courses: Vec::new(),
+            stirred: Vec::new(),
             lanes_at: Vec::new(),
             fields_at: Vec::new(),
             pins: Vec::new(),
-            restless: Vec::new(),
+            written: Vec::new(),
             current: Vec::new(),
             ring: Vec::new(),
             changed: Vec::new(),
@@ -178,12 +206,13 @@ impl Store {
         lanes.fill(0);
         lanes[LANE_OWNER] = owner.0 as i32;
         value.put(kind, lanes);
-        self.restless[slot.at()] = true;
+        self.written[slot.at()] = true;
         let reach = kind.spec.max_speed / self.rounds_per_second;
         let hot = &mut self.hot[slot.at()];
         // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
         *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
         hot.strict = hot.head;
+        hot.born = hot.head;
         self.jumped.push(Jump { slot, from: self.hot[slot.at()].pos });
         Ok(slot)
     }
@@ -204,6 +233,7 @@ impl Store {
             pos: [0.0; 3],
             place: [0; 3],
             head: 0,
+            born: 0,
             strict: 0,
             ring: self.ring.len() as u32,
             reach: 0.0,
@@ -212,10 +242,12 @@ impl Store {
             alive: false,
             jumped: false,
         });
+        self.courses.push(Course::default());
+        self.stirred.push(Tick(0));
         self.lanes_at.push(self.current.len() as u32);
         self.fields_at.push(self.changed.len() as u32);
         self.pins.push(0);
-        self.restless.push(false);
+        self.written.push(false);
         self.current.resize(self.current.len() + lanes, 0);
         self.ring.resize(self.ring.len() + lanes * HISTORY as usize, 0);
         self.changed.resize(self.changed.len() + fields, Tick(0));
@@ -231,7 +263,7 @@ impl Store {
             return Err(StoreError::WrongKind(self.hot[slot.at()].id, T::NAME.into()));
         }
         value.put(kind, self.lanes_mut(slot, kind));
-        self.restless[slot.at()] = true;
+        self.written[slot.at()] = true;
         Ok(())
     }
 
@@ -252,7 +284,7 @@ impl Store {
         self.current[at + LANE_OWNER] = owner.0 as i32;
         let epoch = self.current[at + LANE_EPOCH].wrapping_add(1);
         self.current[at + LANE_EPOCH] = epoch;
-        self.restless[slot.at()] = true;
+        self.written[slot.at()] = true;
         Ok(Epoch(epoch as u32))
     }
 
@@ -262,7 +294,8 @@ impl Store {
         let hot = &mut self.hot[slot.at()];
         hot.alive = false;
         self.by_id.remove(&self.hot[slot.at()].id);
-        self.restless[slot.at()] = false;
+        self.written[slot.at()] = false;
+        self.stirred[slot.at()] = self.tick.plus(1);
         self.jumped.retain(|jump| jump.slot != slot);
         self.free[usize::from(self.hot[slot.at()].kind.0)].push(slot);
         Ok(())
@@ -272,6 +305,7 @@ impl Store {
     pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
         self.alive(slot)?;
         self.hot[slot.at()].team = team;
+        self.stirred[slot.at()] = self.tick.plus(1);
         Ok(())
     }
 
@@ -279,8 +313,8 @@ impl Store {
     pub fn commit(&mut self, tick: Tick) {
         self.tick = tick;
         let schema = Arc::clone(&self.schema);
-        for row in 0..self.restless.len() {
-            if self.restless[row] {
+        for row in 0..self.written.len() {
+            if self.written[row] {
                 let slot = Slot(row as u32);
                 self.commit_object(slot, self.kind_in(&schema, slot));
             }
@@ -290,16 +324,15 @@ impl Store {
     fn commit_object(&mut self, slot: Slot, kind: &Kind) {
         let (lanes_at, count) = (self.lanes_at[slot.at()] as usize, kind.lane_count());
         let hot = &mut self.hot[slot.at()];
-        let current = &mut self.current[lanes_at..lanes_at + count];
-        let mut moving = false;
+        let current = &self.current[lanes_at..lanes_at + count];
         if let Some(place) = &kind.place {
-            moving = move_to(hot, place, current, &mut self.jumped, slot);
+            move_to(hot, place, current, &mut self.jumped, slot);
         }
         let old = hot.ring as usize + (hot.head.wrapping_sub(1) % HISTORY) as usize * count;
         let old = &self.ring[old..old + count];
         let fresh = hot.jumped && hot.strict == hot.head;
-        self.restless[slot.at()] = moving;
-        if !fresh && old == &*current {
+        self.written[slot.at()] = false;
+        if !fresh && old == current {
             return;
         }
         let fields_at = self.fields_at[slot.at()] as usize;
@@ -312,9 +345,46 @@ impl Store {
         if kind.strict.iter().enumerate().any(strict) {
             hot.strict = hot.head;
         }
+        let stirred = fresh || hot.strict == hot.head || hot.jumped;
         let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;
         self.ring[new..new + count].copy_from_slice(current);
         hot.head = hot.head.wrapping_add(1);
+        if stirred || !self.keeps_course(slot, kind) {
+            self.set_course(slot, kind);
+        }
+    }
+
+    /// Whether the object is still on its line, and faces about where it did.
+    fn keeps_course(&self, slot: Slot, kind: &Kind) -> bool {
+        let (hot, course) = (&self.hot[slot.at()], &self.courses[slot.at()]);
+        let rounds = self.tick.since(course.since) as f32;
+        let off = |axis: usize| {
+            (hot.place[axis].wrapping_sub(course.at[axis])) as f32 - course.step[axis] * rounds
+        };
+        let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
+        let began = hot.head.wrapping_sub(1).wrapping_sub(course.push);
+        if square > COURSE_STEPS * COURSE_STEPS || began >= HISTORY {
+            return false;
+        }
+        let (then, now) = (self.pushed(hot, kind.lane_count(), course.push), self.head(hot, kind));
+        !crate::deviation::turned(kind, then, now, COURSE_TURN, COURSE_TURN)
+    }
+
+    /// Begins a new line where the object is now.
+    fn set_course(&mut self, slot: Slot, kind: &Kind) {
+        let hot = &self.hot[slot.at()];
+        let push = hot.head.wrapping_sub(1);
+        // A walk's direction shows over a few rounds better than over one.
+        let look = COURSE_LOOK.min(push.wrapping_sub(hot.born));
+        let mut step = [0.0; 3];
+        if let Some(place) = kind.place.as_ref().filter(|_| look > 0 && !hot.jumped) {
+            let then = self.pushed(hot, kind.lane_count(), push.wrapping_sub(look));
+            for (axis, step) in step.iter_mut().enumerate().take(place.dims) {
+                *step = hot.place[axis].wrapping_sub(then[place.at + axis]) as f32 / look as f32;
+            }
+        }
+        self.courses[slot.at()] = Course { since: self.tick, at: hot.place, step, push };
+        self.stirred[slot.at()] = self.tick;
     }
 
     /// Forgets this round's jumps; the pipeline has seen them.
@@ -413,14 +483,14 @@ impl Store {
     }
 }
 
-/// Takes the new place over, derives the velocity, notices jumps; whether the object may move on.
+/// Takes the new place over and notices jumps.
 fn move_to(
     hot: &mut Hot,
-    place: &foveate_wire::PlaceLanes,
-    lanes: &mut [i32],
+    place: &PlaceLanes,
+    lanes: &[i32],
     jumped: &mut Vec<Jump>,
     slot: Slot,
-) -> bool {
+) {
     let (mut delta, from) = ([0i32; 3], hot.pos);
     for axis in 0..place.dims {
         let now = lanes[place.at + axis];
@@ -435,11 +505,4 @@ fn move_to(
         hot.jumped = true;
         jumped.push(Jump { slot, from });
     }
-    if place.motion > 0 {
-        for axis in 0..place.dims {
-            let step = if hot.jumped { 0 } else { predict::velocity(delta[axis], place.motion) };
-            lanes[place.at + place.dims + axis] = step;
-        }
-    }
-    delta != [0; 3]
 }

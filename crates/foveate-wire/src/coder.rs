@@ -23,7 +23,7 @@ const TOP: u32 = 1 << 24;
 /// Most raw bits that one coding step may carry: `range >> 16` stays positive.
 const RAW_STEP: u32 = 16;
 /// Undo log length; a packet that takes more decisions restores by copying the whole table, which costs the same.
-const LOG: usize = 512;
+const LOG: usize = 1024;
 
 /// One body of code writes, reads, and measures: the encoder codes `bit` and returns it; the decoder ignores `bit`
 /// and returns what was written; a counter records and returns it. A body must therefore depend on nothing but
@@ -35,79 +35,74 @@ pub trait Coder {
     fn raw(&mut self, n: u32, value: u32) -> u32;
 }
 
-#[derive(Debug)]
 /// Adaptive probabilities, restarted from a trained state for each packet.
+#[derive(Clone, Debug)]
 pub struct Models {
     /// Current probabilities of bit 0.
-    p: Vec<u16>,
+    p: Box<[u16; ROOM]>,
     /// The trained state.
-    init: Vec<u16>,
+    init: Box<[u16; ROOM]>,
     /// Contexts touched since the restart (with repeats), the first `LOG` of them.
-    log: Vec<u16>,
-    /// True once the log was full.
-    full: bool,
+    log: Box<[u16; LOG]>,
+    logged: usize,
 }
 
+/// Contexts that a table has room for; a power of two, so that no index needs a check.
+pub(crate) const ROOM: usize = 4096;
+
 impl Models {
-    /// Models that start from `init`; entries out of range are clamped, so that any table is safe.
-    pub fn new(init: &[u16]) -> Self {
-        let init: Vec<u16> = init.iter().map(|&p| p.clamp(PROB_MIN, PROB_ONE - PROB_MIN)).collect();
-        assert!(init.len() <= 1 << 16, "contexts are logged as u16");
-        Self { p: init.clone(), init, log: Vec::with_capacity(LOG), full: false }
+    /// Models that start from `init`; missing entries are even, entries out of range are clamped, so
+    /// that any table is safe.
+    pub fn new(init: &[u16]) -> Models {
+        let entry = |at: usize| init.get(at).copied().unwrap_or(PROB_ONE / 2);
+        let init = Box::new(std::array::from_fn(|at| entry(at).clamp(PROB_MIN, PROB_ONE - PROB_MIN)));
+        Models { p: init.clone(), init, log: Box::new([0; LOG]), logged: 0 }
     }
 
     /// Models in the trained state that both ends ship with.
-    pub fn trained() -> Self {
-        Self::new(&[PROB_ONE / 2; crate::contexts::COUNT])
-    }
-
-    /// Number of contexts.
-    pub fn len(&self) -> usize {
-        self.p.len()
-    }
-
-    /// True for a table without contexts.
-    pub fn is_empty(&self) -> bool {
-        self.p.is_empty()
+    pub fn trained() -> Models {
+        let table: Vec<u16> =
+            TRAINED.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        Models::new(&table)
     }
 
     /// Back to the trained state: undoes the logged contexts, or copies the table if the log ran over.
-    pub fn restart(&mut self) {
-        if self.full {
-            self.p.copy_from_slice(&self.init);
+    pub(crate) fn restart(&mut self) {
+        if self.logged >= LOG {
+            self.p.copy_from_slice(&*self.init);
         } else {
-            for &ctx in &self.log {
-                self.p[ctx as usize] = self.init[ctx as usize];
+            for &ctx in &self.log[..self.logged] {
+                self.p[usize::from(ctx) % ROOM] = self.init[usize::from(ctx) % ROOM];
             }
         }
-        self.log.clear();
-        self.full = false;
+        self.logged = 0;
     }
 
     /// Probability of bit 0 in `ctx`.
     #[inline]
-    pub fn get(&self, ctx: usize) -> u32 {
-        u32::from(self.p[ctx])
+    fn get(&self, ctx: usize) -> u32 {
+        u32::from(self.p[ctx % ROOM])
     }
 
-    /// Moves the probability of `ctx` towards the bit seen. The shift rounds towards the middle, and the bounds
-    /// hold by construction: from `PROB_MIN` on, `p >> RATE` and its mirror image vanish before the bound is crossed.
+    /// Moves the probability of `ctx` towards the bit seen, and logs the context for the restart.
     #[inline]
-    pub fn adapt(&mut self, ctx: usize, bit: bool) {
-        if self.log.len() < LOG {
-            self.log.push(ctx as u16);
-        } else {
-            self.full = true;
-        }
-        self.p[ctx] = adapted(self.p[ctx], bit);
+    fn adapt(&mut self, ctx: usize, bit: bool) {
+        self.log[self.logged % LOG] = ctx as u16;
+        // Once full it stays full: the log is void then, and the whole table is copied.
+        self.logged += 1;
+        let p = &mut self.p[ctx % ROOM];
+        *p = adapted(*p, bit);
     }
 }
 
-/// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.
-pub const RATE: u32 = 5;
+/// The trained table, by `foveate lab codec --train`.
+const TRAINED: &[u8] = include_bytes!("trained.bin");
 
-/// The probability after a bit. `p >> 5` is zero for p < 32 = `PROB_MIN`, so p never falls below 31·32/32 …
-/// clamped anyway, as the bound must not depend on the rate.
+/// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.
+pub const RATE: u32 = 4;
+
+/// The probability after a bit. Clamped, so that no context ever becomes certain:
+/// the price of a surprise stays bounded whatever the rate.
 #[inline]
 pub fn adapted(p: u16, bit: bool) -> u16 {
     let next = if bit { p - (p >> RATE) } else { p + ((PROB_ONE - p) >> RATE) };

@@ -5,8 +5,8 @@ use crate::schema::FieldType;
 /// What a field's attributes said; `None` keeps what the type says of itself.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Settings {
-    /// `motion` or `motion = …`
-    pub motion: u8,
+    /// `motion`
+    pub motion: bool,
     /// `angle`, `yaw` or `pitch`
     pub angle: bool,
     /// `precision = …`

@@ -10,7 +10,9 @@
 mod coder;
 mod contexts;
 pub mod derive;
+mod facing;
 mod id;
+mod number;
 pub mod packet;
 mod place;
 pub mod predict;
@@ -19,8 +21,11 @@ pub mod schema;
 mod units;
 mod value;
 
-pub use coder::Models;
+pub use coder::{Coder, Decoder, Models, PROB_MIN, PROB_ONE};
+pub use contexts::CONTEXTS;
 pub use foveate_derive::Replicate;
+pub use predict::Motion;
+pub use record::Base;
 pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use schema::{
     FieldSpec, FieldType, FlooredLane, Kind, KindSpec, PlaceLanes, Role, Schema, SchemaError,

@@ -3,7 +3,10 @@
 //! Reading refuses instead of trusting: a packet is read completely before anything of it is used.
 
 use crate::coder::{Coder, Decoder, Encoder, Models};
-use crate::record::{code_state, count};
+use crate::number::count;
+use crate::place::Fall;
+use crate::predict::Motion;
+use crate::record::{Base, code_count, code_state};
 use crate::schema::{Kind, Schema};
 use crate::{Alias, KindId, ObjectId, Tick, contexts};
 use thiserror::Error;
@@ -134,6 +137,7 @@ pub struct PacketWriter<'a> {
     next_alias: u32,
     records: usize,
     lanes: LaneBuffer,
+    fall: Option<(i32, Fall)>,
 }
 
 /// The coder's one body of code needs lanes that it may write to.
@@ -146,7 +150,8 @@ impl<'a> PacketWriter<'a> {
         out.extend(header.seq.to_le_bytes());
         out.extend((header.tick.0 as u16).to_le_bytes());
         let coder = Encoder::new(out, models);
-        PacketWriter { coder, next_alias: 0, records: 0, lanes: [0; MAX_RECORD_BYTES / 5] }
+        let lanes = [0; MAX_RECORD_BYTES / 5];
+        PacketWriter { coder, next_alias: 0, records: 0, lanes, fall: None }
     }
 
     /// Bytes so far, and those that ending the packet may add.
@@ -174,18 +179,17 @@ impl<'a> PacketWriter<'a> {
         debug_assert!(u32::from(alias.0) >= self.next_alias && self.records < MAX_RECORDS);
         self.coder.bit(contexts::MORE + self.records.min(2), true);
         let gap = u32::from(alias.0).wrapping_sub(self.next_alias);
-        count(&mut self.coder, contexts::GAP, gap);
+        code_count(&mut self.coder, contexts::GAP, gap);
         self.next_alias = u32::from(alias.0) + 1;
         self.records += 1;
     }
 
-    /// The object's state against one that the receiver acknowledged, so many rounds ago.
-    pub fn update(&mut self, alias: Alias, kind: &Kind, base: (&[i32], u32), now: &[i32]) {
+    /// The object's state against one that the receiver acknowledged; returns the state's motion.
+    pub fn update(&mut self, alias: Alias, kind: &Kind, base: &Base<'_>, now: &[i32]) -> Motion {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, false);
-        count(&mut self.coder, contexts::AGE, base.1.saturating_sub(1));
-        self.lanes[..now.len()].copy_from_slice(now);
-        code_state(&mut self.coder, kind, Some(base), &mut self.lanes[..now.len()]);
+        code_count(&mut self.coder, contexts::AGE, base.age.saturating_sub(1));
+        self.state(kind, Some(base), now)
     }
 
     /// The object's name and whole state.
@@ -194,8 +198,14 @@ impl<'a> PacketWriter<'a> {
         self.coder.bit(contexts::OPERATION, true);
         self.coder.bit(contexts::OPERATION + 1, false);
         code_name(&mut self.coder, id);
-        self.lanes[..now.len()].copy_from_slice(now);
-        code_state(&mut self.coder, kind, None, &mut self.lanes[..now.len()]);
+        self.state(kind, None, now);
+    }
+
+    fn state(&mut self, kind: &Kind, base: Option<&Base<'_>>, now: &[i32]) -> Motion {
+        let lanes = &mut self.lanes[..now.len()];
+        lanes.copy_from_slice(now);
+        let fall = fall_of(&mut self.fall, kind);
+        code_state(&mut self.coder, kind, base, fall, lanes)
     }
 
     /// The replica gets no more updates for now.
@@ -222,19 +232,27 @@ impl<'a> PacketWriter<'a> {
     }
 }
 
+/// What a packet knows of free fall, begun anew where a kind states another.
+fn fall_of<'f>(fall: &'f mut Option<(i32, Fall)>, kind: &Kind) -> &'f mut Fall {
+    let stated = kind.place.map_or(0, |place| place.fall);
+    if fall.is_none_or(|(known, _)| known != stated) {
+        *fall = Some((stated, Fall::new(stated)));
+    }
+    &mut fall.get_or_insert((stated, Fall::new(stated))).1
+}
+
 fn code_name<C: Coder>(c: &mut C, id: ObjectId) -> ObjectId {
     let kind = c.raw(8, u32::from(id.kind().0));
-    let origin = count(c, contexts::NAME, id.origin());
-    let low = count(c, contexts::nth(contexts::NAME, 1), id.serial() & 0x7fff_ffff);
-    let high = c.raw(1, id.serial() >> 31);
-    ObjectId::new(KindId(kind as u8), origin, low & 0x7fff_ffff | high << 31)
+    let origin = count(c, &contexts::number(contexts::NAME, 0), id.origin());
+    let serial = count(c, &contexts::number(contexts::NAME, 1), id.serial());
+    ObjectId::new(KindId(kind as u8), origin, serial)
 }
 
 /// What a record says; the lanes stand apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// A new state of a known object.
-    Update(Alias),
+    /// A new state of a known object, and how it got there.
+    Update(Alias, Motion),
     /// An object, new or known, and its whole state.
     Full(Alias, ObjectId),
     /// The replica gets no more updates for now.
@@ -245,40 +263,50 @@ pub enum Record {
 
 /// What a reader must know of the receiver's replicas.
 pub trait States {
-    /// What the object behind the alias is made of, and its state of that tick, if held.
-    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32])>;
+    /// What the object behind the alias is made of, and its state of that tick and how it got there,
+    /// if held.
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)>;
 }
 
-/// Reads one state packet, record by record.
-pub struct PacketReader<'a> {
-    coder: Decoder<'a>,
-    header: StateHeader,
+/// Reads one state packet, record by record. Any coder may stand behind it; a real one is a
+/// [`Decoder`], a tally of contexts wraps one.
+pub struct PacketReader<C> {
+    coder: C,
+    tick: Tick,
     next_alias: u32,
     records: usize,
+    fall: Option<(i32, Fall)>,
 }
 
-impl<'a> PacketReader<'a> {
-    /// Begins to read. `near`: any tick within half an hour of the packet's, to complete it.
-    pub fn new(bytes: &'a [u8], models: &'a mut Models, near: Tick) -> Result<Self, PacketError> {
-        match packet_type(bytes)? {
-            PacketType::State => {}
-            PacketType::Ack => return Err(PacketError::Type(ACK)),
-        }
-        let Some((&[_, a, b, c, d], body)) = bytes.split_first_chunk::<STATE_HEADER>() else {
-            return Err(PacketError::TooShort(bytes.len()));
-        };
-        let behind = (near.0 as u16).wrapping_sub(u16::from_le_bytes([c, d])) as i16;
-        let tick = Tick(near.0.wrapping_sub(i32::from(behind) as u32));
-        let header = StateHeader { seq: u16::from_le_bytes([a, b]), tick };
-        Ok(PacketReader { coder: Decoder::new(body, models), header, next_alias: 0, records: 0 })
+/// Splits a state packet into its plain part and its coded part. `near`: any tick within half an hour
+/// of the packet's, to complete it.
+pub fn open_state(bytes: &[u8], near: Tick) -> Result<(StateHeader, &[u8]), PacketError> {
+    match packet_type(bytes)? {
+        PacketType::State => {}
+        PacketType::Ack => return Err(PacketError::Type(ACK)),
+    }
+    let Some((&[_, a, b, c, d], body)) = bytes.split_first_chunk::<STATE_HEADER>() else {
+        return Err(PacketError::TooShort(bytes.len()));
+    };
+    let behind = (near.0 as u16).wrapping_sub(u16::from_le_bytes([c, d])) as i16;
+    let tick = Tick(near.0.wrapping_sub(i32::from(behind) as u32));
+    Ok((StateHeader { seq: u16::from_le_bytes([a, b]), tick }, body))
+}
+
+impl<'a> PacketReader<Decoder<'a>> {
+    /// Begins to read the coded part of the packet with this header.
+    pub fn new(header: StateHeader, body: &'a [u8], models: &'a mut Models) -> Self {
+        PacketReader::with(header, Decoder::new(body, models))
+    }
+}
+
+impl<C: Coder> PacketReader<C> {
+    /// Begins to read by a coder of one's own.
+    pub fn with(header: StateHeader, coder: C) -> Self {
+        PacketReader { coder, tick: header.tick, next_alias: 0, records: 0, fall: None }
     }
 
-    /// The plain part.
-    pub fn header(&self) -> StateHeader {
-        self.header
-    }
-
-    /// The next record, or none at the end. The lanes of states are appended to `lanes`.
+    /// The next record, or none at the end. The lanes of a state are appended to `lanes`.
     pub fn next(
         &mut self,
         schema: &Schema,
@@ -293,28 +321,37 @@ impl<'a> PacketReader<'a> {
             return Err(PacketError::TooMany);
         }
         self.records += 1;
-        let alias = self.next_alias.saturating_add(count(c, contexts::GAP, 0));
+        let alias = self.next_alias.saturating_add(code_count(c, contexts::GAP, 0));
         self.next_alias = alias.saturating_add(1);
         let alias = Alias(u16::try_from(alias).map_err(|_| PacketError::Alias)?);
         if !c.bit(contexts::OPERATION, false) {
-            let age = count(c, contexts::AGE, 0).saturating_add(1);
-            let then = self.header.tick.minus(age);
-            let (kind, then) = states.state_at(alias, then).ok_or(PacketError::Baseline(alias))?;
-            let kind = schema.kind(kind).ok_or(PacketError::Kind(kind))?;
-            let at = lanes.len();
-            lanes.resize(at + kind.lane_count(), 0);
-            code_state(c, kind, Some((then, age)), &mut lanes[at..]);
-            return Ok(Some(Record::Update(alias)));
+            let age = code_count(c, contexts::AGE, 0).saturating_add(1);
+            let held = states.state_at(alias, self.tick.minus(age));
+            let (kind, then, motion) = held.ok_or(PacketError::Baseline(alias))?;
+            let base = Base { lanes: then, motion, age };
+            let motion = self.state(schema, kind, Some(&base), lanes)?;
+            return Ok(Some(Record::Update(alias, motion)));
         }
         if !c.bit(contexts::OPERATION + 1, false) {
             let id = code_name(c, ObjectId::default());
-            let kind = schema.kind(id.kind()).ok_or(PacketError::Kind(id.kind()))?;
-            let at = lanes.len();
-            lanes.resize(at + kind.lane_count(), 0);
-            code_state(c, kind, None, &mut lanes[at..]);
+            self.state(schema, id.kind(), None, lanes)?;
             return Ok(Some(Record::Full(alias, id)));
         }
         let gone = c.bit(contexts::OPERATION + 2, false);
         Ok(Some(if gone { Record::Gone(alias) } else { Record::Freeze(alias) }))
+    }
+
+    fn state(
+        &mut self,
+        schema: &Schema,
+        kind: KindId,
+        base: Option<&Base<'_>>,
+        lanes: &mut Vec<i32>,
+    ) -> Result<Motion, PacketError> {
+        let kind = schema.kind(kind).ok_or(PacketError::Kind(kind))?;
+        let at = lanes.len();
+        lanes.resize(at + kind.lane_count(), 0);
+        let fall = fall_of(&mut self.fall, kind);
+        Ok(code_state(&mut self.coder, kind, base, fall, &mut lanes[at..]))
     }
 }

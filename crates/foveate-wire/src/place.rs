@@ -1,85 +1,136 @@
-//! Context models for place, velocity and facing: one body of code for write, read and training (see [`Coder`]).
+//! Context models for places: the residual of a place against its prediction, and jumps.
 //!
-//! All numbers are integers: place in steps, velocity in steps per tick (a multiple of the schema's quantum),
-//! angles in steps of a full turn. Everything is total: any `i32` can be coded, any bytes decode to something.
+//! All numbers are integers: place in steps, velocity in steps per tick. One body of code writes, reads and trains
+//! (see [`Coder`]). Everything is total: any `i32` can be coded, any bytes decode to something.
 //!
-//! # Values
-//! A value is written as its bit length `n` (0 for the value 0, else ⌊log2 |v|⌋ + 1) in unary, each step in its own
-//! context; then the sign; then up to three modelled bits below the leading one; the rest raw. See [`value`].
+//! # Order of an update's place
+//! 1. `JUMP`: did the object jump (respawn, teleport) since the baseline? Then absolute coordinates, raw.
+//! 2. Vertical residual: `Z_SAME` (zero), else `Z_STAY` (height as at the baseline), else `Z_FALL` (free fall), else
+//!    a value. What happened becomes the class `lift`, a context for the rest.
+//! 3. Horizontal residual: `H_SAME` (zero), else `H_STOP` (stands where it was at the baseline), else two values,
+//!    *along* and *across* the baseline velocity (see [`Frame`]); across is conditioned on along.
 //!
-//! # Frame
-//! The horizontal residual is turned into the direction of the baseline velocity: first mirrored and swapped into
-//! the first octant, then rotated by three integer shears. Both steps are exactly invertible on wrapping `i32`, so
-//! "along" and "across" get contexts of their own at no loss. See [`Frame`].
+//! # Why contexts are relative
+//! A game's scale and tick rate are not known when the table is trained. So bit lengths are modelled relative to what
+//! is expected: along relative to the way that the prediction assumes (speed · age), across relative to along.
+//! Absolute contexts for along were 0.2–0.6 % better on another map of the game trained on, but 1.5 %
+//! worse on another game (7–11 % with absolute contexts throughout and no scaled copies of the traces in training).
 
 use crate::coder::Coder;
+use crate::predict::Motion;
+use crate::number::{SIGNS, STEPS, Slots, TREES, length, ulength, value};
 
 /// Age classes of a baseline, in ticks: 1, 2, 3, 4, 5–8, 9 and more.
-pub const AGES: usize = 6;
-/// Classes of bit lengths that have contexts of their own; longer ones share the last.
-const LENS: usize = 16;
-/// Unary steps per set.
-const UNARY: usize = LENS;
-/// Modelled bits below the leading one.
-const MANTISSA: u32 = 3;
-/// Contexts of a mantissa tree.
-const TREE: usize = (1 << MANTISSA) - 1;
-/// Mantissa sets per family: by bit length.
-const MLENS: usize = 13;
-
-/// Scales of horizontal movement since the baseline: bit length of 1.5 · speed · dt.
-const SCALES: usize = 14;
-/// Vertical classes: still, level, rising slow/mid/fast, falling slow/mid/fast.
-const RISES: usize = 8;
-/// What the vertical axis did: level, started, fell freely, went on, other.
-const LIFTS: usize = 5;
-/// Relation of the first horizontal component to the scale.
-const RELS: usize = 8;
+pub(crate) const AGES: usize = 6;
 /// Coarse ages: 1, 2–4, 5 and more.
-const AGES3: usize = 3;
+const SPANS: usize = 3;
+/// Bit length classes of 1.5 · speed · age.
+const SCALES: usize = 14;
+/// Vertical classes of the baseline velocity: still, level, rising slow/mid/fast, falling slow/mid/fast.
+const RISES: usize = 8;
+/// What the vertical axis did: level on, stayed though it was moving, free fall, as predicted, other.
+const LIFTS: usize = 5;
+/// Coarse lifts: level on; in the air (free fall or as predicted); other.
+const AIRS: usize = 3;
+/// Size of along against the scale: zero, then octaves.
+const GAPS: usize = 8;
 
-const ACTX: usize = 12;
-const BCTX: usize = RELS * 5;
-// Layout of the context table: each constant is where a family starts.
-pub const JUMP: usize = 0;
-pub const Z_SAME: usize = JUMP + AGES;
-pub const Z_STAY: usize = Z_SAME + RISES * AGES;
-pub const Z_FALL: usize = Z_STAY + RISES * AGES;
-pub const Z_LEN: usize = Z_FALL + RISES * AGES;
-pub const Z_SIGN: usize = Z_LEN + RISES * AGES3 * UNARY;
-pub const Z_TREE: usize = Z_SIGN + 10 * RISES * AGES;
-pub const H_SAME: usize = Z_TREE + 3 * MLENS * TREE;
-pub const H_STOP: usize = H_SAME + SCALES * LIFTS * AGES3;
-pub const A_LEN: usize = H_STOP + SCALES * LIFTS;
-pub const A_SIGN: usize = A_LEN + ACTX * 30;
-pub const A_TREE: usize = A_SIGN + 30 * LIFTS;
-pub const B_LEN: usize = A_TREE + 2 * MLENS * TREE;
-pub const B_SIGN: usize = B_LEN + BCTX * 30;
-pub const B_TREE: usize = B_SIGN + 3 * 10;
+// Layout of the context table: each constant is where a family starts, sized by the one after it.
+const JUMP: usize = 0;
+const WIDE: usize = JUMP + AGES;
+const Z_SAME: usize = WIDE + 1;
+const Z_STAY: usize = Z_SAME + RISES * AGES;
+const Z_FALL: usize = Z_STAY + RISES * AGES;
+const Z_LEN: usize = Z_FALL + RISES * AGES;
+const Z_SIGN: usize = Z_LEN + RISES * STEPS;
+const Z_TREE: usize = Z_SIGN + RISES * SIGNS;
+const H_SAME: usize = Z_TREE + 3 * TREES;
+const H_STOP: usize = H_SAME + SCALES * LIFTS;
+const A_LEN: usize = H_STOP + SCALES * LIFTS;
+const A_SIGN: usize = A_LEN + 2 * SPANS * 2 * STEPS;
+const A_TREE: usize = A_SIGN + SPANS * LIFTS * SIGNS;
+const B_LEN: usize = A_TREE + 2 * TREES;
+const B_SIGN: usize = B_LEN + GAPS * AIRS * STEPS;
+const B_TREE: usize = B_SIGN + 3 * SIGNS;
 /// Number of contexts for places.
-pub const PLACE_END: usize = B_TREE + 2 * MLENS * TREE;
+pub(crate) const PLACE_CONTEXTS: usize = B_TREE + 2 * TREES;
+
+/// What a kind of object has in common, known to both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terrain {
+    /// Free fall, steps per tick², 0 if there is none or it is not known: see [`Fall`].
+    pub fall: i32,
+    /// Lowest absolute coordinates.
+    pub low: [i32; 3],
+    /// Raw bits of an absolute coordinate, per axis, 0 ..= 32.
+    pub width: [u32; 3],
+}
+
+/// Free fall as a packet knows it: the schema's, or, where that is not given, what the packet shows: two equal falls
+/// in a row, so that a stair does not count. One per packet, like the models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fall {
+    /// Steps per tick², 0 while unknown.
+    now: i32,
+    /// What the last unforeseen residual would amount to.
+    next: i32,
+    /// Known from the schema: nothing to learn.
+    given: bool,
+}
+
+impl Fall {
+    /// At the start of a packet.
+    pub(crate) fn new(fall: i32) -> Self {
+        Self { now: fall, next: 0, given: fall != 0 }
+    }
+
+    /// The residual of free fall, if it is known.
+    fn residual(&self, k: &Known) -> Option<i32> {
+        (self.now != 0).then(|| -((i64::from(self.now) * k.falling()) >> 1) as i32)
+    }
+
+    /// Learns from a residual that was coded as a value.
+    fn learn(&mut self, k: &Known, r: i32) {
+        let (twice, unit) = (-2 * i64::from(r), k.falling());
+        if self.given || twice <= 0 || unit == 0 || twice % unit != 0 {
+            return;
+        }
+        let fall = (twice / unit).min(i64::from(i32::MAX)) as i32;
+        if fall == self.next {
+            self.now = fall;
+        }
+        self.next = fall;
+    }
+}
 
 /// What both sides know before a place is coded.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
-    /// Velocity at the baseline, steps per tick.
-    pub velocity: [i32; 3],
+pub(crate) struct Known {
+    /// Place at the baseline.
+    pub place: [i32; 3],
+    /// Motion at the baseline.
+    pub motion: Motion,
     /// Ticks since the baseline, at least 1.
     pub age: u32,
-    /// Free fall, steps per tick², 0 if unknown: a residual of −fall · age · (age + 1) / 2 is then one symbol.
-    pub fall: i32,
 }
 
-fn bits(v: u32) -> usize {
-    (32 - v.leading_zeros()) as usize
+impl Known {
+    /// Where the object is expected: place + way.
+    pub(crate) fn predicted(&self) -> [i32; 3] {
+        let way = self.motion.way(self.age);
+        [0, 1, 2].map(|k| self.place[k].wrapping_add(way[k]))
+    }
+
+    /// Twice the residual of free fall by one step per tick²: with the velocity averaged over `ticks`, a fall by
+    /// `g` leaves a residual of −g · age · (age + ticks) / 2.
+    fn falling(&self) -> i64 {
+        let age = i64::from(self.age.min(1 << 10));
+        age * (age + self.motion.span().min(1 << 10))
+    }
 }
 
-/// Bit length of |v|.
-pub fn length(v: i32) -> usize {
-    bits(v.unsigned_abs())
-}
-
-pub fn age_class(age: u32) -> usize {
+/// Class of a baseline's age.
+pub(crate) fn age_class(age: u32) -> usize {
     match age {
         0..=4 => age.max(1) as usize - 1,
         5..=8 => 4,
@@ -87,7 +138,8 @@ pub fn age_class(age: u32) -> usize {
     }
 }
 
-fn age3(age: u32) -> usize {
+/// Coarse class of a baseline's age.
+fn span(age: u32) -> usize {
     match age {
         0..=1 => 0,
         2..=4 => 1,
@@ -95,74 +147,182 @@ fn age3(age: u32) -> usize {
     }
 }
 
-/// Where the contexts of one value lie.
-pub struct Slots {
-    pub len: usize,
-    pub sign: usize,
-    pub tree: usize,
-    /// Smallest bit length possible: what is already ruled out costs nothing.
-    pub rel: usize,
+/// Codes a place and whether the object jumped since the baseline; returns both. The jump flag is the caller's
+/// word ("do not interpolate across this"), and cheaper than a far residual.
+pub(crate) fn code_place<C: Coder>(
+    c: &mut C,
+    s: &Terrain,
+    fall: &mut Fall,
+    k: &Known,
+    place: [i32; 3],
+    jump: bool,
+) -> ([i32; 3], bool) {
+    if c.bit(JUMP + age_class(k.age), jump) {
+        return (code_absolute(c, s, place), true);
+    }
+    let way = k.motion.way(k.age);
+    let at = [0, 1, 2].map(|a| k.place[a].wrapping_add(way[a]));
+    let r = code_residual(c, fall, k, way, [0, 1, 2].map(|a| place[a].wrapping_sub(at[a])));
+    ([0, 1, 2].map(|a| at[a].wrapping_add(r[a])), false)
 }
 
-fn step(rel: usize, n: usize) -> usize {
-    if rel == 0 { return n.min(UNARY - 1); }
-    let d = (n + 7 - rel.min(n + 7)).min(9);
-    d * 3 + n.min(2)
+/// Codes an absolute place: `width` bits per axis, or 32 if some axis lies outside.
+pub(crate) fn code_absolute<C: Coder>(c: &mut C, s: &Terrain, place: [i32; 3]) -> [i32; 3] {
+    let off = [0, 1, 2].map(|a| place[a].wrapping_sub(s.low[a]) as u32);
+    let wide = c.bit(WIDE, (0..3).any(|a| ulength(off[a]) > s.width[a] as usize));
+    [0, 1, 2].map(|a| {
+        let width = if wide { 32 } else { s.width[a].min(32) };
+        s.low[a].wrapping_add(c.raw(width, off[a]) as i32)
+    })
 }
 
-/// Codes a value: unary bit length, sign, mantissa.
-pub fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
-    let len = length(v);
-    let mut n = 0;
-    while n < 32 && c.bit(s.len + step(s.rel, n), len > n) {
-        n += 1;
-    }
-    if n == 0 {
-        return 0;
-    }
-    let near = if s.rel == 0 { n.min(9) } else { (n + 7 - s.rel.min(n + 7)).min(9) };
-    let negative = c.bit(s.sign + near, v < 0);
-    let below = n as u32 - 1;
-    let modelled = below.min(MANTISSA);
-    let magnitude = v.unsigned_abs();
-    let tree = s.tree + n.min(MLENS - 1) * TREE;
-    let mut prefix = 1;
-    for k in 1..=modelled {
-        let bit = c.bit(tree + prefix - 1, magnitude >> (below - k) & 1 == 1);
-        prefix = prefix << 1 | usize::from(bit);
-    }
-    let rest = below - modelled;
-    let low = if rest > 0 { c.raw(rest, magnitude & ((1 << rest) - 1)) } else { 0 };
-    let out = (prefix as u32) << rest | low;
-    if negative { out.wrapping_neg() as i32 } else { out as i32 }
+/// Codes the residual of a place against the baseline's place + `way`.
+fn code_residual<C: Coder>(
+    c: &mut C,
+    fall: &mut Fall,
+    k: &Known,
+    way: [i32; 3],
+    r: [i32; 3],
+) -> [i32; 3] {
+    let (z, lift) = code_z(c, fall, k, way, r[2]);
+    let [x, y] = code_level(c, k, way, lift, [r[0], r[1]]);
+    [x, y, z]
 }
 
-/// The horizontal frame of a velocity.
-pub struct Frame {
+/// Codes the vertical residual; returns it and what happened (`LIFTS`).
+fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, way: [i32; 3], r: i32) -> (i32, usize) {
+    let rise = rise_class(way, k.age);
+    let at = rise * AGES + age_class(k.age);
+    if !c.bit(Z_SAME + at, r != 0) {
+        return (0, if way[2] == 0 { 0 } else { 3 });
+    }
+    let stay = way[2].wrapping_neg();
+    if way[2] != 0 && !c.bit(Z_STAY + at, r != stay) {
+        return (stay, 1);
+    }
+    if let Some(fallen) = fall.residual(k)
+        && !c.bit(Z_FALL + at, r != fallen)
+    {
+        return (fallen, 2);
+    }
+    // On level ground the slope of the way ahead sets the scale, in the air the vertical way.
+    let scale =
+        if way[2] != 0 { way[2] } else { way[0].saturating_abs().max(way[1].saturating_abs()) };
+    let slots = Slots {
+        len: Z_LEN + rise * STEPS,
+        sign: Z_SIGN + rise * SIGNS,
+        tree: Z_TREE + sign_class(way[2]) * TREES,
+        expect: length(scale),
+        pivot: length(scale).saturating_sub(3),
+    };
+    let r = value(c, &slots, r);
+    fall.learn(k, r);
+    (r, 4)
+}
+
+/// Codes the horizontal residual, given what the vertical axis did.
+fn code_level<C: Coder>(c: &mut C, k: &Known, way: [i32; 3], lift: usize, r: [i32; 2]) -> [i32; 2] {
+    let frame = Frame::new(way);
+    let span = span(k.age);
+    let scale = ulength(frame.length + frame.length / 2).min(SCALES - 1);
+    let at = scale * LIFTS + lift;
+    if !c.bit(H_SAME + at, r != [0, 0]) {
+        return [0, 0];
+    }
+    let stop = [way[0].wrapping_neg(), way[1].wrapping_neg()];
+    let moving = usize::from(frame.length > 0);
+    if moving > 0 && !c.bit(H_STOP + at, r != stop) {
+        return stop;
+    }
+    let [along, across] = frame.enter(r);
+    let slots = Slots {
+        len: A_LEN
+            + ((moving * SPANS + span) * 2 + upper_half(frame.length / k.age.max(1))) * STEPS,
+        sign: A_SIGN + (span * LIFTS + lift) * SIGNS,
+        tree: A_TREE + moving * TREES,
+        expect: scale,
+        pivot: scale.saturating_sub(5),
+    };
+    let along = value(c, &slots, along);
+    let slots = Slots {
+        len: B_LEN + (gap(scale, along) * AIRS + air(lift)) * STEPS,
+        sign: B_SIGN + sign_class(along) * SIGNS,
+        tree: B_TREE + moving * TREES,
+        expect: length(along),
+        pivot: length(along).saturating_sub(2),
+    };
+    let across = value(c, &slots, across);
+    frame.leave([along, across])
+}
+
+fn sign_class(v: i32) -> usize {
+    (v.signum() + 1) as usize
+}
+
+/// Vertical class of the way, by its steps per tick.
+fn rise_class(way: [i32; 3], age: u32) -> usize {
+    if way[2] == 0 {
+        return usize::from(way[0] != 0 || way[1] != 0);
+    }
+    let size = match ulength(way[2].unsigned_abs() / age.max(1)) {
+        0..=3 => 0,
+        4..=6 => 1,
+        _ => 2,
+    };
+    2 + size + if way[2] < 0 { 3 } else { 0 }
+}
+
+fn air(lift: usize) -> usize {
+    match lift {
+        0 => 0,
+        2 | 3 => 1,
+        _ => 2,
+    }
+}
+
+/// Which half of its octave a speed lies in; octaves are laid so that a common run (128 steps per tick) is not split.
+fn upper_half(speed: u32) -> usize {
+    let s = speed.min(1 << 20) * 25 / 16;
+    if s > 1 { (s >> (ulength(s) - 2) & 1) as usize } else { 0 }
+}
+
+/// Size of along against the scale: zero, then by octaves.
+fn gap(scale: usize, along: i32) -> usize {
+    match length(along) {
+        0 => 0,
+        n => (6 + n).saturating_sub(scale).clamp(1, GAPS - 1),
+    }
+}
+
+/// The horizontal frame of a way: mirrored and swapped into the first octant, then turned by three integer
+/// shears. Both steps are exactly invertible on wrapping `i32`, so along and across get contexts at no loss.
+pub(crate) struct Frame {
     flip: [bool; 2],
     swap: bool,
-    /// Shear factors in 1/4096: tan(θ/2) and sin θ of the angle within the octant.
+    /// Shear factors in 1/4096: tan(θ/2) and sin θ of the angle within the octant, rounded down.
     half: i64,
     sine: i64,
-    /// |v|, steps per tick.
-    pub speed: u32,
+    /// Length of the way, rounded down, steps.
+    pub length: u32,
 }
 
-/// Velocities are clamped to this for contexts and frames: squares stay below 2^53.
-const FASTEST: i32 = 1 << 22;
+/// Ways are clamped to this for frames, so that squares stay exact in a double.
+const FARTHEST: i32 = 1 << 22;
 
 impl Frame {
-    pub fn new(v: [i32; 3]) -> Self {
-        let x = i64::from(v[0].clamp(-FASTEST, FASTEST));
-        let y = i64::from(v[1].clamp(-FASTEST, FASTEST));
+    /// The frame of a way; the vertical part does not matter.
+    pub(crate) fn new(way: [i32; 3]) -> Self {
+        let x = i64::from(way[0].clamp(-FARTHEST, FARTHEST));
+        let y = i64::from(way[1].clamp(-FARTHEST, FARTHEST));
         let (a, b) = (x.abs().max(y.abs()), x.abs().min(y.abs()));
-        let speed = (a * a + b * b).isqrt();
-        let (half, sine) = if speed == 0 { (0, 0) } else { (b * 4096 / (speed + a), b * 4096 / speed) };
-        Self { flip: [x < 0, y < 0], swap: y.abs() > x.abs(), half, sine, speed: speed as u32 }
+        let length = (a * a + b * b).isqrt();
+        let (half, sine) =
+            if length == 0 { (0, 0) } else { (b * 4096 / (length + a), b * 4096 / length) };
+        Self { flip: [x < 0, y < 0], swap: y.abs() > x.abs(), half, sine, length: length as u32 }
     }
 
     /// Into the frame: [along, across].
-    pub fn enter(&self, r: [i32; 2]) -> [i32; 2] {
+    pub(crate) fn enter(&self, r: [i32; 2]) -> [i32; 2] {
         let mut r = self.mirror(r);
         if self.swap {
             r.swap(0, 1);
@@ -174,8 +334,8 @@ impl Frame {
         [x, y]
     }
 
-    /// Back out of the frame: the inverse of [`Frame::enter`], for every input.
-    pub fn leave(&self, r: [i32; 2]) -> [i32; 2] {
+    /// Out of the frame: the inverse of [`Frame::enter`], for every input.
+    pub(crate) fn leave(&self, r: [i32; 2]) -> [i32; 2] {
         let [x, y] = r;
         let x = x.wrapping_sub(shear(self.half, y));
         let y = y.wrapping_add(shear(self.sine, x));
@@ -192,156 +352,7 @@ impl Frame {
     }
 }
 
-/// factor · v / 4096, rounded; at most 4096 · 2^31 = 2^43 before the shift.
+/// factor · v / 4096, rounded; below 2^44 before the shift.
 fn shear(factor: i64, v: i32) -> i32 {
     ((factor * i64::from(v) + 2048) >> 12) as i32
 }
-
-fn rise_class(v: [i32; 3]) -> usize {
-    let size = match length(v[2]) {
-        0 => return usize::from(v[0] != 0 || v[1] != 0),
-        1..=3 => 0,
-        4..=6 => 1,
-        _ => 2,
-    };
-    2 + size + if v[2] < 0 { 3 } else { 0 }
-}
-
-/// v · age, the displacement that the prediction assumes.
-fn advance(v: i32, age: u32) -> i32 {
-    v.wrapping_mul(age as i32)
-}
-
-/// Codes the vertical residual; returns it and the class of what happened.
-fn code_z<C: Coder>(c: &mut C, k: &Known, r: i32) -> (i32, usize) {
-    let (rise, age) = (rise_class(k.velocity), age_class(k.age));
-    let at = rise * AGES + age;
-    let level = k.velocity[2] == 0;
-    if !c.bit(Z_SAME + at, r != 0) {
-        return (0, if level { 0 } else { 3 });
-    }
-    let stay = advance(k.velocity[2], k.age).wrapping_neg();
-    if !level && !c.bit(Z_STAY + at, r != stay) {
-        return (stay, 1);
-    }
-    let t = k.age.min(1 << 10) as i32;
-    let fall = k.fall.wrapping_mul(t * (t + 1) / 2).wrapping_neg();
-    if k.fall != 0 && !c.bit(Z_FALL + at, r != fall) {
-        return (fall, 2);
-    }
-    let side = if level { 0 } else if k.velocity[2] > 0 { 1 } else { 2 };
-    let slots = Slots {
-        len: Z_LEN + (rise * AGES3 + age3(k.age)) * UNARY,
-        sign: Z_SIGN + at * 10,
-        tree: Z_TREE + side * MLENS * TREE,
-        rel: 0,
-    };
-    (value(c, &slots, r), 4)
-}
-
-/// Codes the residual of a place: place − (baseline place + velocity · age), on each axis.
-pub fn code_residual<C: Coder>(c: &mut C, k: &Known, r: [i32; 3]) -> [i32; 3] {
-    let (z, lift) = code_z(c, k, r[2]);
-    let frame = Frame::new(k.velocity);
-    let way = (frame.speed.saturating_mul(k.age)).min(1 << 24);
-    let scale = bits(way + way / 2).min(SCALES - 1);
-    let at = scale * LIFTS + lift;
-    if !c.bit(H_SAME + at * AGES3 + age3(k.age), r[0] != 0 || r[1] != 0) {
-        return [0, 0, z];
-    }
-    if frame.speed > 0 {
-        let stop = [0, 1].map(|a| advance(k.velocity[a], k.age).wrapping_neg());
-        if !c.bit(H_STOP + at, r[0] != stop[0] || r[1] != stop[1]) {
-            return [stop[0], stop[1], z];
-        }
-    }
-    let [along, across] = frame.enter([r[0], r[1]]);
-    let half = frame.speed.min(1 << 20) * 25 / 16;
-    let half = if half > 1 { (half >> (bits(half) - 2) & 1) as usize } else { 0 };
-    let moving = usize::from(frame.speed > 0);
-    let actx = (moving * AGES3 + age3(k.age)) * 2 + half;
-    let along = value(c, &Slots {
-        len: A_LEN + actx * 30,
-        sign: A_SIGN + (age3(k.age) * LIFTS + lift) * 10,
-        tree: A_TREE + moving * MLENS * TREE,
-        rel: scale + 1,
-    }, along);
-    let _ = half;
-    let rel = relation(scale, along);
-    let bctx = rel * 5 + lift;
-    let across = value(c, &Slots {
-        len: B_LEN + bctx * 30,
-        sign: B_SIGN + sign_class(along) * 10,
-        tree: B_TREE + moving * MLENS * TREE,
-        rel: length(along) + 1,
-    }, across);
-    let [x, y] = frame.leave([along, across]);
-    [x, y, z]
-}
-
-/// Size of the first component against the scale: zero, then by octaves.
-fn relation(scale: usize, first: i32) -> usize {
-    if first == 0 {
-        return 0;
-    }
-    let gap = scale as i32 - length(first) as i32;
-    (6 - gap).clamp(1, RELS as i32 - 1) as usize
-}
-
-fn sign_class(v: i32) -> usize {
-    (v.signum() + 1) as usize
-}
-
-// ---- velocity, facing, alias, age (exploration)
-pub const V_SAME: usize = PLACE_END;
-pub const V_LEN: usize = V_SAME + AGES * 8;
-pub const V_SIGN: usize = V_LEN + 2 * 8 * UNARY;
-pub const V_TREE: usize = V_SIGN + 2 * 8 * 10;
-pub const F_SAME: usize = V_TREE + 2 * MLENS * TREE;
-pub const Y_LEN: usize = F_SAME + AGES * 2;
-pub const Y_SIGN: usize = Y_LEN + AGES * UNARY;
-pub const Y_TREE: usize = Y_SIGN + 10;
-pub const P_LEN: usize = Y_TREE + MLENS * TREE;
-pub const P_SIGN: usize = P_LEN + AGES * 4 * UNARY;
-pub const P_TREE: usize = P_SIGN + 10;
-pub const G_LEN: usize = P_TREE + MLENS * TREE;
-pub const G_TREE: usize = G_LEN + UNARY;
-pub const T_LEN: usize = G_TREE + MLENS * TREE;
-pub const T_TREE: usize = T_LEN + UNARY;
-pub const N_LEN: usize = T_TREE + MLENS * TREE;
-pub const N_TREE: usize = N_LEN + UNARY;
-pub const SIGN0: usize = N_TREE + MLENS * TREE;
-pub const END: usize = SIGN0 + 10;
-
-fn div_round(a: i64, b: i64) -> i32 { (2 * a + b).div_euclid(2 * b) as i32 }
-
-/// kmode: numerator of k in quarters
-pub fn code_velocity<C: Coder>(c: &mut C, base: [i32; 3], moved: [i32; 3], age: u32, vq: i32, kq: i64, v: [i32; 3]) -> [i32; 3] {
-    let t = i64::from(age);
-    let q = i64::from(vq);
-    // mean velocity in quanta, extrapolated
-    let p = [0, 1, 2].map(|k| {
-        let m4 = 4 * i64::from(moved[k]);
-        div_round(m4 + kq * (i64::from(moved[k]) - i64::from(base[k]) * q * t), 4 * t * q)
-    });
-    let d = [0, 1, 2].map(|k| (p[k] - base[k]).abs());
-    if age == 1 && kq == 0 { return p; }
-    let big = length(d[0].max(d[1]).max(d[2])).min(7);
-    if !c.bit(V_SAME + age_class(age) * 8 + big, v != p) { return p; }
-    let mut out = [0; 3];
-    for k in [2, 0, 1] {
-        let z = usize::from(k == 2);
-        let own = if k == 2 { length(d[2]).min(7) } else { length(d[0].max(d[1])).min(7) };
-        out[k] = p[k] + value(c, &Slots { len: V_LEN + (z * 8 + own) * UNARY, sign: V_SIGN + (z * 8 + own) * 10, tree: V_TREE + z * MLENS * TREE, rel: 0 }, v[k] - p[k]);
-    }
-    out
-}
-pub fn code_facing<C: Coder>(c: &mut C, age: u32, dyaw: i32, dpitch: i32) -> [i32; 2] {
-    let a = age_class(age);
-    if !c.bit(F_SAME + a * 2, dyaw != 0 || dpitch != 0) { return [0, 0]; }
-    let y = value(c, &Slots { len: Y_LEN + a * UNARY, sign: Y_SIGN, tree: Y_TREE, rel: 0 }, dyaw);
-    let yc = match length(y) { 0 => 0, 1..=2 => 1, 3..=4 => 2, _ => 3 };
-    let p = value(c, &Slots { len: P_LEN + (a * 4 + yc) * UNARY, sign: P_SIGN, tree: P_TREE, rel: 0 }, dpitch);
-    [y, p]
-}
-pub fn code_count<C: Coder>(c: &mut C, len: usize, tree: usize, v: i32) -> i32 { value(c, &Slots { len, sign: SIGN0, tree, rel: 0 }, v) }

@@ -1,46 +1,62 @@
 //! The shared predictor: what both ends believe about an object between two updates.
 //!
 //! Integers only, so that the sender's reference replica and the observer's are the same to the bit.
+//!
+//! A velocity is never sent. An update is coded against a state that the observer has; the way from
+//! there to the new place, and the time it took, are known to both ends, and are the new state's
+//! motion (`docs/adr/0003-velocity-is-derived.md`).
 
 use crate::schema::PlaceLanes;
 
-/// Replicas move on along their velocity for at most this many rounds; then they wait.
-/// Beyond it a straight line is a guess that hurts more than it helps, and a dead link must not
-/// send replicas out of the map.
+/// Replicas move on along their motion for at most this many rounds; then they wait. Beyond it a
+/// straight line is a guess that hurts more than it helps, and a dead link must not send replicas
+/// out of the map.
 pub const HORIZON: u32 = 20;
 
-/// One coordinate of the place, `rounds` after the state in `lanes`.
-#[inline]
-pub fn coordinate(place: &PlaceLanes, lanes: &[i32], axis: usize, rounds: u32) -> i32 {
-    let here = lanes[place.at + axis];
-    if place.motion == 0 {
-        return here;
+/// How a replica moved: from the baseline against which it was coded to its own place. All zero for
+/// a state that came whole, or by a jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Motion {
+    /// Steps moved.
+    pub moved: [i32; 3],
+    /// In so many rounds; 0 counts as 1.
+    pub ticks: u32,
+}
+
+/// Spans beyond this count as this much, so that products stay below 2⁵³.
+const LONGEST: u32 = 1 << 16;
+
+impl Motion {
+    /// The motion between two places.
+    pub fn between(from: [i32; 3], to: [i32; 3], ticks: u32) -> Motion {
+        Motion { moved: [0, 1, 2].map(|axis| to[axis].wrapping_sub(from[axis])), ticks }
     }
-    let velocity = lanes[place.at + place.dims + axis];
-    along(here, velocity.wrapping_mul(place.motion), rounds)
-}
 
-/// `here` moved by `step` a round, within the [`HORIZON`].
-#[inline]
-pub fn along(here: i32, step: i32, rounds: u32) -> i32 {
-    here.wrapping_add(step.wrapping_mul(rounds.min(HORIZON) as i32))
-}
-
-/// The place in up to three coordinates, `rounds` after the state in `lanes`.
-#[inline]
-pub fn place(place: &PlaceLanes, lanes: &[i32], rounds: u32) -> [i32; 3] {
-    let mut out = [0; 3];
-    for (axis, out) in out.iter_mut().enumerate().take(place.dims) {
-        *out = coordinate(place, lanes, axis, rounds);
+    /// The way in `rounds` (the horizon at most): moved · rounds / ticks, to the nearest step,
+    /// halves up.
+    #[inline]
+    pub fn way(&self, rounds: u32) -> [i32; 3] {
+        if self.moved == [0; 3] {
+            return [0; 3];
+        }
+        let (rounds, ticks) = (i64::from(rounds.min(HORIZON)), self.span());
+        self.moved.map(|m| (2 * i64::from(m) * rounds + ticks).div_euclid(2 * ticks) as i32)
     }
-    out
+
+    pub(crate) fn span(&self) -> i64 {
+        i64::from(self.ticks.clamp(1, LONGEST))
+    }
 }
 
-/// The velocity lane for a change of `delta` steps within one round, to the nearest multiple.
+/// The place in up to three coordinates, `rounds` after the state in `lanes` that came by `motion`.
 #[inline]
-pub fn velocity(delta: i32, motion: i32) -> i32 {
-    let half = motion / 2;
-    if delta >= 0 { delta.saturating_add(half) / motion } else { delta.saturating_sub(half) / motion }
+pub fn place(place: &PlaceLanes, lanes: &[i32], motion: &Motion, rounds: u32) -> [i32; 3] {
+    let at = place.coordinates(lanes);
+    if !place.motion {
+        return at;
+    }
+    let way = motion.way(rounds);
+    [0, 1, 2].map(|axis| at[axis].wrapping_add(way[axis]))
 }
 
 #[cfg(test)]
@@ -48,17 +64,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn velocity_rounds_symmetrically() {
-        assert_eq!([-7, -6, -5, -2, -1, 0, 1, 2, 5, 6, 7].map(|d| velocity(d, 4)), [
-            -2, -2, -1, -1, 0, 0, 0, 1, 1, 2, 2
-        ]);
-        assert_eq!(velocity(i32::MAX, 4), i32::MAX / 4);
-        assert_eq!([-2, 3].map(|d| velocity(d, 1)), [-2, 3]);
-    }
-
-    #[test]
-    fn prediction_stops_at_the_horizon() {
-        assert_eq!(along(10, 3, 2), 16);
-        assert_eq!(along(10, 3, HORIZON), along(10, 3, HORIZON + 50));
+    fn the_way_is_exact_and_stops_at_the_horizon() {
+        let motion = Motion { moved: [10, -10, 1], ticks: 4 };
+        assert_eq!(motion.way(2), [5, -5, 1], "halves go up");
+        assert_eq!(motion.way(3), [8, -7, 1]);
+        assert_eq!(motion.way(HORIZON), motion.way(HORIZON + 50));
+        let extreme = Motion { moved: [i32::MAX, i32::MIN, 0], ticks: 0 };
+        extreme.way(u32::MAX);
     }
 }

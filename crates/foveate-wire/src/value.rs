@@ -97,7 +97,7 @@ impl<const N: usize> Field for [f32; N] {
             4 => FieldType::Quaternion { bits: 11 },
             _ => {
                 let (precision, extent) = (1.0 / 8.0, 8_192.0);
-                FieldType::Place { dims: N as u8, precision, extent, motion: 0 }
+                FieldType::Place { dims: N as u8, precision, extent, motion: false }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The experiments: each runs, and leaves rows for programs and tables and a report for people.
 
 pub mod a3;
+pub mod scale;
 pub mod vfc;
 
 use crate::output::{Outcome, OutputError, Table};

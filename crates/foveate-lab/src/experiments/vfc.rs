@@ -97,13 +97,14 @@ fn run(
         precision: PRECISION,
         extent: movement.extent(),
         max_speed: movement.max_speed(),
-        motion: crate::VELOCITY_STEP,
+        motion: true,
+        fall: movement.fall(PRECISION),
         facing_floor: 15.0,
     };
     let mut link = LinkSpec::delayed(LATENCY);
     if part == Part::Schedule {
         (view.floor_degrees, view.inner_facing) = (0.0, 0.0);
-        (avatar.motion, avatar.facing_floor) = (0, 0.0);
+        (avatar.motion, avatar.facing_floor) = (false, 0.0);
         link = LinkSpec::PERFECT;
     }
     // Floors as stated for this experiment: 15° for facing, everywhere.

@@ -46,6 +46,30 @@ impl Recorded {
         })
     }
 
+    /// How people fall, in steps of `precision` per round²: the second difference of height that
+    /// is by far the most common, or zero. A game's author knows it; a recording shows it.
+    pub fn fall(&self, precision: f32) -> i32 {
+        let mut seen = std::collections::BTreeMap::new();
+        let height = |round: usize, player: usize| {
+            let z = self.samples.sample(round, player)?.pos[2];
+            Some((z / precision).round() as i32)
+        };
+        for round in 2..self.samples.rounds().min(4_000) {
+            for player in 0..self.samples.players() {
+                let heights = [0, 1, 2].map(|back| height(round - back, player));
+                let [Some(a), Some(b), Some(c)] = heights else { continue };
+                let fall = 2 * b - a - c;
+                // Only in free flight, not a step of a stair.
+                if fall > 0 && a != b && b != c {
+                    *seen.entry(fall).or_insert(0u32) += 1;
+                }
+            }
+        }
+        let all: u32 = seen.values().sum();
+        let most = seen.into_iter().max_by_key(|(_, count)| *count);
+        most.filter(|(_, count)| *count * 5 > all && all > 100).map_or(0, |(fall, _)| fall)
+    }
+
     /// How many rounds there are.
     pub fn rounds(&self) -> usize {
         self.samples.rounds()

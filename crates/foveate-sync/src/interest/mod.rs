@@ -34,10 +34,21 @@ pub struct Grade {
     pub weight: f32,
     /// The class that metrics count the pair under: a zone, or a zone and field. Below [`CLASSES`].
     pub class: u8,
-    /// The grade does not become stricter while pivot and object come closer or part by less
-    /// than this, however the pivot turns. Zero where a policy cannot promise anything: then the
-    /// pair is looked at in every round.
+    /// What the policy can promise about the pair's next grades. Without a promise the pair is
+    /// looked at in every round.
+    pub promise: Option<Promise>,
+}
+
+/// While pivot and object come closer by less than `steady`, however the pivot turns, no grade of
+/// the pair will be stricter than this; and the floor is a fixed share of the distance.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Promise {
+    /// How far they may come closer.
     pub steady: Metres,
+    /// θ at its strictest.
+    pub max_age: Micros,
+    /// ν at its strictest, at the present distance.
+    pub max_error: Metres,
 }
 
 /// How many classes metrics tell apart.
@@ -53,7 +64,7 @@ impl Grade {
         facing: 0.0,
         weight: 1.0,
         class: 0,
-        steady: Metres::ZERO,
+        promise: None,
     };
 
     /// The stricter of two, bound by bound.
@@ -66,7 +77,7 @@ impl Grade {
             facing: self.facing.min(other.facing),
             weight: self.weight.max(other.weight),
             class: self.class.min(other.class),
-            steady: Metres(self.steady.0.min(other.steady.0)),
+            promise: None,
         }
     }
 
@@ -97,7 +108,7 @@ impl Grade {
             max_age: age,
             max_error: Metres(self.max_error.0 / factor),
             weight: self.weight * factor,
-            steady: Metres::ZERO,
+            promise: None,
             ..self
         }
     }

@@ -109,11 +109,11 @@ impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
         if sight.distance.0 <= self.always.0 {
-            return Some(Grade { steady: Metres::ZERO, ..grade });
+            return Some(Grade { promise: None, ..grade });
         }
         let Sight { pivot, object, from, to, tick, .. } = *sight;
         if self.provider.visible(&Line { pivot, object, from, to, tick }) {
-            return Some(Grade { steady: Metres::ZERO, ..grade });
+            return Some(Grade { promise: None, ..grade });
         }
         self.hidden.is_finite().then(|| grade.sharpened(1.0 / self.hidden))
     }

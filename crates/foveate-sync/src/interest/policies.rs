@@ -1,6 +1,6 @@
 //! Policies of the field, each as its source defines it.
 
-use super::{Grade, Policy, Sight};
+use super::{Grade, Policy, Promise, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// What the simple policies share: how often a relevant object is sent, and the floor.
@@ -20,14 +20,20 @@ impl Pace {
 
     /// The grade of an object of relevance 0 < r ≤ 1: due I / r after its last update.
     #[inline]
-    fn grade(&self, sight: &Sight, relevance: f32, steady: f32) -> Grade {
+    fn grade(&self, sight: &Sight, relevance: f32) -> Grade {
+        // Relevance never exceeds one: the plain interval is the strictest there is.
+        let promise = Promise {
+            steady: Metres::UNBOUNDED,
+            max_age: self.interval,
+            max_error: Metres::UNBOUNDED,
+        };
         Grade {
             max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),
             max_error: Metres::UNBOUNDED,
             floor: Metres(self.floor.0 * sight.distance.0),
             facing: 1.0,
             weight: relevance,
-            steady: Metres(steady),
+            promise: Some(promise),
             ..Grade::EXACT
         }
     }
@@ -39,7 +45,7 @@ pub struct Broadcast(pub Pace);
 
 impl Policy for Broadcast {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        Some(self.0.grade(sight, 1.0, f32::INFINITY))
+        Some(self.0.grade(sight, 1.0))
     }
 }
 
@@ -54,8 +60,8 @@ pub struct Circle {
 
 impl Policy for Circle {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        let slack = self.view.0 - sight.distance.0;
-        (slack >= 0.0).then(|| self.pace.grade(sight, 1.0, slack))
+        let seen = sight.distance.0 <= self.view.0;
+        seen.then(|| self.pace.grade(sight, 1.0))
     }
 
     fn reach(&self) -> Metres {
@@ -86,7 +92,7 @@ pub struct AttenuatedCircle {
 impl Policy for AttenuatedCircle {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let relevance = attenuation(sight.distance.0, self.critical.0, self.view.0);
-        (relevance > 0.0).then(|| self.pace.grade(sight, relevance, 0.0))
+        (relevance > 0.0).then(|| self.pace.grade(sight, relevance))
     }
 
     fn reach(&self) -> Metres {
@@ -113,7 +119,7 @@ fn in_field(sight: &Sight, field: Radians) -> bool {
 impl Policy for FieldOfView {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let seen = sight.distance.0 <= self.view.0 && in_field(sight, self.field);
-        seen.then(|| self.pace.grade(sight, 1.0, 0.0))
+        seen.then(|| self.pace.grade(sight, 1.0))
     }
 
     fn reach(&self) -> Metres {
@@ -139,11 +145,11 @@ impl Policy for A3 {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let distance = sight.distance.0;
         if distance <= self.critical.0 {
-            return Some(self.pace.grade(sight, 1.0, self.critical.0 - distance));
+            return Some(self.pace.grade(sight, 1.0));
         }
         let relevance = attenuation(distance, self.critical.0, self.view.0);
         let seen = relevance > 0.0 && in_field(sight, self.field);
-        seen.then(|| self.pace.grade(sight, relevance, 0.0))
+        seen.then(|| self.pace.grade(sight, relevance))
     }
 
     fn reach(&self) -> Metres {
@@ -177,7 +183,7 @@ impl Policy for Zoned {
             let zone = |point: [f32; 3]| [0, 1].map(|axis| (point[axis] / self.side.0).floor());
             zone(sight.from) == zone(sight.to)
         };
-        touched.then(|| self.pace.grade(sight, 1.0, 0.0))
+        touched.then(|| self.pace.grade(sight, 1.0))
     }
 
     fn reach(&self) -> Metres {

@@ -1,6 +1,6 @@
 //! Vector-field consistency: zones around the pivot × fields around its facing → κ.
 
-use super::{CLASSES, Grade, Policy, Sight};
+use super::{CLASSES, Grade, Policy, Promise, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// κ = [θ, σ, ν].
@@ -16,6 +16,14 @@ pub struct Kappa {
     pub max_share: f32,
 }
 
+impl Kappa {
+    /// ν at this distance.
+    #[inline]
+    fn error(&self, distance: f32) -> Metres {
+        Metres(self.max_error.0.min(self.max_share * distance))
+    }
+}
+
 /// Zones × fields → κ. Build it from a [`View`](super::View), which checks it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vfc {
@@ -25,8 +33,6 @@ pub struct Vfc {
     pub(super) fields: Vec<f32>,
     /// κ of zone z and field f at `z * fields.len() + f`.
     pub(super) kappa: Vec<Kappa>,
-    /// For each zone: κ does not depend on the field.
-    pub(super) even: Vec<bool>,
     pub(super) floor: Radians,
     /// Facing floors inside the innermost zone, as a share of the schema's.
     pub(super) inner_facing: f32,
@@ -56,21 +62,23 @@ impl Policy for Vfc {
         let distance = sight.distance.0;
         let zone = self.zone(sight.distance)?;
         let kappa = &self.kappa[zone * self.fields.len() + self.field(sight.cos_angle)];
-        // Stricter lies inwards only: κ weakens with distance.
-        let steady = match (self.even[zone], zone) {
-            (false, _) => 0.0,
-            (true, 0) => f32::INFINITY,
-            (true, zone) => distance - self.zones[zone - 1],
+        // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
+        let ahead = &self.kappa[zone * self.fields.len()];
+        let inner = if zone == 0 { f32::NEG_INFINITY } else { self.zones[zone - 1] };
+        let promise = Promise {
+            steady: Metres(distance - inner),
+            max_age: ahead.max_age,
+            max_error: ahead.error(distance),
         };
         Some(Grade {
             max_age: kappa.max_age,
             max_missed: kappa.max_missed,
-            max_error: Metres(kappa.max_error.0.min(kappa.max_share * distance)),
+            max_error: kappa.error(distance),
             floor: Metres(self.floor.0 * distance),
             facing: if zone == 0 { self.inner_facing } else { 1.0 },
             weight: 1.0,
             class: zone.min(CLASSES - 1) as u8,
-            steady: Metres(steady),
+            promise: Some(promise),
         })
     }
 

@@ -241,12 +241,10 @@ impl View {
         self.check_zones()?;
         self.check_fields()?;
         self.check_kappa()?;
-        let even = |row: &Vec<Bound>| row.iter().all(|bound| *bound == row[0]);
         Ok(Vfc {
             zones: self.zones.clone(),
             fields: self.fields.iter().map(|angle| half_cosine(*angle)).collect(),
             kappa: self.kappa.iter().flatten().map(Bound::kappa).collect(),
-            even: self.kappa.iter().map(even).collect(),
             floor: Radians::from_degrees(self.floor_degrees),
             inner_facing: self.inner_facing,
         })

@@ -3,9 +3,9 @@
 use super::{Publisher, Rounds};
 use crate::deviation;
 use crate::interest::Grade;
-use crate::schedule::{Bound, Fired, Graded, Observer, Pair};
-use crate::store::{HISTORY, Hot, Store};
-use foveate_wire::{Kind, Micros, Tick, predict};
+use crate::schedule::{Bound, Fired, Graded, Observer, Pair, Reference};
+use crate::store::{COURSE_STEPS, COURSE_TURN, Course, HISTORY, Hot, Store};
+use foveate_wire::{Kind, Micros, Motion, PlaceLanes, Tick, predict};
 
 /// A state this close to leaving the history is sent again before it does.
 const EXPIRES: u32 = HISTORY - 8;
@@ -20,21 +20,25 @@ impl Publisher {
     pub(super) fn due(&mut self, observer: &mut Observer) {
         let Publisher { store, scratch, rounds, .. } = self;
         let tick = store.tick();
+        let slack = observer.pivot_reach();
         scratch.due.clear();
         for graded in &scratch.graded {
             let pair = &mut observer.pairs[graded.pair as usize];
-            let class = usize::from(pair.class);
+            let gate = &mut observer.gates[graded.pair as usize];
+            let class = usize::from(gate.class);
             observer.counters.samples[class] += 1;
             observer.counters.kept[class] += 1;
             let hot = &store.hot[pair.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
             let state = Judged::of(pair, hot, (store, kind), &graded.grade, tick);
             let Some((fired, urgency)) = state.verdict(pair, &graded.grade, *rounds, tick) else {
-                state.rest(pair, graded, hot, *rounds, tick);
+                let look = Rest { store, kind, hot, rounds: *rounds, tick, slack };
+                gate.check_at = tick.plus(look.rounds(&state, pair, graded));
                 continue;
             };
             let kept = state.within(pair, &graded.grade, *rounds, tick);
-            scratch.due.push(Bound { pair: graded.pair, urgency, fired, kept });
+            let facing = graded.grade.facing;
+            scratch.due.push(Bound { pair: graded.pair, urgency, fired, facing, kept });
         }
     }
 }
@@ -53,8 +57,8 @@ struct Judged {
     allowed: f32,
     /// Changes since the reference.
     missed: u32,
-    /// How much faster than the speed limit the error can grow, in world units per round.
-    drift: f32,
+    /// Errors up to this are no difference.
+    floor: f32,
 }
 
 impl Judged {
@@ -73,7 +77,7 @@ impl Judged {
             error: 0.0,
             allowed: 0.0,
             missed: 0,
-            drift: 0.0,
+            floor: 0.0,
         };
         let Some(reference) = pair.reference.filter(|reference| reference.is_held(hot)) else {
             return judged;
@@ -81,23 +85,24 @@ impl Judged {
         let lanes = store.pushed(hot, kind.lane_count(), reference.push);
         let floor = deviation::floor(kind, grade);
         if let Some(place) = &kind.place {
-            let at = predict::place(place, lanes, tick.since(reference.tick));
+            let at = predict::place(place, lanes, &reference.motion, tick.since(reference.tick));
             let off = |axis: usize| hot.place[axis].wrapping_sub(at[axis]) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
-            if place.motion > 0 {
-                judged.drift = drift(&lanes[place.at + place.dims..][..place.dims])
-                    * (place.motion as f32 * place.precision);
-            }
         }
         judged.known = true;
+        judged.floor = floor;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
-        judged.expiring = judged.missed >= EXPIRES;
+        judged.expiring = judged.missed >= EXPIRES
+            || hot.head.wrapping_sub(reference.facing) > EXPIRES;
         judged.allowed = grade.max_error.0.max(floor);
         let strict = (hot.strict.wrapping_sub(reference.push) as i32) > 0;
         judged.differs = strict
             || judged.error > floor
-            || (judged.missed > 0 && deviation::turned(kind, lanes, store.head(hot, kind), grade.facing));
+            || (judged.missed > 0 && {
+                let faced = store.pushed(hot, kind.lane_count(), reference.facing);
+                deviation::turned(kind, faced, store.head(hot, kind), grade.facing, 1.0)
+            });
         pair.since = if judged.differs { pair.since.or(Some(tick)) } else { None };
         judged
     }
@@ -140,31 +145,92 @@ impl Judged {
                     && self.missed <= grade.max_missed
                     && self.error <= self.allowed))
     }
-
-    /// A pair that is not due is left alone until the earliest round in which it could be: its
-    /// difference is old enough, or the error could have grown to the bound, or the grade could
-    /// have become stricter.
-    #[inline]
-    fn rest(&self, pair: &mut Pair, graded: &Graded, hot: &Hot, rounds: Rounds, tick: Tick) {
-        pair.check_at = tick.plus(1);
-        let (grade, Some(reference)) = (&graded.grade, pair.reference) else { return };
-        if grade.steady.0 <= 0.0 || grade.max_missed != u32::MAX {
-            return;
-        }
-        // The bound and the floor shrink as the object comes nearer; half of the way is safe.
-        let growth = 2.0 * (hot.reach + self.drift) + 1e-6;
-        let by_error = (self.allowed - self.error) / growth;
-        let by_grade = grade.steady.0.min(0.5 * graded.distance) / growth;
-        let left = (grade.max_age.0 / rounds.length.0) as f32 - tick.since(reference.tick) as f32;
-        let rest = left.min(by_error).min(by_grade).min(MAX_REST);
-        if rest > 1.0 {
-            pair.check_at = tick.plus(rest as u32);
-        }
-    }
 }
 
-/// The length of a velocity, in the units of its lanes.
-#[inline]
-fn drift(velocity: &[i32]) -> f32 {
-    velocity.iter().map(|v| *v as f32 * *v as f32).sum::<f32>().sqrt()
+/// How long a pair that is not due may be left alone.
+struct Rest<'a> {
+    store: &'a Store,
+    kind: &'a Kind,
+    hot: &'a Hot,
+    rounds: Rounds,
+    tick: Tick,
+    /// World units that the observer's fastest pivot moves in a round.
+    slack: f32,
+}
+
+impl Rest<'_> {
+    /// Rounds in which the pair cannot become due, as long as its object keeps its course: then the
+    /// replica's line and the object's are known, and so is how fast they part.
+    #[inline]
+    fn rounds(&self, state: &Judged, pair: &Pair, graded: &Graded) -> u32 {
+        let (Some(promise), Some(reference)) = (&graded.grade.promise, &pair.reference) else {
+            return 1;
+        };
+        let Some(place) = self.kind.place.as_ref().filter(|_| graded.distance > 0.0) else { return 1 };
+        let then = self.store.pushed(self.hot, self.kind.lane_count(), reference.push);
+        let course = &self.store.courses[pair.slot.at()];
+        if !state.differs && !self.faces_along(reference, course, graded.grade.facing) {
+            return 1;
+        }
+        let age = self.tick.since(reference.tick);
+        let (gap, rate) = self.parting(place, (then, &reference.motion), age, course);
+        let bound = if state.differs { promise.max_error.0.max(state.floor) } else { state.floor };
+        let bound = bound / place.precision;
+        // As the object comes nearer, its floor and its bound shrink with the distance.
+        let closing = (self.hot.reach + self.slack) / graded.distance;
+        let mut rest = (bound - COURSE_STEPS - gap) / (rate + bound * closing + 1e-6);
+        rest = rest.min(promise.steady.0 / (closing * graded.distance + 1e-6));
+        if state.differs {
+            if graded.grade.max_missed != u32::MAX {
+                return 1;
+            }
+            rest = rest.min((promise.max_age.0 / self.rounds.length.0) as f32 - age as f32);
+        }
+        if place.motion && age < predict::HORIZON {
+            rest = rest.min((predict::HORIZON - age) as f32);
+        }
+        let faced = self.hot.head.wrapping_sub(reference.facing);
+        let held = EXPIRES.saturating_sub(state.missed.max(faced)) as f32;
+        (rest.min(MAX_REST).min(held) as u32).max(1)
+    }
+
+    /// Whether the object's facing cannot leave the floor around the replica's without leaving its
+    /// course.
+    fn faces_along(&self, reference: &Reference, course: &Course, facing: f32) -> bool {
+        if self.kind.floored.is_empty() {
+            return true;
+        }
+        let held = self.hot.head.wrapping_sub(course.push) <= HISTORY;
+        held && {
+            let lanes = self.kind.lane_count();
+            let began = self.store.pushed(self.hot, lanes, course.push);
+            let then = self.store.pushed(self.hot, lanes, reference.facing);
+            let shares = (facing - COURSE_TURN, 1.0 - COURSE_TURN);
+            !deviation::turned(self.kind, then, began, shares.0, shares.1)
+        }
+    }
+
+    /// How far the object's line is from the replica's now, and how fast they part, in steps.
+    #[inline]
+    fn parting(
+        &self,
+        place: &PlaceLanes,
+        (then, motion): (&[i32], &Motion),
+        age: u32,
+        course: &Course,
+    ) -> (f32, f32) {
+        let along = self.tick.since(course.since) as f32;
+        let replica = predict::place(place, then, motion, age);
+        let moving = place.motion && age < predict::HORIZON;
+        let pace = if moving { 1.0 / motion.ticks.max(1) as f32 } else { 0.0 };
+        let (mut gap, mut rate) = (0.0, 0.0);
+        for axis in 0..3 {
+            let line = course.at[axis].wrapping_sub(replica[axis]) as f32;
+            let line = line + course.step[axis] * along;
+            let part = course.step[axis] - motion.moved[axis] as f32 * pace;
+            gap += line * line;
+            rate += part * part;
+        }
+        (gap.sqrt(), rate.sqrt())
+    }
 }

@@ -1,20 +1,43 @@
 //! Encode and pack: what was chosen becomes records, records become packets.
 
 use super::Publisher;
+use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{Notice, Observer, Reference, SentKind, SentRecord};
-use crate::store::{Hot, Store};
+use crate::store::{HISTORY, Hot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
-use foveate_wire::{Alias, Micros, Models, Tick};
+use foveate_wire::{Alias, Base, Kind, Micros, Models, Motion, Tick};
 
 /// What encoding needs and the next observer reuses.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// (alias, pair) of everything to be said, in the order of the aliases.
-    pub said: Vec<(Alias, u32)>,
+    /// What is to be said, in the order of the aliases.
+    pub said: Vec<Said>,
+    lanes: Lanes,
     /// Slot → its rank by cell.
     pub rank: Vec<u32>,
 }
+
+/// One thing to be said.
+#[derive(Clone, Copy)]
+pub(super) struct Said {
+    alias: Alias,
+    pair: u32,
+    /// The grade's multiplier of facing floors.
+    facing: f32,
+}
+
+/// The states of an update, put together: a replica's facing may be older than its place.
+#[derive(Default)]
+struct Lanes {
+    base: Vec<i32>,
+    now: Vec<i32>,
+}
+
+/// A facing that is off the baseline's by at most this share of its floor is not sent along.
+const FACING_KEPT: f32 = 0.5;
+/// A facing older than this many pushes is sent along in any case, or it would leave the history.
+const FACING_OLD: u32 = HISTORY / 2;
 
 impl Publisher {
     /// Writes the chosen pairs and the notices into packets.
@@ -27,16 +50,19 @@ impl Publisher {
             let pair = &observer.pairs[bound.pair as usize];
             let alias = pair.alias.or_else(|| observer.open(bound.pair, tick));
             observer.counters.fire(bound.fired);
-            said.extend(alias.map(|alias| (alias, bound.pair)));
+            let (pair, facing) = (bound.pair, bound.facing);
+            said.extend(alias.map(|alias| Said { alias, pair, facing }));
         }
-        for at in &scratch.notices {
-            said.extend(observer.pairs[*at as usize].alias.map(|alias| (alias, *at)));
+        for pair in &scratch.notices {
+            let alias = observer.pairs[*pair as usize].alias;
+            said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0 }));
         }
         // Rising aliases cost few bits.
-        said.sort_unstable_by_key(|(alias, _)| *alias);
-        let mut rest: &[(Alias, u32)] = said;
+        said.sort_unstable_by_key(|said| said.alias);
+        let mut rest: &[Said] = said;
         while !rest.is_empty() {
-            let packet = Packet { store, tick, now: *now };
+            let lanes = &mut scratch.encode.lanes;
+            let mut packet = Packet { store, tick, now: *now, lanes };
             rest = packet.fill(observer, models, &mut scratch.packet, rest);
             send(&scratch.packet);
         }
@@ -47,22 +73,23 @@ struct Packet<'a> {
     store: &'a Store,
     tick: Tick,
     now: Micros,
+    lanes: &'a mut Lanes,
 }
 
 impl Packet<'_> {
     /// Fills one packet; returns what did not fit.
     fn fill<'r>(
-        &self,
+        &mut self,
         observer: &mut Observer,
         models: &mut Models,
         out: &mut Vec<u8>,
-        said: &'r [(Alias, u32)],
-    ) -> &'r [(Alias, u32)] {
+        said: &'r [Said],
+    ) -> &'r [Said] {
         out.clear();
         let header = StateHeader { seq: observer.link.next_seq(), tick: self.tick };
         let mut writer = PacketWriter::new(out, models, header);
         let mut count = 0;
-        for (alias, pair) in said {
+        for Said { alias, pair, facing } in said {
             let hot = &self.store.hot[observer.pairs[*pair as usize].slot.at()];
             let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
             let full = writer.len() + kind.max_record_bytes() > MAX_PACKET;
@@ -70,7 +97,7 @@ impl Packet<'_> {
                 break;
             }
             let before = writer.bits();
-            let record = self.record(observer, *pair as usize, &mut writer, (*alias, hot));
+            let record = self.record(observer, *pair as usize, &mut writer, (*alias, hot, *facing));
             note_bits(&mut observer.counters, record, writer.bits() - before);
             observer.link.note(SentRecord { alias: *alias, kind: record.0 });
             count += 1;
@@ -89,12 +116,13 @@ impl Packet<'_> {
 
     /// Writes what the pair has to say; tells what it was, and whether it had to be whole.
     fn record(
-        &self,
+        &mut self,
         observer: &mut Observer,
         pair: usize,
         writer: &mut PacketWriter<'_>,
-        (alias, hot): (Alias, &Hot),
+        (alias, hot, facing): (Alias, &Hot, f32),
     ) -> (SentKind, bool) {
+        observer.gates[pair].check_at = self.tick.plus(1);
         let (tick, pair) = (self.tick, &mut observer.pairs[pair]);
         match pair.notice {
             Notice::FreezeDue => {
@@ -110,36 +138,56 @@ impl Packet<'_> {
             _ => {}
         }
         let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
-        let now = self.store.head(hot, kind);
         let number = pair.sends.wrapping_add(1);
         // The observer may have dropped a state that it got so many states ago, and so may we.
         let kept = |base: &Reference| usize::from(number.wrapping_sub(base.number)) < KEPT_STATES;
         pair.base = pair.base.filter(|base| kept(base) && base.is_held(hot));
-        let base = pair.base;
-        match base {
-            Some(base) => {
-                let then = self.store.pushed(hot, kind.lane_count(), base.push);
-                writer.update(alias, kind, (then, tick.since(base.tick)), now);
-            }
-            None => writer.full(alias, hot.id, kind, now),
-        }
         let push = hot.head.wrapping_sub(1);
-        pair.reference = Some(Reference { push, tick, number });
+        let mut state = Reference { push, tick, facing: push, motion: Motion::default(), number };
+        match &pair.base {
+            Some(base) => {
+                let age = tick.since(base.tick);
+                state.facing = self.put_together(kind, hot, base, facing);
+                let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
+                state.motion = writer.update(alias, kind, &base, &self.lanes.now);
+            }
+            None => writer.full(alias, hot.id, kind, self.store.head(hot, kind)),
+        }
+        pair.reference = Some(state);
         pair.sends = number;
         pair.since = None;
         pair.forced = false;
-        pair.check_at = tick.plus(1);
-        (SentKind::State { push, number }, base.is_none())
+        (SentKind::State(state), pair.base.is_none())
+    }
+
+    /// Puts the observer's state and the one to be sent together; returns the push that the latter's
+    /// facing is of.
+    fn put_together(&mut self, kind: &Kind, hot: &Hot, base: &Reference, facing: f32) -> u32 {
+        let (store, Lanes { base: then, now }) = (self.store, &mut *self.lanes);
+        let faced = store.pushed(hot, kind.lane_count(), base.facing);
+        then.clear();
+        then.extend_from_slice(store.pushed(hot, kind.lane_count(), base.push));
+        now.clear();
+        now.extend_from_slice(store.head(hot, kind));
+        let facings = || [kind.yaw, kind.pitch].into_iter().flatten();
+        facings().for_each(|(lane, _)| then[lane] = faced[lane]);
+        let push = hot.head.wrapping_sub(1);
+        let old = push.wrapping_sub(base.facing) > FACING_OLD;
+        if old || deviation::facing_turned(kind, then, now, facing * FACING_KEPT) {
+            return push;
+        }
+        facings().for_each(|(lane, _)| now[lane] = faced[lane]);
+        base.facing
     }
 }
 
 fn note_bits(counters: &mut Counters, (kind, full): (SentKind, bool), bits: f64) {
     match (kind, full) {
-        (SentKind::State { .. }, true) => {
+        (SentKind::State(_), true) => {
             counters.full += 1;
             counters.bits.full += bits;
         }
-        (SentKind::State { .. }, false) => {
+        (SentKind::State(_), false) => {
             counters.updates += 1;
             counters.bits.state += bits;
         }

@@ -6,8 +6,8 @@
 
 use super::{Publisher, Rounds, Scratch};
 use crate::index::Index;
-use crate::interest::{Grade, Pivot, Sight};
-use crate::schedule::{Graded, Notice, Observer, ObserverId, Pair};
+use crate::interest::{CLASSES, Grade, Pivot, Sight};
+use crate::schedule::{Gate, Graded, Notice, Observer, ObserverId, Pair};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -24,27 +24,26 @@ impl Publisher {
         let jumped = observer.place_pivots(store);
         if observer.pivots.is_empty() {
             // Nobody to look from: hold everything as it is.
-            observer.pairs.iter_mut().for_each(|pair| pair.check_at = tick.plus(1));
+            observer.gates.iter_mut().for_each(|gate| gate.check_at = tick.plus(1));
         }
         observer.stale |= jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
         if observer.stale {
             refresh(observer, store, index, scratch, *now);
         }
-        let look = Look { tick, now: *now, rounds: *rounds, slack: pivot_reach(observer) };
+        let look = Look { tick, now: *now, rounds: *rounds, slack: observer.pivot_reach() };
         scratch.graded.clear();
         scratch.notices.clear();
-        let mut at = 0;
-        while at < observer.pairs.len() {
-            let pair = &observer.pairs[at];
-            let class = usize::from(pair.class);
-            if pair.check_at.is_after(tick) {
-                let counted = u64::from(pair.alias.is_some());
-                observer.counters.samples[class] += counted;
-                observer.counters.kept[class] += counted;
+        let (mut at, mut rested) = (0, [0; CLASSES]);
+        while at < observer.gates.len() {
+            let gate = &mut observer.gates[at];
+            if gate.is_shut(tick, store.stirred[gate.slot.at()]) {
+                rested[usize::from(gate.class)] += u64::from(gate.known);
                 at += 1;
                 continue;
             }
-            if pair.notice == Notice::Closed {
+            gate.checked = tick;
+            gate.check_at = tick.plus(1);
+            if observer.pairs[at].notice == Notice::Closed {
                 observer.drop_pair(at, store);
                 observer.stale = true;
                 continue;
@@ -55,6 +54,10 @@ impl Publisher {
             }
             at += 1;
         }
+        for (class, rested) in rested.into_iter().enumerate() {
+            observer.counters.samples[class] += rested;
+            observer.counters.kept[class] += rested;
+        }
     }
 }
 
@@ -63,7 +66,7 @@ impl Publisher {
     pub fn grade_of(&self, id: ObserverId, slot: Slot) -> Option<(Grade, Metres)> {
         let observer = self.observer(id)?;
         let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
-        let slack = pivot_reach(observer);
+        let slack = observer.pivot_reach();
         let look = Look { tick: self.store.tick(), now: self.now, rounds: self.rounds, slack };
         let (grade, distance) = look.judge(observer, &self.store, slot, hot);
         grade.map(|grade| (grade, Metres(distance)))
@@ -98,11 +101,14 @@ impl Look {
         let pair = &mut observer.pairs[at];
         match grade {
             Some(grade) if pair.revive() => {
-                pair.class = grade.class;
+                observer.gates[at].class = grade.class;
                 graded.push(Graded { pair: at as u32, grade, distance });
             }
             Some(_) => {}
-            None => self.out_of_interest(pair, hot, (distance, observer.policy.reach().0)),
+            None => {
+                let beyond = distance - observer.policy.reach().0;
+                self.out_of_interest(pair, &mut observer.gates[at], hot, beyond);
+            }
         }
     }
 
@@ -135,17 +141,15 @@ impl Look {
     }
 
     /// The life of a pair that nobody cares for: linger, freeze, forget.
-    fn out_of_interest(&self, pair: &mut Pair, hot: &Hot, (distance, reach): (f32, f32)) {
+    fn out_of_interest(&self, pair: &mut Pair, gate: &mut Gate, hot: &Hot, beyond: f32) {
         pair.since = None;
         if pair.alias.is_none() {
             // Only watched: not before it could have come into reach.
             let closing = (hot.reach + self.slack).max(1e-6);
-            let wait = ((distance - reach) / closing).clamp(1.0, MAX_LOOKS);
-            let wait = if wait.is_finite() { wait as u32 } else { 1 };
-            pair.check_at = self.tick.plus(wait);
+            let wait = (beyond / closing).clamp(1.0, MAX_LOOKS);
+            gate.check_at = self.tick.plus(if wait.is_finite() { wait as u32 } else { 1 });
             return;
         }
-        pair.check_at = self.tick.plus(1);
         pair.notice = match pair.notice {
             Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => pair.notice,
             _ if !hot.alive => Notice::GoneDue,
@@ -178,10 +182,6 @@ fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
     Some(best)
 }
 
-fn pivot_reach(observer: &Observer) -> f32 {
-    observer.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, f32::max)
-}
-
 /// Whether an object jumped into or out of the neighbourhood.
 fn disturbed(observer: &Observer, store: &Store) -> bool {
     let reach = observer.policy.reach().0 * (1.0 + MARGIN);
@@ -205,7 +205,7 @@ fn refresh(
     observer.stale = false;
     let tick = store.tick();
     observer.tidy_path(store, now);
-    let (reach, closing) = (observer.policy.reach().0, store.fastest() + pivot_reach(observer));
+    let (reach, closing) = (observer.policy.reach().0, store.fastest() + observer.pivot_reach());
     let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
     let wide = reach + looks * closing;
     observer.refresh_at = tick.plus(looks as u32);
@@ -213,8 +213,8 @@ fn refresh(
     let search = scratch.search;
     let mut at = 0;
     while at < observer.pairs.len() {
-        let pair = &mut observer.pairs[at];
-        pair.check_at = tick;
+        observer.gates[at].check_at = tick;
+        let pair = &observer.pairs[at];
         let hot = &store.hot[pair.slot.at()];
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
         let keep = hot.alive && (near || !store.placed(hot.kind));
@@ -226,7 +226,7 @@ fn refresh(
         at += 1;
     }
     let before = observer.pairs.len();
-    let Observer { pairs, pivots, interactions, .. } = observer;
+    let Observer { pairs, gates, pivots, interactions, .. } = observer;
     let mut meet = |slot: Slot, within: f32| {
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
         let near = !within.is_finite()
@@ -235,6 +235,7 @@ fn refresh(
         if near && hot.alive && *met != search {
             *met = search;
             pairs.push(Pair::watch(slot, tick));
+            gates.push(Gate::new(slot, tick));
         }
     };
     if wide.is_finite() {

@@ -210,7 +210,7 @@ impl Publisher {
             }
             for bound in due.drain(fit..) {
                 observer.counters.postponed += 1;
-                let class = usize::from(observer.pairs[bound.pair as usize].class);
+                let class = usize::from(observer.gates[bound.pair as usize].class);
                 observer.counters.kept[class] -= u64::from(!bound.kept);
             }
         }

@@ -11,9 +11,9 @@ mod states;
 pub use arrivals::Arrivals;
 pub use show::{Shown, Show, Smoother};
 
-use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States};
+use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States, open_state};
 use foveate_wire::{
-    Alias, Epoch, KindId, Metres, Micros, Models, ObjectId, OwnerId, Replicate, Schema, Tick, predict,
+    Alias, Epoch, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Schema, Tick, predict,
 };
 use states::StateRing;
 use std::collections::BTreeMap;
@@ -124,9 +124,9 @@ impl ReplicaSet {
         self.records.clear();
         self.lanes.clear();
         let held = Held { replicas: &self.replicas };
-        let mut reader = PacketReader::new(bytes, &mut self.models, self.newest)?;
-        let header = reader.header();
+        let (header, body) = open_state(bytes, self.newest)?;
         self.arrivals.check(header.seq)?;
+        let mut reader = PacketReader::new(header, body, &mut self.models);
         loop {
             let lanes_at = self.lanes.len();
             match reader.next(&self.schema, &held, &mut self.lanes)? {
@@ -141,10 +141,10 @@ impl ReplicaSet {
     fn apply(&mut self, record: Record, lanes_at: usize, tick: Tick) -> Option<Change> {
         match record {
             Record::Full(alias, id) => self.apply_full(alias, id, lanes_at, tick),
-            Record::Update(alias) => {
+            Record::Update(alias, motion) => {
                 let count = self.lane_count(alias)?;
                 let lanes = &self.lanes[lanes_at..lanes_at + count];
-                self.replicas[usize::from(alias.0)].as_mut()?.push(lanes, tick)
+                self.replicas[usize::from(alias.0)].as_mut()?.push(lanes, motion, tick)
             }
             Record::Freeze(alias) => self.notice(alias, Life::Frozen, tick),
             Record::Gone(alias) => self.notice(alias, Life::Gone, tick),
@@ -160,7 +160,7 @@ impl ReplicaSet {
         let lanes = &self.lanes[lanes_at..lanes_at + count];
         if let Some(known) = &mut self.replicas[at] {
             if known.id == id && known.life != Life::Gone {
-                return known.push(lanes, tick);
+                return known.push(lanes, Motion::default(), tick);
             }
             if !tick.is_after(known.noticed) {
                 return None; // overtaken by the notice that closed it
@@ -171,7 +171,7 @@ impl ReplicaSet {
             }
         }
         let mut states = StateRing::new(count);
-        states.push(tick, lanes);
+        states.push(tick, lanes, Motion::default());
         let (kind, life) = (id.kind(), Life::Live);
         self.replicas[at] = Some(Replica { id, kind, life, opened: tick, noticed: tick, states });
         self.by_id.insert(id, alias);
@@ -247,9 +247,9 @@ impl ReplicaSet {
 }
 
 impl Replica {
-    fn push(&mut self, lanes: &[i32], tick: Tick) -> Option<Change> {
+    fn push(&mut self, lanes: &[i32], motion: Motion, tick: Tick) -> Option<Change> {
         let newer = tick.is_after(self.states.newest_tick());
-        self.states.push(tick, lanes);
+        self.states.push(tick, lanes, motion);
         if !newer || self.life == Life::Gone {
             return None;
         }
@@ -266,13 +266,14 @@ struct Held<'a> {
 }
 
 impl States for Held<'_> {
-    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32])> {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)> {
         let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
         // A state from before the alias was opened belongs to another object.
         if replica.opened.is_after(tick) {
             return None;
         }
-        Some((replica.kind, replica.states.at(tick)?))
+        let (lanes, motion) = replica.states.at(tick)?;
+        Some((replica.kind, lanes, motion))
     }
 }
 
@@ -309,6 +310,11 @@ impl View<'_> {
         self.replica.states.newest()
     }
 
+    /// How its newest state came about: what it is predicted by.
+    pub fn motion(&self) -> Motion {
+        self.replica.states.motion()
+    }
+
     /// Its newest state as a value.
     pub fn value<T: Replicate>(&self) -> Option<T> {
         let kind = self.set.schema.kind(self.replica.kind)?;
@@ -331,7 +337,7 @@ impl View<'_> {
             Life::Frozen | Life::Gone => self.replica.noticed.since(self.tick()),
         };
         let rounds = if rounds > u32::MAX / 2 { 0 } else { rounds };
-        let at = predict::place(&place, self.lanes(), rounds);
+        let at = predict::place(&place, self.lanes(), &self.motion(), rounds);
         Some(at.map(|steps| steps as f32 * place.precision))
     }
 

@@ -6,7 +6,7 @@
 //! What either adds to the error is reported apart, as `shown_error`.
 
 use super::{Life, View};
-use foveate_wire::{Micros, Tick, predict};
+use foveate_wire::{Micros, Tick};
 
 /// How replicas are shown.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -126,7 +126,7 @@ impl Smoother {
         let tick = Tick((past.0 / round.0) as u32);
         let exact = replica.predicted(Tick((now.0 / round.0) as u32))?;
         let lift = |lanes: &[i32]| {
-            predict::place(&place, lanes, 0).map(|steps| steps as f32 * place.precision)
+            place.coordinates(lanes).map(|steps| steps as f32 * place.precision)
         };
         let at = match replica.around(tick) {
             (Some((before, a)), Some((after, b))) => {

@@ -1,6 +1,6 @@
 //! The states of one object that arrived lately: baselines for updates, and what interpolation needs.
 
-use foveate_wire::Tick;
+use foveate_wire::{Motion, Tick};
 use foveate_wire::packet::KEPT_STATES;
 
 /// The newest states, in no particular order in memory.
@@ -9,22 +9,25 @@ pub(super) struct StateRing {
     lanes: usize,
     ticks: Vec<Tick>,
     states: Vec<i32>,
+    /// How each state came about.
+    motions: Vec<Motion>,
     newest: usize,
 }
 
 impl StateRing {
     pub fn new(lanes: usize) -> StateRing {
-        StateRing { lanes, ticks: Vec::new(), states: Vec::new(), newest: 0 }
+        StateRing { lanes, ticks: Vec::new(), states: Vec::new(), motions: Vec::new(), newest: 0 }
     }
 
     /// Adds a state; the oldest makes room. States that are older than all of a full ring are
     /// dropped: nothing refers to them any more.
-    pub fn push(&mut self, tick: Tick, lanes: &[i32]) {
+    pub fn push(&mut self, tick: Tick, lanes: &[i32], motion: Motion) {
         if self.ticks.contains(&tick) {
             return;
         }
         let at = if self.ticks.len() < KEPT_STATES {
             self.ticks.push(tick);
+            self.motions.push(motion);
             self.states.extend_from_slice(lanes);
             self.ticks.len() - 1
         } else {
@@ -35,6 +38,7 @@ impl StateRing {
                 return;
             }
             self.ticks[oldest] = tick;
+            self.motions[oldest] = motion;
             self.states[oldest * self.lanes..][..self.lanes].copy_from_slice(lanes);
             oldest
         };
@@ -51,10 +55,15 @@ impl StateRing {
         self.state(self.newest)
     }
 
-    /// The state of exactly this tick.
-    pub fn at(&self, tick: Tick) -> Option<&[i32]> {
+    /// How the newest state came about.
+    pub fn motion(&self) -> Motion {
+        self.motions.get(self.newest).copied().unwrap_or_default()
+    }
+
+    /// The state of exactly this tick, and how it came about.
+    pub fn at(&self, tick: Tick) -> Option<(&[i32], Motion)> {
         let at = self.ticks.iter().position(|held| *held == tick)?;
-        Some(self.state(at))
+        Some((self.state(at), self.motions[at]))
     }
 
     /// The last state at or before a tick, and the first after it.
@@ -83,19 +92,19 @@ mod tests {
     fn the_newest_states_stay_whatever_the_order_of_arrival() {
         let mut ring = StateRing::new(1);
         for n in [5u32, 3, 4, 9, 1] {
-            ring.push(Tick(n), &[n as i32]);
+            ring.push(Tick(n), &[n as i32], Motion::default());
         }
         assert_eq!((ring.newest_tick(), ring.newest()), (Tick(9), &[9][..]));
-        assert_eq!(ring.at(Tick(3)), Some(&[3][..]));
+        assert_eq!(ring.at(Tick(3)).unwrap().0, &[3]);
         assert_eq!(ring.at(Tick(2)), None);
         let (before, after) = ring.around(Tick(6));
         assert_eq!((before.unwrap().0, after.unwrap().0), (Tick(5), Tick(9)));
         for n in 10..10 + KEPT_STATES as u32 {
-            ring.push(Tick(n), &[n as i32]);
+            ring.push(Tick(n), &[n as i32], Motion::default());
         }
         assert_eq!(ring.at(Tick(9)), None, "made room");
-        ring.push(Tick(2), &[2]);
+        ring.push(Tick(2), &[2], Motion::default());
         assert_eq!(ring.at(Tick(2)), None, "too old to be kept");
-        assert_eq!(ring.at(Tick(10)), Some(&[10][..]));
+        assert_eq!(ring.at(Tick(10)).unwrap().0, &[10]);
     }
 }

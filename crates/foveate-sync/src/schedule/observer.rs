@@ -1,7 +1,7 @@
 //! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
-use super::{Budget, Fired, Link, Notice, Pair, Reference, SentKind, SentRecord};
+use super::{Budget, Fired, Gate, Link, Notice, Pair, SentKind, SentRecord};
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
@@ -46,6 +46,8 @@ pub(crate) struct Bound {
     pub pair: u32,
     pub urgency: f32,
     pub fired: Fired,
+    /// The grade's multiplier of facing floors.
+    pub facing: f32,
     /// Whether the bounds are still kept if it is not sent now.
     pub kept: bool,
 }
@@ -68,6 +70,8 @@ pub struct Observer {
     /// The pivots in this round.
     pub(crate) pivots: Vec<Pivot>,
     pub(crate) pairs: Vec<Pair>,
+    /// One for each pair, in the same order.
+    pub(crate) gates: Vec<Gate>,
     /// The pair of an alias, or `u32::MAX`.
     pub(crate) by_alias: Vec<u32>,
     free_aliases: BinaryHeap<Reverse<u16>>,
@@ -93,6 +97,7 @@ impl Observer {
             team: 0,
             pivots: Vec::new(),
             pairs: Vec::new(),
+            gates: Vec::new(),
             by_alias: Vec::new(),
             free_aliases: BinaryHeap::new(),
             interactions: Vec::new(),
@@ -176,6 +181,11 @@ impl Observer {
         }
     }
 
+    /// World units that its fastest pivot moves in a round.
+    pub(crate) fn pivot_reach(&self) -> f32 {
+        self.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, f32::max)
+    }
+
     /// Bytes that the next record will take, judged by the last ones.
     pub(crate) fn expected_record(&self) -> f32 {
         self.record_bytes
@@ -243,6 +253,7 @@ impl Observer {
             None => return None,
         };
         self.by_alias[usize::from(alias)] = pair;
+        self.gates[pair as usize].known = true;
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Some(Alias(alias));
         pair.opened = tick;
@@ -252,6 +263,7 @@ impl Observer {
     /// Forgets a pair; its alias may be used again, its slot too.
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
         let gone = self.pairs.swap_remove(pair);
+        self.gates.swap_remove(pair);
         store.unpin(gone.slot);
         if let Some(alias) = gone.alias {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
@@ -264,58 +276,60 @@ impl Observer {
 
     /// An acknowledgement arrived.
     pub(crate) fn on_ack(&mut self, ack: &Ack, now: Micros, tick: Tick) {
-        let Observer { link, pairs, by_alias, .. } = self;
+        let Observer { link, pairs, gates, by_alias, .. } = self;
         link.on_ack(ack, now, |settled, sent, record| {
-            settle(pairs, by_alias, (settled, sent, record), tick);
+            if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
+                gates[at].check_at = tick;
+            }
         });
     }
 
     /// Time passed: packets may be lost by now.
     pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
-        let Observer { link, pairs, by_alias, .. } = self;
+        let Observer { link, pairs, gates, by_alias, .. } = self;
         link.on_time(now, round, |settled, sent, record| {
-            settle(pairs, by_alias, (settled, sent, record), tick);
+            if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
+                gates[at].check_at = tick;
+            }
         });
     }
 
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
+        self.gates.clear();
         self.pairs.drain(..).for_each(|pair| store.unpin(pair.slot));
     }
 }
 
-/// A packet's record arrived or was lost: the only arrow back in the pipeline.
+/// A packet's record arrived or was lost: the only arrow back in the pipeline. Returns the pair that
+/// has to be looked at because of it.
 fn settle(
     pairs: &mut [Pair],
     by_alias: &[u32],
     (settled, sent, record): (Settled, Tick, SentRecord),
     tick: Tick,
-) {
-    let at = by_alias[usize::from(record.alias.0)];
-    let Some(pair) = pairs.get_mut(at as usize).filter(|pair| !pair.opened.is_after(sent)) else {
-        return; // the pair it spoke of is closed
-    };
+) -> Option<usize> {
+    let at = by_alias[usize::from(record.alias.0)] as usize;
+    // Otherwise the pair it spoke of is closed.
+    let pair = pairs.get_mut(at).filter(|pair| !pair.opened.is_after(sent))?;
     match (record.kind, settled) {
-        (SentKind::State { push, number }, settled) => {
-            let state = Reference { push, tick: sent, number };
-            match settled {
-                Settled::Arrived => pair.acknowledged(state),
-                Settled::Lost => pair.lost(state, tick),
-            }
+        (SentKind::State(state), Settled::Arrived) => {
+            pair.acknowledged(state);
+            return None;
         }
+        (SentKind::State(state), Settled::Lost) => pair.lost(state),
         (SentKind::Freeze, settled) if pair.notice == Notice::FreezeSent(sent) => {
             let arrived = settled == Settled::Arrived;
             pair.notice = if arrived { Notice::Frozen(tick) } else { Notice::FreezeDue };
-            pair.check_at = tick;
         }
         (SentKind::Gone, settled) if pair.notice == Notice::GoneSent(sent) => {
             // Dropped in the next round: dropping it here would move other pairs.
             let arrived = settled == Settled::Arrived;
             pair.notice = if arrived { Notice::Closed } else { Notice::GoneDue };
-            pair.check_at = tick;
         }
         _ => {}
     }
+    Some(at)
 }
 
 fn fading(interaction: &Interaction, now: Micros) -> f32 {

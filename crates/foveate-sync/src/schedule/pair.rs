@@ -1,7 +1,7 @@
 //! One (observer, object) pair: what the observer was sent, what it has, and what must happen next.
 
 use crate::store::{HISTORY, Hot, Slot};
-use foveate_wire::{Alias, Tick};
+use foveate_wire::{Alias, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
 /// the packet that carried it. Ticks, not copies.
@@ -9,6 +9,10 @@ use foveate_wire::{Alias, Tick};
 pub(crate) struct Reference {
     pub push: u32,
     pub tick: Tick,
+    /// The push that its facing is of: a facing that is nearly right is not sent again.
+    pub facing: u32,
+    /// How it got there, as the observer derives it too.
+    pub motion: Motion,
     /// The pair's running number of the send.
     pub number: u8,
 }
@@ -17,7 +21,8 @@ impl Reference {
     /// Whether the history still holds the state.
     #[inline]
     pub fn is_held(&self, hot: &Hot) -> bool {
-        hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
+        let held = |push: u32| hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY;
+        held(self.push) && held(self.facing)
     }
 }
 
@@ -57,6 +62,32 @@ pub enum Fired {
     Refresh = 4,
 }
 
+/// What decides whether a pair has to be looked at; apart from the pair, because it is read in
+/// every round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gate {
+    pub slot: Slot,
+    /// Earliest round in which the pair can become due, if its object keeps its course.
+    pub check_at: Tick,
+    /// When it was looked at last.
+    pub checked: Tick,
+    /// The class of the last grade, and whether the observer knows the object.
+    pub class: u8,
+    pub known: bool,
+}
+
+impl Gate {
+    pub fn new(slot: Slot, tick: Tick) -> Gate {
+        Gate { slot, check_at: tick, checked: tick.minus(1), class: 0, known: false }
+    }
+
+    /// Whether nothing can have happened that matters.
+    #[inline]
+    pub fn is_shut(&self, tick: Tick, stirred: Tick) -> bool {
+        self.check_at.is_after(tick) && !stirred.is_after(self.checked)
+    }
+}
+
 /// A pair. While `alias` is none the observer knows nothing of the object: it is only watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
@@ -71,10 +102,6 @@ pub(crate) struct Pair {
     pub sends: u8,
     /// When the present difference arose.
     pub since: Option<Tick>,
-    /// Earliest round in which the pair can become due: it is not looked at before.
-    pub check_at: Tick,
-    /// The class of the last grade.
-    pub class: u8,
     /// When its alias was allotted: packets before that speak of another pair.
     pub opened: Tick,
     /// Send in any case: the observer must learn that the replica lives again.
@@ -91,8 +118,6 @@ impl Pair {
             base: None,
             sends: 0,
             since: None,
-            check_at: tick,
-            class: 0,
             opened: tick,
             forced: false,
         }
@@ -125,11 +150,10 @@ impl Pair {
 
     /// The packet that carried this state is lost: if nothing newer is under way, the replica is
     /// what was acknowledged last.
-    pub fn lost(&mut self, state: Reference, tick: Tick) {
+    pub fn lost(&mut self, state: Reference) {
         if self.reference == Some(state) {
             self.reference = self.base;
             self.since = None;
-            self.check_at = tick;
         }
     }
 }

@@ -4,6 +4,7 @@
 //! or when it stayed unacknowledged for longer than the link's round trips explain. The second rule
 //! is what makes replicas converge when the very last update before silence is lost.
 
+use super::Reference;
 use foveate_wire::packet::Ack;
 use foveate_wire::{Alias, Micros, Tick};
 use std::collections::VecDeque;
@@ -27,8 +28,8 @@ pub(crate) struct SentRecord {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SentKind {
-    /// The state of this push, as this send of the pair.
-    State { push: u32, number: u8 },
+    /// This state.
+    State(Reference),
     Freeze,
     Gone,
 }

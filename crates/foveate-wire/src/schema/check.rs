@@ -128,20 +128,14 @@ fn ty(kind: &str, field: &str, ty: &FieldType) -> Result<(), SchemaError> {
             ((1..=512).contains(max), "at most 512 bytes and at least 1")
         }
         FieldType::Optional(inner) => {
-            self::ty(kind, field, inner)?;
-            (still(inner), "no motion inside")
+            return self::ty(kind, field, inner);
         }
         FieldType::List { item, max } => {
             self::ty(kind, field, item)?;
-            (still(item) && (1..=128).contains(max), "1 to 128 items without motion")
+            ((1..=128).contains(max), "1 to 128 items")
         }
     };
     if fits { Ok(()) } else { Err(wrong(kind, field, format!("{ty:?}"), expected)) }
-}
-
-/// The store derives velocities of an object's own place only.
-fn still(ty: &FieldType) -> bool {
-    !matches!(ty, FieldType::Place { motion: 1.., .. })
 }
 
 fn steps_fit(precision: f32, min: f32, max: f32) -> bool {
@@ -177,15 +171,16 @@ mod tests {
             name: "thing".into(),
             fields: vec![FieldSpec::new("value", ty)],
             max_speed: 1.0,
+            fall: 0,
         }])
     }
 
     #[test]
     fn nonsense_is_refused_with_the_fields_name() {
         let nonsense = [
-            FieldType::Place { dims: 4, precision: 0.1, extent: 10.0, motion: 0 },
-            FieldType::Place { dims: 3, precision: 0.0, extent: 10.0, motion: 0 },
-            FieldType::Place { dims: 3, precision: f32::NAN, extent: 10.0, motion: 0 },
+            FieldType::Place { dims: 4, precision: 0.1, extent: 10.0, motion: false },
+            FieldType::Place { dims: 3, precision: 0.0, extent: 10.0, motion: false },
+            FieldType::Place { dims: 3, precision: f32::NAN, extent: 10.0, motion: false },
             FieldType::Angle { steps: 1 },
             FieldType::Number { precision: 1e-9, min: 0.0, max: 1e9 },
             FieldType::Number { precision: 0.1, min: 5.0, max: 5.0 },
@@ -216,6 +211,7 @@ mod tests {
                 name: "thing".into(),
                 fields: vec![yaw(), second],
                 max_speed: 0.0,
+                fall: 0,
             }])
         };
         assert!(matches!(twice(yaw()), Err(SchemaError::Twice { .. })));

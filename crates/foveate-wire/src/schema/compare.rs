@@ -33,7 +33,8 @@ impl Schema {
         let mut text = String::new();
         for kind in &self.kinds {
             let spec = &kind.spec;
-            text.push_str(&format!("{}: max_speed={}\n", spec.name, spec.max_speed));
+            let (speed, fall) = (spec.max_speed, spec.fall);
+            text.push_str(&format!("{}: max_speed={speed} fall={fall}\n", spec.name));
             for field in &spec.fields {
                 let (role, floor) = (field.role, field.floor);
                 let line = format!("{:?} role={role:?} floor={floor}", field.ty);
@@ -97,7 +98,7 @@ mod tests {
     fn schema(steps: u32, names: &[&str]) -> Schema {
         let fields =
             names.iter().map(|name| FieldSpec::new(name, FieldType::Angle { steps })).collect();
-        Schema::new(vec![KindSpec { name: "avatar".into(), fields, max_speed: 8.0 }]).unwrap()
+        Schema::new(vec![KindSpec { name: "avatar".into(), fields, max_speed: 8.0, fall: 0 }]).unwrap()
     }
 
     #[test]

@@ -25,7 +25,6 @@ pub const HIDDEN_LANES: usize = 2;
 #[derive(Clone, PartialEq, Debug)]
 pub enum FieldType {
     /// A point of two or three dimensions, in steps of `precision`, within ±`extent`.
-    /// With motion there are as many lanes more for the velocity, which the store derives.
     Place {
         /// 2 or 3.
         dims: u8,
@@ -33,9 +32,8 @@ pub enum FieldType {
         precision: f32,
         /// The largest coordinate; beyond it values are clamped.
         extent: f32,
-        /// Zero: replicas hold still between updates. Otherwise they move on along the last
-        /// velocity, which is kept in multiples of this many steps per tick.
-        motion: u8,
+        /// Whether replicas move on between updates, as they moved before.
+        motion: bool,
     },
     /// A direction: one turn in `steps` parts. Values are radians.
     Angle {
@@ -93,7 +91,7 @@ impl FieldType {
     /// How many lanes a value takes.
     pub fn lanes(&self) -> usize {
         match self {
-            FieldType::Place { dims, motion, .. } => usize::from(*dims) * (1 + usize::from(*motion > 0)),
+            FieldType::Place { dims, .. } => usize::from(*dims),
             FieldType::Angle { .. }
             | FieldType::Number { .. }
             | FieldType::Integer { .. }
@@ -207,6 +205,9 @@ pub struct KindSpec {
     pub fields: Vec<FieldSpec>,
     /// No object of this kind moves faster, in units per second. What does is a jump.
     pub max_speed: f32,
+    /// How objects of this kind fall, in steps of their place per tick²: a hint to the coder.
+    /// Zero: they do not, or it is not known.
+    pub fall: i32,
 }
 
 /// A lane whose deviation is measured against a floor.
@@ -225,18 +226,29 @@ pub struct FlooredLane {
 /// The place lanes of a kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PlaceLanes {
-    /// First place lane; the velocity follows the place, if there is motion.
+    /// First lane.
     pub at: usize,
     /// 2 or 3.
     pub dims: usize,
-    /// Steps per tick that one unit of a velocity lane stands for; zero: there are no such lanes.
-    pub motion: i32,
+    /// Whether replicas move on between updates.
+    pub motion: bool,
     /// The length of one step.
     pub precision: f32,
     /// Coordinates lie within ±this many steps.
     pub extent_steps: i32,
     /// Bits that hold any coordinate.
     pub bits: u32,
+    /// Free fall in steps per tick², or zero.
+    pub fall: i32,
+}
+
+impl PlaceLanes {
+    /// The coordinates; a third that is not there is zero.
+    #[inline]
+    pub fn coordinates(&self, lanes: &[i32]) -> [i32; 3] {
+        let at = &lanes[self.at..self.at + self.dims];
+        [at[0], at[1], if self.dims == 3 { at[2] } else { 0 }]
+    }
 }
 
 /// A kind as the engine uses it: the statement plus where everything lies.
@@ -289,7 +301,8 @@ impl Kind {
         }
         match (field.role, &field.ty) {
             (Role::Place, FieldType::Place { dims, precision, extent, motion }) => {
-                self.place = Some(place_lanes(at, *dims, (*precision, *extent), *motion));
+                let place = place_lanes(at, *dims, (*precision, *extent), *motion);
+                self.place = Some(PlaceLanes { fall: self.spec.fall, ..place });
                 self.strict[at..].fill(false);
             }
             (role, FieldType::Angle { steps }) => {
@@ -328,10 +341,10 @@ impl Kind {
     }
 }
 
-fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: u8) -> PlaceLanes {
+fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: bool) -> PlaceLanes {
     let extent_steps = (extent / precision).ceil() as i32;
     let bits = 33 - (extent_steps as u32).leading_zeros();
-    PlaceLanes { at, dims: usize::from(dims), motion: i32::from(motion), precision, extent_steps, bits }
+    PlaceLanes { at, dims: usize::from(dims), motion, precision, extent_steps, bits, fall: 0 }
 }
 
 /// All kinds that two ends of a link agree on.
@@ -342,6 +355,7 @@ fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: u8)
 ///     name: "door".into(),
 ///     fields: vec![FieldSpec::new("open", FieldType::Symbol { count: 2 })],
 ///     max_speed: 0.0,
+///     fall: 0,
 /// };
 /// let schema = Schema::new(vec![door]).unwrap();
 /// assert_eq!(schema.kinds().len(), 1);

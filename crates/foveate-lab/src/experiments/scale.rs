@@ -1,0 +1,418 @@
+//! `foveate lab scale`: what a round costs on one thread, from a thousand to sixteen thousand players.
+//!
+//! Everybody is an observer with a view radius of 120 units at 20 Hz. Beside it, in the same run, the
+//! naive way: test every pair, write the whole state of everything in view.
+
+use super::{Done, ExperimentError, Options};
+use crate::avatar::{Avatar, AvatarSpec};
+use crate::movement::{Crowd, Movement, Recorded, Tiled};
+use crate::output::{Align, Outcome, Progress, Table};
+use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::trace::Trace;
+use foveate_sync::interest::{View, presets};
+use foveate_sync::metrics::{Probe, Stage};
+use foveate_sync::{Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
+use foveate_wire::packet::Ack;
+use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+const RATE: f32 = 20.0;
+const ROUND: Micros = Micros(50_000);
+const RADIUS: f32 = 120.0;
+const COUNTS: [usize; 3] = [1_000, 4_000, 16_000];
+const QUICK_COUNTS: [usize; 3] = [250, 500, 1_000];
+/// Rounds before measuring: everybody knows everybody near, histories are full.
+const WARM_UP: u32 = 80;
+const MEASURED: u32 = 40;
+/// Acknowledgements arrive this many rounds after their packets: a round trip of 100 ms.
+const ACK_DELAY: u32 = 2;
+
+/// A clock and a counter of allocations, which only a program has.
+pub trait Meter {
+    /// Nanoseconds since some moment.
+    fn now_ns(&self) -> u64;
+    /// Runs something and counts its allocations.
+    fn allocations(&self, run: &mut dyn FnMut()) -> u64;
+}
+
+/// One row of the result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    workload: &'static str,
+    n: usize,
+    pairs: f64,
+    in_view: f64,
+    tick_ms: f64,
+    write_ms: f64,
+    collect_ms: f64,
+    index_ms: f64,
+    grade_ms: f64,
+    due_ms: f64,
+    encode_ms: f64,
+    ack_ms: f64,
+    naive_ms: f64,
+    naive_pair_ns: f64,
+    factor: f64,
+    due_updates: f64,
+    due_share: f64,
+    bytes_per_client_s: f64,
+    bits_per_update: f64,
+    bounds_scheduled: f64,
+    allocs: f64,
+}
+
+/// The view of the experiment: VFC's normal one, with nothing beyond the radius.
+fn view() -> View {
+    let mut view = presets::normal(0.2 * RADIUS, 0.4 * RADIUS);
+    view.zones[2] = RADIUS;
+    view
+}
+
+/// Measures stages; one in sixteen observers stands for all, so that looking costs little.
+struct StageTimes<'a> {
+    meter: &'a dyn Meter,
+    at: Option<(Stage, u64)>,
+    observers: u32,
+    ns: [f64; 5],
+}
+
+const SAMPLED: u32 = 16;
+
+impl StageTimes<'_> {
+    fn close(&mut self) {
+        if let Some((stage, since)) = self.at.take() {
+            let per_observer = matches!(stage, Stage::Grade | Stage::Due | Stage::Encode);
+            let weight = if per_observer { f64::from(SAMPLED) } else { 1.0 };
+            self.ns[stage as usize] += (self.meter.now_ns() - since) as f64 * weight;
+        }
+    }
+}
+
+impl Probe for StageTimes<'_> {
+    fn enter(&mut self, stage: Stage) {
+        if stage == Stage::Grade {
+            self.observers = self.observers.wrapping_add(1);
+        }
+        let per_observer = matches!(stage, Stage::Grade | Stage::Due | Stage::Encode);
+        self.close();
+        if !per_observer || self.observers % SAMPLED == 0 {
+            self.at = Some((stage, self.meter.now_ns()));
+        }
+    }
+
+    fn leave(&mut self) {
+        self.close();
+    }
+}
+
+/// A world of N players who all watch.
+struct Bench<M> {
+    movement: M,
+    publisher: Publisher,
+    slots: Vec<Slot>,
+    avatars: Vec<Option<Avatar>>,
+    tick: u32,
+    /// (observer, newest packet) of the last rounds.
+    unacked: Vec<Vec<(ObserverId, u16)>>,
+    next_seq: Vec<u16>,
+}
+
+impl<M: Movement> Bench<M> {
+    fn new(mut movement: M, avatar: AvatarSpec) -> Result<Bench<M>, ExperimentError> {
+        let schema = avatar.schema()?;
+        let mut publisher = Publisher::new(schema, Rounds::every(ROUND));
+        let policy = view().build()?;
+        movement.step();
+        let mut slots = Vec::new();
+        for at in 0..movement.len() {
+            let pose = movement.pose(at).unwrap_or_default();
+            let id = ObjectId::new(crate::session::KIND, 0, at as u32);
+            let created = publisher.store.create(id, OwnerId(0), &Avatar::from(pose));
+            let slot = created.map_err(|error| ExperimentError::Usage(error.to_string()))?;
+            let observer = Observer::new(Arc::clone(&policy), Pivots::Object(slot), Tick(0));
+            publisher.add(observer.without_own_objects());
+            slots.push(slot);
+        }
+        let (avatars, next_seq) = (vec![None; slots.len()], vec![0; slots.len()]);
+        let unacked = vec![Vec::new(); ACK_DELAY as usize];
+        Ok(Bench { movement, publisher, slots, avatars, tick: 0, unacked, next_seq })
+    }
+
+    /// The game's own part: not measured.
+    fn simulate(&mut self) {
+        self.movement.step();
+        for (at, avatar) in self.avatars.iter_mut().enumerate() {
+            *avatar = self.movement.pose(at).map(Avatar::from);
+        }
+    }
+
+    fn write(&mut self) {
+        for (slot, avatar) in self.slots.iter().zip(&self.avatars) {
+            if let Some(avatar) = avatar {
+                let written = self.publisher.store.set(*slot, avatar);
+                debug_assert!(written.is_ok());
+            }
+        }
+    }
+
+    fn round(&mut self, probe: &mut impl Probe) {
+        self.tick += 1;
+        let row = (self.tick % ACK_DELAY) as usize;
+        let Bench { publisher, unacked, next_seq, .. } = self;
+        let sent = &mut unacked[row];
+        publisher.round_watched(Tick(self.tick), ROUND * self.tick, probe, |id, _| {
+            let seq = &mut next_seq[id.0 as usize];
+            sent.push((id, *seq));
+            *seq = seq.wrapping_add(1);
+        });
+    }
+
+    fn acknowledge(&mut self) {
+        let row = ((self.tick + 1) % ACK_DELAY) as usize;
+        let now = ROUND * (self.tick + 1);
+        for (id, seq) in self.unacked[row].drain(..) {
+            self.publisher.on_ack(id, &Ack { newest: seq, before: u32::MAX }, now);
+        }
+    }
+
+    fn full_round(&mut self, probe: &mut impl Probe) {
+        self.acknowledge();
+        self.write();
+        self.round(probe);
+    }
+}
+
+/// The naive way: every pair tested each round, everything in view written whole.
+/// Returns how many were in view.
+fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
+    for axis in 0..3 {
+        xs[axis].clear();
+        xs[axis].extend(avatars.iter().flatten().map(|avatar| avatar.pos[axis]));
+    }
+    let (mut seen, n) = (0, xs[0].len());
+    let [x, y, z] = xs;
+    let (x, y, z) = (&x[..n], &y[..n], &z[..n]);
+    for observer in 0..n {
+        out.clear();
+        let from = [x[observer], y[observer], z[observer]];
+        for object in 0..n {
+            let d = [x[object] - from[0], y[object] - from[1], z[object] - from[2]];
+            if d[0] * d[0] + d[1] * d[1] + d[2] * d[2] <= RADIUS * RADIUS && object != observer {
+                if let Some(avatar) = &avatars[object] {
+                    avatar.pos.iter().for_each(|part| out.extend(part.to_le_bytes()));
+                    out.extend(avatar.yaw.to_le_bytes());
+                    out.push(avatar.state);
+                    seen += 1;
+                }
+            }
+        }
+        std::hint::black_box(&out);
+    }
+    seen
+}
+
+fn measure<M: Movement>(
+    workload: &'static str,
+    mut bench: Bench<M>,
+    meter: &dyn Meter,
+    progress: &Progress,
+) -> Row {
+    for _ in 0..WARM_UP {
+        bench.simulate();
+        bench.full_round(&mut ());
+        progress.tick(1);
+    }
+    let n = bench.slots.len();
+    let before = bench.publisher.totals();
+    let mut stages = StageTimes { meter, at: None, observers: 0, ns: [0.0; 5] };
+    let (mut write, mut tick, mut ack, mut naive_ns) = (0, 0, 0, Vec::new());
+    let (mut allocs, mut seen, mut columns, mut out) = (0, 0, Default::default(), Vec::new());
+    for round in 0..MEASURED {
+        bench.simulate();
+        let start = meter.now_ns();
+        bench.acknowledge();
+        let acked = meter.now_ns();
+        bench.write();
+        let written = meter.now_ns();
+        // Half of the rounds with the stages watched, half with allocations counted.
+        if round % 2 == 0 {
+            bench.round(&mut stages);
+        } else {
+            allocs += meter.allocations(&mut || bench.round(&mut ()));
+        }
+        let end = meter.now_ns();
+        (ack, write, tick) = (ack + acked - start, write + written - acked, tick + end - start);
+        if round % 8 == 0 {
+            let start = meter.now_ns();
+            seen = naive(&bench.avatars, &mut columns, &mut out);
+            naive_ns.push((meter.now_ns() - start) as f64);
+        }
+        progress.tick(1);
+    }
+    let totals = bench.publisher.totals();
+    let rounds = f64::from(MEASURED);
+    let samples = totals.samples.iter().sum::<u64>() - before.samples.iter().sum::<u64>();
+    let updates = (totals.updates + totals.full - before.updates - before.full) as f64;
+    let ms = |ns: f64| ns / 1e6;
+    let stage = |stage: Stage| ms(stages.ns[stage as usize]) / (rounds / 2.0);
+    let naive_ms = ms(naive_ns.iter().sum::<f64>() / naive_ns.len() as f64);
+    let tick_ms = ms(tick as f64) / rounds;
+    let bits = totals.bits.state - before.bits.state;
+    Row {
+        workload,
+        n,
+        pairs: samples as f64 / rounds,
+        in_view: seen as f64 / n as f64,
+        tick_ms,
+        write_ms: ms(write as f64) / rounds,
+        collect_ms: stage(Stage::Collect),
+        index_ms: stage(Stage::Index),
+        grade_ms: stage(Stage::Grade),
+        due_ms: stage(Stage::Due),
+        encode_ms: stage(Stage::Encode),
+        ack_ms: ms(ack as f64) / rounds,
+        naive_ms,
+        naive_pair_ns: naive_ms * 1e6 / (n * n) as f64,
+        factor: naive_ms / tick_ms,
+        due_updates: updates / rounds,
+        due_share: updates / samples.max(1) as f64,
+        bytes_per_client_s: (totals.bytes - before.bytes) as f64
+            / (n as f64 * rounds * ROUND.as_secs()),
+        bits_per_update: bits / (totals.updates - before.updates).max(1) as f64,
+        bounds_scheduled: totals.bounds_scheduled(),
+        allocs: allocs as f64 / (rounds / 2.0),
+    }
+}
+
+fn crowd(n: usize, seed: u64) -> Result<Bench<Crowd>, ExperimentError> {
+    let movement = Crowd::new(n, RATE, seed);
+    let avatar = AvatarSpec {
+        precision: 1.0 / 64.0,
+        extent: movement.extent(),
+        max_speed: movement.max_speed(),
+        motion: true,
+        fall: 0,
+        facing_floor: 15.0,
+    };
+    Bench::new(movement, avatar)
+}
+
+fn tiled(trace: &Trace, n: usize) -> Result<Bench<Tiled>, ExperimentError> {
+    let recorded = Recorded::new(trace, ROUND.as_millis())?;
+    let movement = Tiled::new(recorded, &trace.bounds(), n);
+    let avatar = AvatarSpec {
+        // An eighth of a unit of the trace, as in the other experiments.
+        precision: movement.scale() / 8.0,
+        extent: movement.extent(),
+        max_speed: movement.max_speed(),
+        motion: true,
+        fall: 0,
+        facing_floor: 15.0,
+    };
+    Bench::new(movement, avatar)
+}
+
+/// Runs both workloads; `trace` is tiled for the second.
+pub fn lab(trace: &Path, options: Options, meter: &dyn Meter) -> Result<Done, ExperimentError> {
+    let counts = if options.quick { QUICK_COUNTS } else { COUNTS };
+    let trace = Trace::read(trace)?;
+    let mut rows = Vec::new();
+    let rounds = u64::from(WARM_UP + MEASURED) * 2 * counts.len() as u64;
+    let progress = Progress::new("scale", rounds);
+    for n in counts {
+        rows.push(measure("crowd", crowd(n, options.seed)?, meter, &progress));
+    }
+    for n in counts {
+        rows.push(measure("tiled", tiled(&trace, n)?, meter, &progress));
+    }
+    progress.finish();
+    finish(&rows, options)
+}
+
+/// How the time grows with the number of players: the exponent of a power law from first to last.
+fn exponent(rows: &[Row], workload: &str) -> f64 {
+    let mut rows = rows.iter().filter(|row| row.workload == workload);
+    let Some(first) = rows.next() else { return 0.0 };
+    let Some(last) = rows.last() else { return 0.0 };
+    (last.tick_ms / first.tick_ms).ln() / (last.n as f64 / first.n as f64).ln()
+}
+
+fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
+    let mut outcome = Outcome::new("scale", options.seed);
+    let columns = [
+        ("workload", Align::Left),
+        ("N", Align::Right),
+        ("pairs", Align::Right),
+        ("in view", Align::Right),
+        ("due", Align::Right),
+        ("tick ms", Align::Right),
+        ("ack", Align::Right),
+        ("write", Align::Right),
+        ("collect", Align::Right),
+        ("index", Align::Right),
+        ("grade", Align::Right),
+        ("due ms", Align::Right),
+        ("encode", Align::Right),
+        ("ns/pair", Align::Right),
+        ("naive ms", Align::Right),
+        ("naive ns/pair", Align::Right),
+        ("factor", Align::Right),
+        ("allocs", Align::Right),
+        ("B/s", Align::Right),
+        ("bits", Align::Right),
+        ("bounds", Align::Right),
+    ];
+    let mut table = Table::new(columns).caption("One thread, no IO; milliseconds per tick");
+    for row in rows {
+        outcome.push(row)?;
+        let ms = |value: f64| format!("{value:.2}");
+        table.row([
+            row.workload.to_owned(),
+            row.n.to_string(),
+            format!("{:.0}", row.pairs),
+            format!("{:.1}", row.in_view),
+            format!("{:.1} %", 100.0 * row.due_share),
+            ms(row.tick_ms),
+            ms(row.ack_ms),
+            ms(row.write_ms),
+            ms(row.collect_ms),
+            ms(row.index_ms),
+            ms(row.grade_ms),
+            ms(row.due_ms),
+            ms(row.encode_ms),
+            format!("{:.1}", row.tick_ms * 1e6 / row.pairs),
+            ms(row.naive_ms),
+            ms(row.naive_pair_ns),
+            format!("{:.1}×", row.factor),
+            format!("{}", row.allocs),
+            format!("{:.0}", row.bytes_per_client_s),
+            format!("{:.1}", row.bits_per_update),
+            format!("{:.2} %", 100.0 * row.bounds_scheduled),
+        ]);
+    }
+    let mut notes = Vec::new();
+    let mut plot = Plot::lines("Time of a tick")
+        .x(Axis::log("players", ""))
+        .y(Axis::log("one thread", "ms"));
+    let mut report = Report::new("scale", "What a round costs");
+    for workload in ["crowd", "tiled"] {
+        let exponent = exponent(rows, workload);
+        notes.push(format!("{workload}: time grows as N^{exponent:.2}"));
+        let verdict = if exponent <= 1.15 { Verdict::Holds } else { Verdict::FallsShort };
+        report = report.finding(
+            verdict,
+            format!("{workload}: growth exponent at most 1.15"),
+            format!("{exponent:.2}"),
+        );
+        let of = |f: fn(&Row) -> f64| {
+            rows.iter().filter(|r| r.workload == workload).map(move |r| (r.n as f64, f(r)))
+        };
+        plot = plot
+            .series(Series::points(format!("{workload}"), of(|row| row.tick_ms)))
+            .series(Series::points(format!("{workload}, naive"), of(|row| row.naive_ms)).reference());
+    }
+    let report = report.table(&table).plot(plot);
+    Ok(Done { outcome, tables: vec![table], notes, report })
+}

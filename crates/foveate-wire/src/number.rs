@@ -1,0 +1,112 @@
+//! Binarisation of one signed value; everything else in the codec is built from it.
+//!
+//! A value is written as its bit length (0 for the value 0, else ⌊log2 |v|⌋ + 1, so 0 ..= 32), the sign (1 =
+//! negative), up to three modelled bits below the leading one, most significant first, and the rest raw.
+//!
+//! The length is coded by bits "longer than n?", first at a pivot; if yes, for rising n until one says no (or n is
+//! 32); if no, for falling n until one says yes (or n is 0).
+//!
+//! Contexts of the length bits and of the sign depend on the length *relative to an expected length*, and on the
+//! first few absolute lengths, where rounding noise lives.
+
+use crate::coder::Coder;
+
+/// Modelled bits below the leading one.
+const MODELLED: u32 = 3;
+/// Contexts of one mantissa tree.
+const TREE: usize = (1 << MODELLED) - 1;
+/// Lengths with a tree of their own; longer ones share the last.
+const TREE_LENS: usize = 11;
+/// Relative lengths: 6 or more below the expected one … 3 or more above.
+const NEAR: usize = 10;
+/// Absolute lengths kept apart: 0, 1, 2 and more.
+const SMALL: usize = 3;
+
+/// Contexts of one set of length bits.
+pub(crate) const STEPS: usize = NEAR * SMALL;
+/// Contexts of one set of signs.
+pub(crate) const SIGNS: usize = NEAR;
+/// Contexts of one set of mantissa trees.
+pub(crate) const TREES: usize = TREE_LENS * TREE;
+
+/// Where the contexts of one value lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots {
+    /// Start of [`STEPS`] contexts.
+    pub len: usize,
+    /// Start of [`SIGNS`] contexts.
+    pub sign: usize,
+    /// Start of [`TREES`] contexts.
+    pub tree: usize,
+    /// Expected bit length.
+    pub expect: usize,
+    /// Length at which the unary code starts: the nearer to the usual length, the fewer decisions.
+    pub pivot: usize,
+}
+
+/// Bit length.
+pub(crate) fn ulength(v: u32) -> usize {
+    (32 - v.leading_zeros()) as usize
+}
+
+/// Bit length of |v|.
+pub(crate) fn length(v: i32) -> usize {
+    ulength(v.unsigned_abs())
+}
+
+/// Class of a length against the expected one: 6 when equal.
+fn near(expect: usize, n: usize) -> usize {
+    (n + 6).saturating_sub(expect).min(NEAR - 1)
+}
+
+/// Codes any `i32`.
+pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
+    let n = code_length(c, s, length(v));
+    if n == 0 {
+        return 0;
+    }
+    let negative = c.bit(s.sign + near(s.expect, n), v < 0);
+    let magnitude = code_below(c, s, n, v.unsigned_abs());
+    if negative { magnitude.wrapping_neg() as i32 } else { magnitude as i32 }
+}
+
+/// Codes a value that is not negative (as `u32`, any).
+pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
+    match code_length(c, s, ulength(v)) {
+        0 => 0,
+        n => code_below(c, s, n, v),
+    }
+}
+
+/// Codes a bit length: first whether it is above the pivot, then away from it in unary, up or down.
+fn code_length<C: Coder>(c: &mut C, s: &Slots, len: usize) -> usize {
+    let mut longer =
+        |n: usize| c.bit(s.len + near(s.expect, n) * SMALL + n.min(SMALL - 1), len > n);
+    let mut n = s.pivot.min(31);
+    if longer(n) {
+        n += 1;
+        while n < 32 && longer(n) {
+            n += 1;
+        }
+    } else {
+        while n > 0 && !longer(n - 1) {
+            n -= 1;
+        }
+    }
+    n
+}
+
+/// Codes what is below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole magnitude.
+fn code_below<C: Coder>(c: &mut C, s: &Slots, n: usize, magnitude: u32) -> u32 {
+    let below = n as u32 - 1;
+    let modelled = below.min(MODELLED);
+    let tree = s.tree + n.min(TREE_LENS - 1) * TREE;
+    let mut prefix = 1;
+    for k in 1..=modelled {
+        let bit = c.bit(tree + prefix - 1, magnitude >> (below - k) & 1 == 1);
+        prefix = prefix << 1 | usize::from(bit);
+    }
+    let rest = below - modelled;
+    let low = if rest > 0 { c.raw(rest, magnitude & ((1 << rest) - 1)) } else { 0 };
+    (prefix as u32) << rest | low
+}
