@@ -66,7 +66,7 @@ struct Replica {
     life: Life,
     /// Of the packet that opened the alias for this object.
     opened: Tick,
-    /// Of the newest notice; older records about it are history.
+    /// Of the newest notice, or of the opening: what is older is history.
     noticed: Tick,
     states: StateRing,
 }
@@ -77,6 +77,8 @@ pub struct ReplicaSet {
     schema: Arc<Schema>,
     models: Models,
     replicas: Vec<Option<Replica>>,
+    /// The newest notice of each alias: it may arrive before the state that it speaks of.
+    notices: Vec<Option<(Tick, Life)>>,
     by_id: BTreeMap<ObjectId, Alias>,
     arrivals: Arrivals,
     newest: Tick,
@@ -91,6 +93,7 @@ impl ReplicaSet {
             schema,
             models: Models::trained(),
             replicas: Vec::new(),
+            notices: Vec::new(),
             by_id: BTreeMap::new(),
             arrivals: Arrivals::default(),
             newest: near,
@@ -158,49 +161,61 @@ impl ReplicaSet {
             self.replicas.resize(at + 1, None);
         }
         let lanes = &self.lanes[lanes_at..lanes_at + count];
+        // A notice may have overtaken the state.
+        let notice = self.notices.get(at).copied().flatten();
+        let notice = notice.filter(|(noticed, _)| !tick.is_after(*noticed));
         if let Some(known) = &mut self.replicas[at] {
             if known.id == id && known.life != Life::Gone {
                 return known.push(lanes, Motion::default(), tick);
             }
             if !tick.is_after(known.noticed) {
-                return None; // overtaken by the notice that closed it
+                return None;
             }
             let old = known.id;
             if self.by_id.get(&old) == Some(&alias) {
                 self.by_id.remove(&old);
             }
         }
+        let (noticed, life) = match notice {
+            Some((_, Life::Gone)) => return None,
+            Some(notice) => notice,
+            None => (tick, Life::Live),
+        };
         let mut states = StateRing::new(count);
         states.push(tick, lanes, Motion::default());
-        let (kind, life) = (id.kind(), Life::Live);
-        self.replicas[at] = Some(Replica { id, kind, life, opened: tick, noticed: tick, states });
+        self.replicas[at] =
+            Some(Replica { id, kind: id.kind(), life, opened: tick, noticed, states });
         self.by_id.insert(id, alias);
         Some(Change::Appeared(id))
     }
 
     fn notice(&mut self, alias: Alias, life: Life, tick: Tick) -> Option<Change> {
-        let replica = self.replicas.get_mut(usize::from(alias.0))?.as_mut()?;
+        let at = usize::from(alias.0);
+        if self.notices.len() <= at {
+            self.notices.resize(at + 1, None);
+        }
+        if self.notices[at].is_none_or(|(noticed, _)| tick.is_after(noticed)) {
+            self.notices[at] = Some((tick, life));
+        }
+        let replica = self.replicas.get_mut(at)?.as_mut()?;
         if !tick.is_after(replica.noticed) || replica.life == Life::Gone {
             return None;
         }
         replica.noticed = tick;
-        let superseded = replica.states.newest_tick().is_after(tick);
-        match life {
-            Life::Frozen if superseded => None,
-            Life::Frozen => {
-                replica.life = Life::Frozen;
-                Some(Change::Frozen(replica.id))
+        if life == Life::Frozen {
+            if replica.states.newest_tick().is_after(tick) {
+                return None; // it lives again already
             }
-            // Its states stay until the alias is used again: late packets may still refer to them.
-            _ => {
-                replica.life = Life::Gone;
-                let id = replica.id;
-                if self.by_id.get(&id) == Some(&alias) {
-                    self.by_id.remove(&id);
-                }
-                Some(Change::Gone(id))
-            }
+            replica.life = Life::Frozen;
+            return Some(Change::Frozen(replica.id));
         }
+        // Its states stay until the alias is used again: late packets may still refer to them.
+        replica.life = Life::Gone;
+        let id = replica.id;
+        if self.by_id.get(&id) == Some(&alias) {
+            self.by_id.remove(&id);
+        }
+        Some(Change::Gone(id))
     }
 
     fn lane_count(&self, alias: Alias) -> Option<usize> {
