@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use crate::meter::RealMeter;
-use foveate_lab::experiments::{Done, Options, a3, scale, vfc};
+use foveate_lab::experiments::{Done, Options, a3, codec, scale, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,23 @@ enum Experiment {
     List,
     /// A³'s graded area of interest, its source's figures beside ours
     A3 {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What an update costs, beside other codecs and the ideal order-0 coder
+    Codec {
+        #[command(flatten)]
+        traces: Traces,
+        /// Recordings to train on, each when it is not the one at hand
+        #[arg(long = "train-on", value_name = "FILE", default_values = [
+            "traces/openarena_oa_dm3_16bots.csv.gz",
+            "traces/openarena_oa_thor_ctf_60bots.csv.gz",
+            "traces/cube2_two_towers_32bots.csv.gz",
+        ])]
+        train_on: Vec<PathBuf>,
+        /// Train on all of --train-on and write the table that ships
+        #[arg(long, value_name = "FILE")]
+        write_table: Option<PathBuf>,
         #[command(flatten)]
         common: Common,
     },
@@ -103,6 +120,13 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
+        Experiment::Codec { train_on, write_table: Some(path), .. } => {
+            std::fs::write(path, codec::trained_table(train_on)?)?;
+            Ok(())
+        }
+        Experiment::Codec { traces, train_on, common, .. } => {
+            common.finish(codec::lab(&paths(traces), train_on, common.options())?)
+        }
         Experiment::Scale { trace, common } => {
             common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
         }

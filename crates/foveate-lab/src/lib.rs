@@ -15,3 +15,4 @@ pub mod output;
 pub mod report;
 pub mod session;
 pub mod trace;
+pub mod training;

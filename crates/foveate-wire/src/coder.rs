@@ -80,13 +80,13 @@ impl Models {
 
     /// Probability of bit 0 in `ctx`.
     #[inline]
-    fn get(&self, ctx: usize) -> u32 {
+    pub(crate) fn get(&self, ctx: usize) -> u32 {
         u32::from(self.p[ctx % ROOM])
     }
 
     /// Moves the probability of `ctx` towards the bit seen, and logs the context for the restart.
     #[inline]
-    fn adapt(&mut self, ctx: usize, bit: bool) {
+    pub(crate) fn adapt(&mut self, ctx: usize, bit: bool) {
         self.log[self.logged % LOG] = ctx as u16;
         // Once full it stays full: the log is void then, and the whole table is copied.
         self.logged += 1;
@@ -276,3 +276,6 @@ impl Coder for Decoder<'_> {
         value
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,3 +57,6 @@ pub(crate) fn code_facing<C: Coder>(c: &mut C, age: u32, miss: usize, turn: [i32
     let slots = Slots { len, sign: PITCH_SIGN, tree: PITCH_TREE, expect: ABSOLUTE, pivot: 1 };
     [yaw, value(c, &slots, turn[1])]
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -13,6 +13,7 @@ pub mod derive;
 mod facing;
 mod id;
 mod number;
+pub mod measure;
 pub mod packet;
 mod place;
 pub mod predict;
@@ -21,7 +22,7 @@ pub mod schema;
 mod units;
 mod value;
 
-pub use coder::{Coder, Decoder, Models, PROB_MIN, PROB_ONE};
+pub use coder::{Coder, Decoder, Encoder, Models};
 pub use contexts::CONTEXTS;
 pub use foveate_derive::Replicate;
 pub use predict::Motion;

@@ -110,3 +110,6 @@ fn code_below<C: Coder>(c: &mut C, s: &Slots, n: usize, magnitude: u32) -> u32 {
     let low = if rest > 0 { c.raw(rest, magnitude & ((1 << rest) - 1)) } else { 0 };
     (prefix as u32) << rest | low
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

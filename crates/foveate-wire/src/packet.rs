@@ -131,9 +131,10 @@ impl Ack {
     }
 }
 
-/// Writes one state packet, record by record, aliases rising.
-pub struct PacketWriter<'a> {
-    coder: Encoder<'a>,
+/// Writes one state packet, record by record, aliases rising. Any coder may stand behind it; a real
+/// one is an [`Encoder`].
+pub struct PacketWriter<C> {
+    coder: C,
     next_alias: u32,
     records: usize,
     lanes: LaneBuffer,
@@ -143,15 +144,13 @@ pub struct PacketWriter<'a> {
 /// The coder's one body of code needs lanes that it may write to.
 type LaneBuffer = [i32; MAX_RECORD_BYTES / 5];
 
-impl<'a> PacketWriter<'a> {
+impl<'a> PacketWriter<Encoder<'a>> {
     /// Begins a packet at the end of `out`.
     pub fn new(out: &'a mut Vec<u8>, models: &'a mut Models, header: StateHeader) -> Self {
         out.push(VERSION << 4 | STATE);
         out.extend(header.seq.to_le_bytes());
         out.extend((header.tick.0 as u16).to_le_bytes());
-        let coder = Encoder::new(out, models);
-        let lanes = [0; MAX_RECORD_BYTES / 5];
-        PacketWriter { coder, next_alias: 0, records: 0, lanes, fall: None }
+        PacketWriter::with(Encoder::new(out, models))
     }
 
     /// Bytes so far, and those that ending the packet may add.
@@ -165,14 +164,22 @@ impl<'a> PacketWriter<'a> {
         self.records == 0
     }
 
-    /// Records so far.
-    pub fn records(&self) -> usize {
-        self.records
-    }
-
     /// Bits of the coded part so far, to a fraction of one.
     pub fn bits(&self) -> f64 {
         self.coder.bits()
+    }
+
+    /// Ends the packet.
+    pub fn finish(self) {
+        self.end().finish();
+    }
+}
+
+impl<C: Coder> PacketWriter<C> {
+    /// Begins a packet's coded part by a coder of one's own.
+    pub fn with(coder: C) -> Self {
+        let lanes = [0; MAX_RECORD_BYTES / 5];
+        PacketWriter { coder, next_alias: 0, records: 0, lanes, fall: None }
     }
 
     fn head(&mut self, alias: Alias) {
@@ -225,10 +232,10 @@ impl<'a> PacketWriter<'a> {
         self.coder.bit(contexts::OPERATION + 2, gone);
     }
 
-    /// Ends the packet.
-    pub fn finish(mut self) {
+    /// Writes the end and gives the coder back.
+    pub fn end(mut self) -> C {
         self.coder.bit(contexts::MORE + self.records.min(2), false);
-        self.coder.finish();
+        self.coder
     }
 }
 

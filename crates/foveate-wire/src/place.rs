@@ -356,3 +356,6 @@ impl Frame {
 fn shear(factor: i64, v: i32) -> i32 {
     ((factor * i64::from(v) + 2048) >> 12) as i32
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,6 +1,8 @@
 //! The experiments: each runs, and leaves rows for programs and tables and a report for people.
 
 pub mod a3;
+pub mod codec;
+mod rivals;
 pub mod scale;
 pub mod vfc;
 
@@ -53,6 +55,12 @@ pub enum ExperimentError {
     /// A name that no experiment has.
     #[error("{0}")]
     Usage(String),
+}
+
+/// A recording's name: its file's, without the endings.
+pub(crate) fn trace_name(path: &std::path::Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned()
 }
 
 /// Runs jobs on all cores; results in the order of the jobs.

@@ -2,13 +2,13 @@
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::audit::Findings;
-use crate::avatar::AvatarSpec;
 use crate::movement::{Movement, Recorded};
 use crate::net::LinkSpec;
 use crate::output::{Align, Outcome, Progress, Table};
 use crate::report::{Axis, Plot, Report, Series, Verdict};
 use crate::session::{Session, SessionSpec};
 use crate::trace::Trace;
+use crate::training::avatar_of;
 use foveate_sync::interest::{View, presets};
 use foveate_wire::Micros;
 use serde::Serialize;
@@ -16,8 +16,6 @@ use std::path::Path;
 
 /// Bytes of one update in Cube 2's own protocol; it carries a few fields more than ours.
 pub const ORIGINAL_BYTES: f64 = 17.4;
-/// The precision of a place, in the game's units.
-const PRECISION: f32 = 1.0 / 8.0;
 /// One way; the round trip is twice that.
 const LATENCY: Micros = Micros(50_000);
 /// Rounds of a quick run.
@@ -93,14 +91,7 @@ fn run(
 ) -> Result<Findings, ExperimentError> {
     let movement = Recorded::new(trace, round_ms)?;
     let mut view = view(name, movement.side())?;
-    let mut avatar = AvatarSpec {
-        precision: PRECISION,
-        extent: movement.extent(),
-        max_speed: movement.max_speed(),
-        motion: true,
-        fall: movement.fall(PRECISION),
-        facing_floor: 15.0,
-    };
+    let mut avatar = avatar_of(&movement, 1.0);
     let mut link = LinkSpec::delayed(LATENCY);
     if part == Part::Schedule {
         (view.floor_degrees, view.inner_facing) = (0.0, 0.0);
@@ -165,9 +156,7 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
     let mut tables = Vec::new();
     for path in traces {
         let trace = Trace::read(path)?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        let name = name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned();
+        let name = super::trace_name(path);
         let rows = measure(&trace, &name, options)?;
         tables.push(table(&name, &rows));
         report = describe(report, &name, &rows);

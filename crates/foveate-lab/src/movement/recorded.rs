@@ -2,6 +2,7 @@
 
 use super::{Movement, Pose};
 use crate::trace::{ResampleError, Resampled, Trace};
+use std::sync::Arc;
 
 /// Games measure yaw from different axes and pitch up or down; which, the recording tells: people
 /// run where they look, and look at whom they aim at.
@@ -16,8 +17,10 @@ pub struct Convention {
 }
 
 /// A trace, round by round.
+#[derive(Clone)]
 pub struct Recorded {
-    samples: Resampled,
+    samples: Arc<Resampled>,
+    rounds: usize,
     convention: Convention,
     round: usize,
     started: bool,
@@ -38,7 +41,8 @@ impl Recorded {
         Ok(Recorded {
             convention: Convention::of(&samples),
             max_speed: usual_speed(&samples) * JUMP_FACTOR,
-            samples,
+            rounds: samples.rounds(),
+            samples: Arc::new(samples),
             round: 0,
             started: false,
             side: trace.longer_side(),
@@ -72,7 +76,17 @@ impl Recorded {
 
     /// How many rounds there are.
     pub fn rounds(&self) -> usize {
-        self.samples.rounds()
+        self.rounds
+    }
+
+    /// Leaves the rest out.
+    pub fn shorten(&mut self, rounds: usize) {
+        self.rounds = self.rounds.min(rounds);
+    }
+
+    /// The length of a round.
+    pub fn round_seconds(&self) -> f64 {
+        self.samples.round_ms() / 1e3
     }
 
     /// The round at hand.
@@ -108,7 +122,7 @@ impl Movement for Recorded {
             self.round += 1;
         }
         self.started = true;
-        self.round < self.samples.rounds()
+        self.round < self.rounds
     }
 
     fn pose(&self, at: usize) -> Option<Pose> {

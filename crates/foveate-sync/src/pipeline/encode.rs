@@ -6,7 +6,7 @@ use crate::metrics::Counters;
 use crate::schedule::{Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{HISTORY, Hot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
-use foveate_wire::{Alias, Base, Kind, Micros, Models, Motion, Tick};
+use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
 
 /// What encoding needs and the next observer reuses.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl Packet<'_> {
         &mut self,
         observer: &mut Observer,
         pair: usize,
-        writer: &mut PacketWriter<'_>,
+        writer: &mut PacketWriter<Encoder<'_>>,
         (alias, hot, facing): (Alias, &Hot, f32),
     ) -> (SentKind, bool) {
         observer.gates[pair].check_at = self.tick.plus(1);

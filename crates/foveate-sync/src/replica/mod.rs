@@ -280,8 +280,8 @@ struct Held<'a> {
     replicas: &'a [Option<Replica>],
 }
 
-impl States for Held<'_> {
-    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)> {
+impl<'a> Held<'a> {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &'a [i32], Motion)> {
         let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
         // A state from before the alias was opened belongs to another object.
         if replica.opened.is_after(tick) {
@@ -289,6 +289,18 @@ impl States for Held<'_> {
         }
         let (lanes, motion) = replica.states.at(tick)?;
         Some((replica.kind, lanes, motion))
+    }
+}
+
+impl States for Held<'_> {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)> {
+        Held::state_at(self, alias, tick)
+    }
+}
+
+impl States for ReplicaSet {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)> {
+        Held { replicas: &self.replicas }.state_at(alias, tick)
     }
 }
 

@@ -1,0 +1,179 @@
+//! Training of the coder's tables on recorded movement.
+//!
+//! Two streams, weighted alike: every player in every round against states of several ages, and the
+//! packets of a graded session. Copies of the first at other scales keep the table useful for games
+//! that it has not seen.
+
+use crate::avatar::{Avatar, AvatarSpec};
+use crate::experiments::ExperimentError;
+use crate::movement::{Movement, Pose, Recorded};
+use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
+use foveate_sync::interest::presets;
+use foveate_sync::{Observer, ObserverId, Pivots, Rounds};
+use foveate_wire::measure::{Seen, Trainer};
+use foveate_wire::packet::{PacketReader, PacketWriter, open_state};
+use foveate_wire::{
+    Alias, Base, Coder, Decoder, Kind, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Tick,
+};
+use std::collections::VecDeque;
+
+/// The step of a place in the game's units, as in the experiments.
+pub const PRECISION: f32 = 1.0 / 8.0;
+/// Ages of baselines, in rounds.
+const AGES: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 18];
+/// Scales of the copies, and what they weigh.
+const SCALES: [f32; 2] = [0.3, 3.0];
+const SCALED_WEIGHT: f64 = 0.15;
+/// Rounds of a graded session that are trained on.
+const SESSION_ROUNDS: usize = 4_000;
+/// One in so many players observes.
+const OBSERVERS: usize = 4;
+/// Rounds that packets and acknowledgements take together: 100 ms at 20 Hz.
+const DELAY: usize = 2;
+
+/// What a recording's avatars are made of.
+pub fn avatar_of(movement: &Recorded, scale: f32) -> AvatarSpec {
+    AvatarSpec {
+        precision: PRECISION,
+        extent: movement.extent() * scale.max(1.0),
+        max_speed: movement.max_speed() * scale.max(1.0),
+        motion: true,
+        fall: if scale == 1.0 { movement.fall(PRECISION) } else { 0 },
+        facing_floor: 15.0,
+    }
+}
+
+/// The lanes of a pose.
+pub fn lanes_of(kind: &Kind, pose: Pose) -> Vec<i32> {
+    let mut lanes = vec![0; kind.lane_count()];
+    Avatar::from(pose).put(kind, &mut lanes);
+    lanes
+}
+
+/// One round of everybody against states `age` rounds old, whose motion is that of their last two
+/// samples. Returns how many updates there were.
+pub fn write_round<C: Coder>(
+    writer: &mut PacketWriter<C>,
+    movement: &Recorded,
+    kind: &Kind,
+    (round, age): (usize, usize),
+    scale: f32,
+) -> u64 {
+    let mut updates = 0;
+    for player in 0..movement.len() {
+        let state = |back: usize| {
+            let mut pose = movement.pose_in(round.checked_sub(back)?, player)?;
+            pose.pos = pose.pos.map(|part| part * scale);
+            Some(lanes_of(kind, pose))
+        };
+        let (Some(now), Some(then), Some(before)) = (state(0), state(age), state(age + 1)) else {
+            continue;
+        };
+        let Some(place) = &kind.place else { continue };
+        let motion = last_motion(place.coordinates(&before), place.coordinates(&then), movement);
+        let base = Base { lanes: &then, motion, age: age as u32 };
+        writer.update(Alias(player as u16), kind, &base, &now);
+        updates += 1;
+    }
+    updates
+}
+
+/// The motion of the last two samples; none where they are a jump apart.
+fn last_motion(before: [i32; 3], then: [i32; 3], movement: &Recorded) -> Motion {
+    let motion = Motion::between(before, then, 1);
+    let limit = f64::from(movement.max_speed() / PRECISION) * movement.round_seconds();
+    let square: f64 = motion.moved.iter().map(|part| f64::from(*part).powi(2)).sum();
+    if square.sqrt() > limit.max(8.0) { Motion::default() } else { motion }
+}
+
+/// Counts of the first stream.
+fn every_round(movement: &Recorded, scale: f32) -> Result<Trainer, ExperimentError> {
+    let schema = avatar_of(movement, scale).schema()?;
+    let mut trainer = Trainer::default();
+    for age in AGES {
+        for round in (0..movement.rounds()).step_by(2) {
+            let mut writer = PacketWriter::with(&mut trainer);
+            write_round(&mut writer, movement, &schema.kinds()[0], (round, age), scale);
+            writer.end();
+        }
+    }
+    Ok(trainer)
+}
+
+/// Counts of the second stream: the packets that observers get under the normal view.
+fn graded(mut movement: Recorded) -> Result<Trainer, ExperimentError> {
+    let schema = avatar_of(&movement, 1.0).schema()?;
+    let round = Micros::from_secs(movement.round_seconds());
+    let mut source = Source::new(schema.clone(), Rounds::every(round));
+    let mut view = presets::normal(0.2 * movement.side(), 0.4 * movement.side());
+    view.inner_facing = 1.0;
+    let policy = view.build()?;
+    let mut slots = vec![None; movement.len()];
+    let mut seats: Vec<(ObserverId, Viewer)> = Vec::new();
+    let mut acks: VecDeque<Vec<(ObserverId, Vec<u8>)>> = VecDeque::new();
+    let (mut trainer, mut models, mut lanes) = (Trainer::default(), Models::trained(), Vec::new());
+    for tick in (1..SESSION_ROUNDS as u32).map(Tick) {
+        if !movement.step() {
+            break;
+        }
+        for (at, slot) in slots.iter_mut().enumerate() {
+            let store = &mut source.publisher.store;
+            match (movement.pose(at), *slot) {
+                (Some(pose), Some(slot)) => store.set(slot, &Avatar::from(pose)).unwrap_or(()),
+                (Some(pose), None) => {
+                    let id = ObjectId::new(crate::session::KIND, 0, at as u32);
+                    *slot = store.create(id, OwnerId(0), &Avatar::from(pose)).ok();
+                    if let Some(slot) = slot.filter(|_| at % OBSERVERS == 0) {
+                        let eyes = Observer::new(policy.clone(), Pivots::Object(slot), tick);
+                        let id = source.publisher.add(eyes.without_own_objects());
+                        seats.push((id, Viewer::new(schema.clone(), tick)));
+                    }
+                }
+                // Those who are away for a moment stay where they were.
+                (None, _) => {}
+            }
+        }
+        let now = round * tick.0;
+        if acks.len() >= DELAY {
+            for (id, bytes) in acks.pop_front().unwrap_or_default() {
+                source.handle(now, SourceInput::Datagram(id, &bytes));
+            }
+        }
+        source.handle(now, SourceInput::Round(tick));
+        let mut answered = Vec::new();
+        while let Some(output) = source.poll() {
+            let Output::Transmit(to, bytes) = output else { continue };
+            let Some((id, viewer)) = seats.iter_mut().find(|(id, _)| *id == to) else { continue };
+            if let Ok((header, body)) = open_state(&bytes, tick) {
+                let seen = Seen(Decoder::new(body, &mut models), &mut trainer);
+                let mut reader = PacketReader::with(header, seen);
+                lanes.clear();
+                while let Ok(Some(_)) = reader.next(&schema, &viewer.replicas, &mut lanes) {}
+            }
+            viewer.handle(now, ViewerInput::Datagram(&bytes));
+            while let Some(output) = viewer.poll() {
+                if let Output::Transmit((), bytes) = output {
+                    answered.push((*id, bytes));
+                }
+            }
+        }
+        acks.push_back(answered);
+    }
+    Ok(trainer)
+}
+
+/// A table trained on recordings, each weighing the same.
+pub fn train(recordings: &[Recorded]) -> Result<Vec<u16>, ExperimentError> {
+    let mut sum = Trainer::default();
+    for recording in recordings {
+        let plain = every_round(recording, 1.0)?;
+        let weight = 1e6 / plain.total().max(1.0);
+        sum.add(&plain, weight);
+        for scale in SCALES {
+            sum.add(&every_round(recording, scale)?, weight * SCALED_WEIGHT);
+        }
+        let graded = graded(recording.clone())?;
+        sum.add(&graded, 1e6 / graded.total().max(1.0));
+    }
+    Ok(sum.table())
+}

@@ -1,0 +1,182 @@
+//! With links that lose nothing and budget to spare every pair is within its bounds in every round,
+//! whatever the engine leaves unlooked at.
+
+mod common;
+
+use common::{Opinion, World};
+use foveate_lab::avatar::AvatarSpec;
+use foveate_lab::movement::{Crowd, Movement, Pose, Recorded, Waypoint, WaypointSpec};
+use foveate_lab::trace::Trace;
+use foveate_sync::interest::{View, presets};
+use foveate_wire::Micros;
+use std::path::Path;
+
+const ROUND: Micros = Micros(50_000);
+
+fn avatar(movement: &impl Movement, precision: f32) -> AvatarSpec {
+    AvatarSpec {
+        precision,
+        extent: movement.extent(),
+        max_speed: movement.max_speed(),
+        motion: true,
+        fall: 0,
+        facing_floor: 15.0,
+    }
+}
+
+/// Every policy that has a preset, and VFC with a bound on missed changes.
+fn views(side: f32) -> Vec<(&'static str, View)> {
+    let (near, middle) = (0.2 * side, 0.4 * side);
+    let mut counted = presets::vfc(near, middle);
+    for (zone, missed) in counted.kappa.iter_mut().zip([1, 2, 5]) {
+        zone[0].missed = Some(missed);
+    }
+    vec![
+        ("normal", presets::normal(near, middle)),
+        ("zoom", presets::zoom(near, middle)),
+        ("vfc", presets::vfc(near, middle)),
+        ("vfc with σ", counted),
+        ("a3", presets::a3(middle, 250)),
+        ("a3, every round", presets::a3(middle, 0)),
+        ("circle", presets::circle(middle)),
+        ("broadcast", presets::broadcast()),
+    ]
+}
+
+/// Judges a movement under every view.
+fn judge<M: Movement>(make: impl Fn() -> M, (spec, round): (AvatarSpec, Micros), rounds: u32) {
+    let mut broken = Vec::new();
+    for (name, view) in views(make().side()) {
+        let world = World::new(make(), view.build().unwrap(), spec, round);
+        let opinion: Opinion = world.judge(rounds);
+        assert!(opinion.samples > 10_000, "{name}: {opinion:?}");
+        assert_eq!(opinion.scheduled, 1.0, "{name}: the engine's own count");
+        if opinion.count > 0 {
+            broken.push(format!("{name}: {opinion:#?}"));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn lossless_and_budget_to_spare_keeps_every_bound() {
+    for (seed, pause, leg) in [(1, [0.0, 3.0], 40.0), (2, [0.0, 0.0], f32::INFINITY)] {
+        let spec =
+            WaypointSpec { count: 24, side: 300.0, speed: [2.0, 10.0], pause, leg, rate: 20.0 };
+        let make = || Waypoint::new(spec, seed);
+        judge(make, (avatar(&make(), 1.0 / 64.0), ROUND), 600);
+    }
+}
+
+#[test]
+fn bounds_hold_for_a_crowd_that_sways_and_stops() {
+    let make = || Crowd::new(24, 20.0, 5);
+    judge(make, (avatar(&make(), 1.0 / 64.0), ROUND), 600);
+}
+
+#[test]
+fn bounds_hold_for_walkers_among_walls() {
+    let make = || Corridors::new(24, 7);
+    judge(make, (avatar(&make(), 1.0 / 256.0), ROUND), 800);
+}
+
+#[test]
+fn bounds_hold_for_recorded_players() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../traces/openarena_oa_dm3_16bots.csv.gz");
+    let trace = Trace::read(&path).unwrap();
+    let make = || Recorded::new(&trace, 50.0).unwrap();
+    let spec = AvatarSpec { fall: make().fall(0.125), ..avatar(&make(), 0.125) };
+    judge(make, (spec, ROUND), 1_200);
+}
+
+/// As in the arena: along corridors, with inertia, stopping dead at walls, looking about while
+/// waiting, and now and then a respawn elsewhere.
+struct Corridors {
+    rng: fastrand::Rng,
+    walkers: Vec<Walker>,
+}
+
+struct Walker {
+    pose: Pose,
+    speed: f32,
+    heading: f32,
+    gaze: f32,
+    /// Rounds until the next decision.
+    left: u32,
+}
+
+impl Corridors {
+    const SIDE: f32 = 256.0;
+    const MAX_STEP: f32 = 0.5;
+
+    fn new(count: usize, seed: u64) -> Corridors {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut walker = || {
+            let pos = [rng.f32() * Corridors::SIDE, rng.f32() * Corridors::SIDE, 0.0];
+            let pose = Pose { pos, ..Pose::default() };
+            Walker { pose, speed: 0.0, heading: 0.0, gaze: 0.0, left: 0 }
+        };
+        let walkers = (0..count).map(|_| walker()).collect();
+        Corridors { rng, walkers }
+    }
+}
+
+impl Movement for Corridors {
+    fn len(&self) -> usize {
+        self.walkers.len()
+    }
+
+    fn step(&mut self) -> bool {
+        let Corridors { rng, walkers } = self;
+        for walker in walkers {
+            if walker.left == 0 {
+                walker.left = rng.u32(1..60);
+                walker.heading = rng.f32() * std::f32::consts::TAU;
+                walker.gaze = rng.f32() * std::f32::consts::TAU;
+                // A third waits; one in twenty comes back elsewhere.
+                let wish = rng.f32();
+                walker.speed = if wish < 0.3 { 0.0 } else { walker.speed };
+                if wish > 0.95 {
+                    walker.pose.pos = [0; 3].map(|_| rng.f32() * Corridors::SIDE);
+                    walker.pose.pos[2] = 0.0;
+                }
+                walker.pose.state = if wish > 0.9 { rng.u8(..4) } else { walker.pose.state };
+            }
+            walker.left -= 1;
+            let waits = walker.speed == 0.0 && walker.left % 7 != 0;
+            let push = if waits { 0.0 } else { 0.15 };
+            walker.speed = (walker.speed + push).min(Corridors::MAX_STEP);
+            let step = if waits { 0.0 } else { walker.speed };
+            let way = [walker.heading.cos() * step, walker.heading.sin() * step];
+            for (axis, way) in way.into_iter().enumerate() {
+                let to = walker.pose.pos[axis] + way;
+                // Walls every 16 units that a walker does not pass but slides along.
+                let blocked = (to / 16.0).floor() != (walker.pose.pos[axis] / 16.0).floor()
+                    && walker.left % 5 != 0;
+                if (0.0..Corridors::SIDE).contains(&to) && !blocked {
+                    walker.pose.pos[axis] = to;
+                }
+            }
+            let turn = (walker.gaze - walker.pose.yaw).clamp(-0.3, 0.3);
+            walker.pose.yaw += turn;
+        }
+        true
+    }
+
+    fn pose(&self, at: usize) -> Option<Pose> {
+        self.walkers.get(at).map(|walker| walker.pose)
+    }
+
+    fn side(&self) -> f32 {
+        Corridors::SIDE
+    }
+
+    fn extent(&self) -> f32 {
+        Corridors::SIDE
+    }
+
+    fn max_speed(&self) -> f32 {
+        Corridors::MAX_STEP * 20.0
+    }
+}

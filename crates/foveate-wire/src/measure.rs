@@ -1,0 +1,133 @@
+//! Coders that write nothing: one counts what contexts see, to train tables; one adds up what bits
+//! would cost. Both run the very code that writes packets.
+
+use crate::coder::{Coder, Models, PROB_BITS, PROB_MIN, PROB_ONE};
+use crate::contexts::CONTEXTS;
+use crate::facing::FACING_END;
+use crate::place::PLACE_CONTEXTS;
+
+/// Counts the bits that each context sees.
+#[derive(Clone, Debug)]
+pub struct Trainer {
+    counts: Vec<[f64; 2]>,
+}
+
+/// Each context starts with half a zero and half a one: unseen ones stay even, rare ones sane.
+const PRIOR: f64 = 0.5;
+
+impl Default for Trainer {
+    fn default() -> Trainer {
+        Trainer { counts: vec![[0.0; 2]; CONTEXTS] }
+    }
+}
+
+impl Trainer {
+    /// Adds another trainer's counts, weighted.
+    pub fn add(&mut self, other: &Trainer, weight: f64) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            mine[0] += theirs[0] * weight;
+            mine[1] += theirs[1] * weight;
+        }
+    }
+
+    /// How many bits were seen in all.
+    pub fn total(&self) -> f64 {
+        self.counts.iter().map(|[zeros, ones]| zeros + ones).sum()
+    }
+
+    /// Notes a bit.
+    pub fn see(&mut self, ctx: usize, bit: bool) {
+        self.counts[ctx][usize::from(bit)] += 1.0;
+    }
+
+    /// The trained table: for each context the probability of a zero.
+    pub fn table(&self) -> Vec<u16> {
+        let one = f64::from(PROB_ONE);
+        let share = |[zeros, ones]: &[f64; 2]| (zeros + PRIOR) / (zeros + ones + 2.0 * PRIOR);
+        let entry = |counts: &[f64; 2]| (share(counts) * one).round() as u16;
+        self.counts.iter().map(|c| entry(c).clamp(PROB_MIN, PROB_ONE - PROB_MIN)).collect()
+    }
+}
+
+impl Coder for &mut Trainer {
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+        self.see(ctx, bit);
+        bit
+    }
+
+    fn raw(&mut self, _: u32, value: u32) -> u32 {
+        value
+    }
+}
+
+/// What is counted apart.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Cost {
+    /// Bits of places, jumps included.
+    pub place: f64,
+    /// Bits of facings.
+    pub facing: f64,
+    /// Bits of everything else: aliases, ages, other fields.
+    pub rest: f64,
+}
+
+/// Adds up what bits cost under models that adapt and restart like an encoder's.
+#[derive(Debug)]
+pub struct Meter<'a> {
+    models: &'a mut Models,
+    cost: Cost,
+    /// Raw bits belong to what was coded before them.
+    last: usize,
+}
+
+impl<'a> Meter<'a> {
+    /// Begins a packet.
+    pub fn new(models: &'a mut Models) -> Meter<'a> {
+        models.restart();
+        Meter { models, cost: Cost::default(), last: CONTEXTS }
+    }
+
+    /// What was added up.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    fn add(&mut self, bits: f64) {
+        let family = match self.last {
+            0..PLACE_CONTEXTS => &mut self.cost.place,
+            PLACE_CONTEXTS..FACING_END => &mut self.cost.facing,
+            _ => &mut self.cost.rest,
+        };
+        *family += bits;
+    }
+}
+
+impl Coder for Meter<'_> {
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+        self.last = ctx;
+        let zero = f64::from(self.models.get(ctx)) / f64::from(1u32 << PROB_BITS);
+        self.add(-(if bit { 1.0 - zero } else { zero }).log2());
+        self.models.adapt(ctx, bit);
+        bit
+    }
+
+    fn raw(&mut self, n: u32, value: u32) -> u32 {
+        self.add(f64::from(n));
+        value
+    }
+}
+
+/// Reads by one coder and lets a trainer see what it reads.
+pub struct Seen<'a, C>(pub C, pub &'a mut Trainer);
+
+impl<C: Coder> Coder for Seen<'_, C> {
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+        let bit = self.0.bit(ctx, bit);
+        self.1.see(ctx, bit);
+        bit
+    }
+
+    fn raw(&mut self, n: u32, value: u32) -> u32 {
+        self.0.raw(n, value)
+    }
+}
