@@ -1,90 +1,28 @@
 //! The auditor: compares replicas with the truth, and says why they differ.
+//!
+//! Each round, after its sends: [`Audit::truth`] takes down what is so, `Audit::sent` what left, and
+//! `Audit::sample` looks at one observer's replica of one object. It knows everything and touches
+//! nothing.
 
-use foveate_sync::interest::{CLASSES, Grade};
-use foveate_sync::metrics::{Counters, Spread};
+mod coherence;
+mod findings;
+
+pub use coherence::{Coherence, CoherenceSpec};
+pub use findings::{Bin, Broken, Causes, Findings, Refusals};
+
+use coherence::Moment;
+use foveate_sync::interest::Grade;
+use foveate_sync::metrics::Counters;
 use foveate_sync::replica::View;
 use foveate_sync::{Deviation, Predicted, deviation};
 use foveate_wire::{Kind, Metres, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Why an observer's replica was out of its bounds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Causes {
-    /// The update was under way.
-    pub latency: u64,
-    /// The update, or one before it, was lost.
-    pub loss: u64,
-    /// The update was not sent, because the budget had no room.
-    pub budget: u64,
-}
-
-/// What the auditor found.
-#[derive(Clone, Debug)]
-pub struct Findings {
-    /// The source's counters over all observers.
-    pub counters: Counters,
-    /// Rounds.
-    pub rounds: u64,
-    /// (observer, round) samples: how long observers were there in all.
-    pub observer_rounds: u64,
-    /// (observer, other) pairs that everyone-to-everyone would have sent.
-    pub all_pairs: u64,
-    /// Bytes of acknowledgements.
-    pub up_bytes: u64,
-    /// (pair, round) samples in interest.
-    pub samples: u64,
-    /// Those in which the observer's replica was within its bounds.
-    pub kept: u64,
-    /// Why the others were not.
-    pub causes: Causes,
-    /// Error in degrees as seen from the pivot.
-    pub degrees: Spread,
-    /// The same by class of grade.
-    pub degrees_by_class: Vec<Spread>,
-    /// By distance, in bins of equal width.
-    pub by_distance: Vec<Bin>,
-    /// The longest that a pair's difference lasted, as a multiple of its θ′.
-    pub longest_wait: f64,
-}
-
-/// What was found at one distance.
-#[derive(Clone, Debug, Default)]
-pub struct Bin {
-    /// Error in world units.
-    pub error: Spread,
-    /// Age of the replica's state in seconds, while it differs.
-    pub staleness: Spread,
-}
-
-impl Findings {
-    /// `bounds_kept`, as observed.
-    pub fn bounds_observed(&self) -> f64 {
-        if self.samples == 0 { 1.0 } else { self.kept as f64 / self.samples as f64 }
-    }
-
-    /// Updates that everyone-to-everyone takes for each that was sent.
-    pub fn fewer_updates(&self) -> f64 {
-        self.all_pairs as f64 / (self.counters.updates + self.counters.full).max(1) as f64
-    }
-
-    /// Bytes that everyone-to-everyone takes at `each` per update, for each that was sent.
-    pub fn fewer_bytes(&self, each: f64) -> f64 {
-        self.all_pairs as f64 * each / self.counters.bytes.max(1) as f64
-    }
-
-    /// Bytes per observer and second.
-    pub fn bytes_per_second(&self, round: Micros) -> f64 {
-        self.counters.bytes as f64 / (self.observer_rounds as f64 * round.as_secs())
-    }
-}
-
 /// Rounds of truth that are remembered, to find out when a difference arose.
 const MEMORY: usize = 128;
 /// Sends of a pair that are remembered.
 const SENDS: usize = 64;
-/// Bins of distance.
-pub const BINS: usize = 12;
 
 #[derive(Clone, Default)]
 struct PairAudit {
@@ -92,6 +30,12 @@ struct PairAudit {
     state: Option<Tick>,
     /// When the replica began to differ.
     since: Option<Tick>,
+    /// When the object came into interest, while the observer has no replica of it.
+    wanted: Option<Tick>,
+    /// The longest that the present difference lasted, as a multiple of θ′: for the observer, and
+    /// for the sender's reference replica.
+    peak: f64,
+    sender_peak: f64,
     /// When it was sent, and whether that was lost.
     sends: VecDeque<(Tick, bool)>,
 }
@@ -102,17 +46,61 @@ fn predicted<'a>(replica: &'a View<'_>, now: Tick) -> Predicted<'a> {
     Predicted { lanes, motion, age: now.since(replica.tick()) }
 }
 
+/// One pair in one round.
+pub(crate) struct Sample<'a> {
+    /// Whose replica, and of whom.
+    pub pair: (usize, usize),
+    pub grade: Grade,
+    pub distance: Metres,
+    /// Where the object really is.
+    pub truth: [f32; 3],
+    pub replica: Option<View<'a>>,
+    /// Since when the sender's reference replica differs.
+    pub waiting: Option<Tick>,
+    pub now: Tick,
+}
+
+/// A mover's past: its lanes in the last rounds, and in which of them they changed.
+#[derive(Clone, Default)]
+struct Truth {
+    rounds: VecDeque<(Tick, Vec<i32>)>,
+    changes: VecDeque<Tick>,
+}
+
+impl Truth {
+    fn note(&mut self, tick: Tick, lanes: &[i32]) {
+        if self.rounds.back().is_none_or(|(_, last)| last != lanes) {
+            if self.changes.len() == MEMORY {
+                self.changes.pop_front();
+            }
+            self.changes.push_back(tick);
+        }
+        let full = self.rounds.len() == MEMORY;
+        let spare = if full { self.rounds.pop_front() } else { None };
+        let mut row = spare.map(|(_, row)| row).unwrap_or_default();
+        row.clear();
+        row.extend_from_slice(lanes);
+        self.rounds.push_back((tick, row));
+    }
+
+    /// Changes after a round: the first of them, and how many.
+    fn changes_after(&self, state: Tick) -> (Option<Tick>, u32) {
+        let later = self.changes.iter().rev().take_while(|tick| tick.is_after(state));
+        later.fold((None, 0), |(_, count), tick| (Some(*tick), count + 1))
+    }
+}
+
 /// Looks on, knows everything, touches nothing.
 pub struct Audit {
     kind: Arc<Schema>,
     round: Micros,
     count: usize,
     pairs: Vec<PairAudit>,
-    /// For each mover: its lanes in the last rounds.
-    truths: Vec<VecDeque<(Tick, Vec<i32>)>>,
+    truths: Vec<Truth>,
     /// How often each mover has joined.
     joined: Vec<u32>,
-    widest: f32,
+    bin_width: f32,
+    moment: Option<Moment>,
     found: Findings,
 }
 
@@ -121,35 +109,28 @@ impl Audit {
     pub(crate) const GENERATION: usize = 1 << 16;
 
     pub(crate) fn new(count: usize, schema: &Arc<Schema>, round: Micros) -> Audit {
-        let found = Findings {
-            counters: Counters::default(),
-            rounds: 0,
-            observer_rounds: 0,
-            all_pairs: 0,
-            up_bytes: 0,
-            samples: 0,
-            kept: 0,
-            causes: Causes::default(),
-            degrees: Spread::default(),
-            degrees_by_class: vec![Spread::default(); CLASSES],
-            by_distance: vec![Bin::default(); BINS],
-            longest_wait: 0.0,
-        };
         Audit {
             kind: Arc::clone(schema),
             round,
             count,
             pairs: vec![PairAudit::default(); count * count],
-            truths: vec![VecDeque::new(); count],
+            truths: vec![Truth::default(); count],
             joined: vec![0; count],
-            widest: 1.0,
-            found,
+            bin_width: f32::INFINITY,
+            moment: None,
+            found: Findings::default(),
         }
     }
 
-    /// Distances are counted in bins up to this.
-    pub fn set_widest(&mut self, widest: Metres) {
-        self.widest = widest.0.max(1e-3);
+    /// Distances are counted in so many bins of this width.
+    pub(crate) fn set_bins(&mut self, width: Metres, count: usize) {
+        self.bin_width = width.0.max(1e-3);
+        self.found.by_distance = vec![Bin::default(); count];
+    }
+
+    /// Coherence is looked at too.
+    pub(crate) fn set_coherence(&mut self, spec: CoherenceSpec) {
+        self.moment = Some(Moment::new(spec, self.count));
     }
 
     fn kind(&self) -> &Kind {
@@ -165,16 +146,20 @@ impl Audit {
 
     /// A mover has left: what was known of it is void.
     pub(crate) fn forget(&mut self, at: usize) {
-        self.truths[at].clear();
+        self.truths[at] = Truth::default();
         for other in 0..self.count {
-            self.pairs[at * self.count + other] = PairAudit::default();
-            self.pairs[other * self.count + at] = PairAudit::default();
+            for index in [at * self.count + other, other * self.count + at] {
+                let gone = std::mem::take(&mut self.pairs[index]);
+                self.found.end_wait(gone.peak);
+                self.found.end_sender_wait(gone.sender_peak);
+            }
         }
     }
 
-    pub(crate) fn left(&mut self, counters: &Counters, up_bytes: u64) {
+    pub(crate) fn left(&mut self, counters: &Counters, up_bytes: u64, refused: Refusals) {
         self.found.counters.add(counters);
         self.found.up_bytes += up_bytes;
+        self.found.refused.add(refused);
     }
 
     pub(crate) fn count_round(&mut self, present: u64) {
@@ -184,15 +169,7 @@ impl Audit {
     }
 
     pub(crate) fn truth(&mut self, at: usize, tick: Tick, lanes: &[i32]) {
-        let truths = &mut self.truths[at];
-        let mut row = if truths.len() == MEMORY {
-            truths.pop_front().map(|(_, row)| row).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        row.clear();
-        row.extend_from_slice(lanes);
-        truths.push_back((tick, row));
+        self.truths[at].note(tick, lanes);
     }
 
     pub(crate) fn sent(&mut self, (watcher, object): (usize, usize), sent: Tick, now: Tick, lost: bool) {
@@ -208,7 +185,7 @@ impl Audit {
     /// When the state of `tick` began to differ from the truth.
     fn arose(&self, object: usize, replica: &View<'_>, grade: &Grade) -> Option<Tick> {
         let (kind, state) = (self.kind(), replica.tick());
-        let later = self.truths[object].iter().filter(|(tick, _)| tick.is_after(state));
+        let later = self.truths[object].rounds.iter().filter(|(tick, _)| tick.is_after(state));
         let mut since = None;
         for (tick, truth) in later {
             let differs = deviation(kind, &predicted(replica, *tick), truth, grade).differs;
@@ -217,70 +194,127 @@ impl Audit {
         since
     }
 
-    pub(crate) fn sample(
-        &mut self,
-        (watcher, object): (usize, usize),
-        (grade, distance): (Grade, Metres),
-        truth: [f32; 3],
-        replica: Option<View<'_>>,
-        now: Tick,
-    ) {
-        let index = watcher * self.count + object;
+    pub(crate) fn sample(&mut self, sample: &Sample<'_>) {
+        let index = sample.pair.0 * self.count + sample.pair.1;
         self.found.samples += 1;
-        let Some(replica) = replica else {
-            let cause = self.cause(index, None);
-            self.blame(cause);
-            return;
-        };
+        self.sender_waits(index, sample);
+        match &sample.replica {
+            Some(replica) => self.compare(index, sample, replica),
+            None => self.missing(index, sample),
+        }
+    }
+
+    /// The observer has no replica of an object that it is interested in.
+    fn missing(&mut self, index: usize, sample: &Sample<'_>) {
+        let wanted = *self.pairs[index].wanted.get_or_insert(sample.now);
+        let waited = self.round * sample.now.since(wanted);
+        self.found.longest_first_wait = self.found.longest_first_wait.max(waited);
+        if let Some(bin) = self.found.bin(sample.distance, self.bin_width) {
+            bin.missing += 1;
+        }
+        let cause = self.cause(index, None);
+        self.found.blame(sample.grade.class, Broken::Unknown, cause);
+        if let Some(moment) = &mut self.moment {
+            moment.lacks(sample.pair, sample.distance, waited);
+        }
+    }
+
+    fn compare(&mut self, index: usize, sample: &Sample<'_>, replica: &View<'_>) {
+        let Sample { pair: (_, object), grade, now, .. } = *sample;
         let state = replica.tick();
-        let Some((_, lanes)) = self.truths[object].back() else { return };
-        let found = deviation(self.kind(), &predicted(&replica, now), lanes, &grade);
+        let Some((_, lanes)) = self.truths[object].rounds.back() else { return };
+        let found = deviation(self.kind(), &predicted(replica, now), lanes, &grade);
         let since = if !found.differs {
             None
         } else if self.pairs[index].state == Some(state) {
             self.pairs[index].since.or(Some(now))
         } else {
-            self.arose(object, &replica, &grade).or(Some(now))
+            self.arose(object, replica, &grade).or(Some(now))
         };
-        self.pairs[index].since = since;
-        self.pairs[index].state = Some(state);
-        self.measure(&replica, (grade, distance), truth, found.differs.then_some(state), now);
-        if self.within(&found, since, &grade, now) {
-            self.found.kept += 1;
-        } else {
-            let cause = self.cause(index, Some(state));
-            self.blame(cause);
+        let (first_missed, missed) = self.truths[object].changes_after(state);
+        self.observer_waits(index, since, sample);
+        let pair = &mut self.pairs[index];
+        (pair.since, pair.state, pair.wanted) = (since, Some(state), None);
+        self.measure(replica, sample, since);
+        match self.broken(&found, since.map(|since| now.since(since)), missed, &grade) {
+            None => self.found.kept += 1,
+            Some(broken) => {
+                let cause = self.cause(index, Some(state));
+                self.found.blame(grade.class, broken, cause);
+            }
+        }
+        if let Some(moment) = &mut self.moment {
+            let behind = first_missed.map(|first| self.round * now.since(first));
+            let at = replica.predicted(now).unwrap_or_default();
+            moment.holds(sample.pair, (sample.distance, at), found.differs, behind);
         }
     }
 
-    fn within(&mut self, found: &Deviation, since: Option<Tick>, grade: &Grade, now: Tick) -> bool {
-        let Some(since) = since else { return true };
-        let (age, span) = (self.round * now.since(since), grade.max_age.max(self.round));
-        if span != Micros::UNBOUNDED {
-            let wait = age.0 as f64 / span.0 as f64;
-            self.found.longest_wait = self.found.longest_wait.max(wait);
+    /// Which bound is broken, if one is.
+    fn broken(
+        &self,
+        found: &Deviation,
+        lasts: Option<u32>,
+        missed: u32,
+        grade: &Grade,
+    ) -> Option<Broken> {
+        let age = self.round * lasts?;
+        if age > self.span(grade) {
+            return Some(Broken::Age);
         }
-        age <= span && found.error <= found.allowed
+        if missed > grade.max_missed {
+            return Some(Broken::Missed);
+        }
+        (found.error > found.allowed).then_some(Broken::Error)
     }
 
-    fn measure(
-        &mut self,
-        replica: &View<'_>,
-        (grade, distance): (Grade, Metres),
-        truth: [f32; 3],
-        differing: Option<Tick>,
-        now: Tick,
-    ) {
+    /// θ′.
+    fn span(&self, grade: &Grade) -> Micros {
+        grade.max_age.max(self.round)
+    }
+
+    /// How long a difference has lasted, as a multiple of θ′.
+    fn multiple(&self, since: Tick, sample: &Sample<'_>) -> f64 {
+        let (age, span) = (self.round * sample.now.since(since), self.span(&sample.grade));
+        if span == Micros::UNBOUNDED { 0.0 } else { age.0 as f64 / span.0 as f64 }
+    }
+
+    /// A difference ends when there is none any more, or when another one took its place.
+    fn observer_waits(&mut self, index: usize, since: Option<Tick>, sample: &Sample<'_>) {
+        let wait = since.map_or(0.0, |since| self.multiple(since, sample));
+        let pair = &mut self.pairs[index];
+        if pair.since != since {
+            self.found.end_wait(std::mem::take(&mut pair.peak));
+        }
+        pair.peak = pair.peak.max(wait);
+        self.found.longest_wait = self.found.longest_wait.max(wait);
+    }
+
+    fn sender_waits(&mut self, index: usize, sample: &Sample<'_>) {
+        let wait = sample.waiting.map_or(0.0, |since| self.multiple(since, sample));
+        let pair = &mut self.pairs[index];
+        if wait == 0.0 {
+            self.found.end_sender_wait(std::mem::take(&mut pair.sender_peak));
+        }
+        pair.sender_peak = pair.sender_peak.max(wait);
+        self.found.longest_sender_wait = self.found.longest_sender_wait.max(wait);
+    }
+
+    fn measure(&mut self, replica: &View<'_>, sample: &Sample<'_>, since: Option<Tick>) {
+        let Sample { grade, distance, truth, now, .. } = *sample;
         let at = replica.predicted(now).unwrap_or_default();
         let error = (0..3).map(|i| f64::from(at[i] - truth[i]).powi(2)).sum::<f64>().sqrt();
         let degrees = error.atan2(f64::from(distance.0).max(1e-9)).to_degrees();
         self.found.degrees.add(degrees);
         self.found.degrees_by_class[usize::from(grade.class)].add(degrees);
-        let bin = (distance.0 / self.widest * BINS as f32) as usize;
-        if let Some(bin) = self.found.by_distance.get_mut(bin) {
+        let round = self.round;
+        if let Some(bin) = self.found.bin(distance, self.bin_width) {
+            let lasting = |from: Tick| (round * now.since(from)).as_secs();
             bin.error.add(error);
-            let stale = differing.map_or(0.0, |state| (self.round * now.since(state)).as_secs());
-            bin.staleness.add(stale);
+            bin.degrees.add(degrees);
+            bin.staleness.add(since.map_or(0.0, |_| lasting(replica.tick())));
+            bin.waiting.add(since.map_or(0.0, lasting));
+            bin.differing += u64::from(since.is_some());
         }
     }
 
@@ -299,11 +333,19 @@ impl Audit {
         }
     }
 
-    fn blame(&mut self, cause: fn(&mut Causes) -> &mut u64) {
-        *cause(&mut self.found.causes) += 1;
+    /// Everybody has been looked at in this round; `places` is where each mover is.
+    pub(crate) fn close_round(&mut self, tick: Tick, places: &[Option<[f32; 3]>]) {
+        if let Some(moment) = &mut self.moment {
+            moment.close(tick, places, &mut self.found.coherence);
+        }
     }
 
-    pub(crate) fn findings(self) -> Findings {
+    /// Whoever still waits has waited this long.
+    pub(crate) fn findings(mut self) -> Findings {
+        for pair in std::mem::take(&mut self.pairs) {
+            self.found.end_wait(pair.peak);
+            self.found.end_sender_wait(pair.sender_peak);
+        }
         self.found
     }
 }

@@ -1,14 +1,14 @@
 //! A session in virtual time: one source, everybody an observer, links in between, and an auditor
 //! who knows the truth.
 
-use crate::audit::{Audit, Findings};
+use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample};
 use crate::avatar::{Avatar, AvatarSpec};
 use crate::movement::{Movement, Pose};
 use crate::net::{Agenda, Fate, Link, LinkSpec};
 use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::Policy;
 use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds, Slot};
-use foveate_wire::{Bytes, KindId, Micros, ObjectId, OwnerId, Schema, SchemaError, Tick};
+use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Schema, SchemaError, Tick};
 use std::sync::Arc;
 
 /// What a session is made of, but for the movement.
@@ -60,6 +60,24 @@ pub struct Session<M> {
     agenda: Agenda<Arrival>,
     tick: Tick,
     audit: Audit,
+    digest: Digest,
+}
+
+/// FNV-1a over all packets in the order of sending: two runs that agree in it sent the same bytes.
+struct Digest(u64);
+
+impl Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn packet(&mut self, seat: usize, bytes: &[u8]) {
+        self.add(&(seat as u32).to_le_bytes());
+        self.add(&(bytes.len() as u32).to_le_bytes());
+        self.add(bytes);
+    }
 }
 
 impl<M: Movement> Session<M> {
@@ -69,13 +87,30 @@ impl<M: Movement> Session<M> {
         let source = Source::new(Arc::clone(&schema), Rounds::every(spec.round));
         let seats = std::iter::repeat_with(|| None).take(movement.len()).collect();
         let audit = Audit::new(movement.len(), &schema, spec.round);
-        let agenda = Agenda::default();
-        Ok(Session { movement, spec, schema, source, seats, agenda, tick: Tick(0), audit })
+        let (agenda, digest) = (Agenda::default(), Digest(0xcbf2_9ce4_8422_2325));
+        Ok(Session { movement, spec, schema, source, seats, agenda, tick: Tick(0), audit, digest })
+    }
+
+    /// The same, with findings by distance in so many bins of this width.
+    pub fn binned(mut self, width: Metres, count: usize) -> Session<M> {
+        self.audit.set_bins(width, count);
+        self
+    }
+
+    /// The same, with coherence looked at.
+    pub fn with_coherence(mut self, spec: CoherenceSpec) -> Session<M> {
+        self.audit.set_coherence(spec);
+        self
     }
 
     /// The movement, to look at.
     pub fn movement(&self) -> &M {
         &self.movement
+    }
+
+    /// A hash of all packets so far, in both directions.
+    pub fn digest(&self) -> u64 {
+        self.digest.0
     }
 
     /// One round; false when the movement has ended.
@@ -94,7 +129,7 @@ impl<M: Movement> Session<M> {
         let present = self.seats.iter().flatten().count() as u64;
         self.audit.count_round(present);
         if self.spec.audited {
-            self.look(now);
+            self.look();
         }
         Ok(true)
     }
@@ -139,7 +174,13 @@ impl<M: Movement> Session<M> {
     fn leave(&mut self, at: usize) {
         let Some(seat) = self.seats[at].take() else { return };
         if let Some(observer) = self.source.publisher.remove(seat.observer) {
-            self.audit.left(observer.counters(), seat.up_bytes);
+            let refused = seat.viewer.refused();
+            let refused = Refusals {
+                malformed: refused.malformed,
+                duplicate: refused.duplicate,
+                too_old: refused.too_old,
+            };
+            self.audit.left(observer.counters(), seat.up_bytes, refused);
         }
         let removed = self.source.publisher.store.remove(seat.slot);
         debug_assert!(removed.is_ok());
@@ -155,6 +196,7 @@ impl<M: Movement> Session<M> {
                 Some((at, seat))
             });
             let Some((at, seat)) = found else { continue };
+            self.digest.packet(at, &bytes);
             let agenda = &mut self.agenda;
             let fate = seat.down.carry(now, bytes.len(), |when| {
                 agenda.plan(when, Arrival::AtViewer(at, bytes.clone()));
@@ -172,6 +214,7 @@ impl<M: Movement> Session<M> {
                     while let Some(output) = seat.viewer.poll() {
                         let Output::Transmit((), bytes) = output else { continue };
                         seat.up_bytes += bytes.len() as u64;
+                        self.digest.packet(at, &bytes);
                         let agenda = &mut self.agenda;
                         seat.up.carry(now, bytes.len(), |when| {
                             agenda.plan(when, Arrival::AtSource(at, bytes.clone()));
@@ -187,26 +230,42 @@ impl<M: Movement> Session<M> {
     }
 
     /// The auditor compares every observer's replicas with the truth.
-    fn look(&mut self, _now: Micros) {
+    fn look(&mut self) {
         let Session { audit, seats, source, movement, tick, .. } = self;
-        let publisher = &source.publisher;
+        let (publisher, now) = (&source.publisher, *tick);
         for (at, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
-            audit.truth(at, *tick, publisher.store.lanes(seat.slot));
+            audit.truth(at, now, publisher.store.lanes(seat.slot));
         }
+        let places: Vec<_> = (0..seats.len()).map(|at| Some(movement.pose(at)?.pos)).collect();
+        let mut waiting = vec![None; seats.len()];
         for (watcher, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
             for (slot, sent) in publisher.references(seat.observer) {
-                audit.sent((watcher, object_of(publisher.store.id(slot))), sent, *tick, seat.lost_now);
+                let pair = (watcher, object_of(publisher.store.id(slot)));
+                audit.sent(pair, sent, now, seat.lost_now);
+            }
+            waiting.fill(None);
+            for (slot, since) in publisher.waiting(seat.observer) {
+                waiting[object_of(publisher.store.id(slot))] = Some(since);
             }
             for (object, other) in seats.iter().enumerate() {
                 let Some(other) = other.as_ref().filter(|_| object != watcher) else { continue };
-                let Some(graded) = publisher.grade_of(seat.observer, other.slot) else { continue };
-                let truth = movement.pose(object).map_or([0.0; 3], |pose| pose.pos);
-                let replica = seat.viewer.replicas.get(publisher.store.id(other.slot));
-                audit.sample((watcher, object), (graded.0, graded.1), truth, replica, *tick);
+                let Some((grade, distance)) = publisher.grade_of(seat.observer, other.slot) else {
+                    continue;
+                };
+                audit.sample(&Sample {
+                    pair: (watcher, object),
+                    grade,
+                    distance,
+                    truth: places[object].unwrap_or_default(),
+                    replica: seat.viewer.replicas.get(publisher.store.id(other.slot)),
+                    waiting: waiting[object],
+                    now,
+                });
             }
         }
+        audit.close_round(now, &places);
     }
 
     /// What was found so far.

@@ -24,6 +24,9 @@ const AGES: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 18];
 /// Scales of the copies, and what they weigh.
 const SCALES: [f32; 2] = [0.3, 3.0];
 const SCALED_WEIGHT: f64 = 0.15;
+/// What the second stream weighs against the first. It is the one that bytes are spent on, but its
+/// places differ less from the first stream than its size suggests.
+const GRADED_WEIGHT: f64 = 0.3;
 /// Rounds of a graded session that are trained on.
 const SESSION_ROUNDS: usize = 4_000;
 /// One in so many players observes.
@@ -173,7 +176,7 @@ pub fn train(recordings: &[Recorded]) -> Result<Vec<u16>, ExperimentError> {
             sum.add(&every_round(recording, scale)?, weight * SCALED_WEIGHT);
         }
         let graded = graded(recording.clone())?;
-        sum.add(&graded, 1e6 / graded.total().max(1.0));
+        sum.add(&graded, GRADED_WEIGHT * 1e6 / graded.total().max(1.0));
     }
     Ok(sum.table())
 }

@@ -1,6 +1,7 @@
 //! How far a replica is from the truth, and whether that counts as a difference.
 
 use crate::interest::Grade;
+use crate::store::facing_of;
 use foveate_wire::{Base, FlooredLane, Kind, predict};
 
 /// The outcome of a comparison.
@@ -21,10 +22,10 @@ pub type Predicted<'a> = Base<'a>;
 pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade) -> Deviation {
     let (place, then) = (place_error(kind, state, now), state.lanes);
     let floor = floor(kind, grade);
-    let strict = |(lane, strict): (usize, &bool)| *strict && then[lane] != now[lane];
+    let facing = |lanes: &[i32]| facing_of(kind, lanes);
     let differs = place > floor
-        || kind.strict.iter().enumerate().any(strict)
-        || turned(kind, then, now, grade.facing, 1.0);
+        || others_changed(kind, then, now)
+        || turned(kind, &facing(then), &facing(now), grade.facing);
     Deviation { error: place, allowed: grade.max_error.0.max(floor), differs }
 }
 
@@ -42,24 +43,27 @@ pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
     kind.place.as_ref().map_or(0.0, |place| grade.floor.0.max(place.precision))
 }
 
-/// Whether a field with a floor deviates by more than its share of it: `facing` for facings,
-/// `other` for the rest.
+/// Whether yaw or pitch deviates by more than its share of its floor.
 #[inline]
-pub(crate) fn turned(kind: &Kind, then: &[i32], now: &[i32], facing: f32, other: f32) -> bool {
-    kind.floored.iter().any(|floored| {
-        let FlooredLane { lane, modulus, floor_steps, facing: is_facing } = *floored;
-        let off = now[lane].wrapping_sub(then[lane]).unsigned_abs();
-        let off = if modulus > 0 { off.min(modulus.wrapping_sub(off)) } else { off };
-        let share = if is_facing { facing } else { other };
-        off as f32 > floor_steps as f32 * share
+pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -> bool {
+    [kind.yaw, kind.pitch].into_iter().zip(then.iter().zip(now)).any(|(facing, (then, now))| {
+        let Some((lane, steps)) = facing else { return false };
+        let off = now.wrapping_sub(*then).unsigned_abs();
+        let off = off.min(steps.wrapping_sub(off));
+        let floored = kind.floored.iter().find(|floored| floored.lane == lane);
+        let floor = floored.map_or(0.0, |floored| floored.floor_steps as f32 * share);
+        off as f32 > floor
     })
 }
 
-/// Whether a facing deviates by more than its share of its floor.
-pub(crate) fn facing_turned(kind: &Kind, then: &[i32], now: &[i32], share: f32) -> bool {
-    turned(kind, then, now, share, f32::INFINITY)
-        || [kind.yaw, kind.pitch].into_iter().flatten().any(|(lane, _)| {
-            // A facing without a floor is always sent.
-            then[lane] != now[lane] && kind.floored.iter().all(|floored| floored.lane != lane)
-        })
+/// Whether a lane that is neither place nor facing deviates by more than its floor.
+pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32]) -> bool {
+    let strict = |lane: &usize| kind.strict[*lane] && then[*lane] != now[*lane];
+    let floored = |floored: &FlooredLane| {
+        let FlooredLane { lane, modulus, floor_steps, facing } = *floored;
+        let off = now[lane].wrapping_sub(then[lane]).unsigned_abs();
+        let off = if modulus > 0 { off.min(modulus.wrapping_sub(off)) } else { off };
+        !facing && off > floor_steps
+    };
+    kind.others.iter().any(strict) || kind.floored.iter().any(floored)
 }

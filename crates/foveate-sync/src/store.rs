@@ -58,10 +58,10 @@ pub(crate) struct Hot {
     pub place: [i32; 3],
     /// States pushed so far; the newest is `head − 1`.
     pub head: u32,
-    /// The first push of the object that is in the row now.
-    pub born: u32,
-    /// The newest push that changed a lane without a floor.
-    pub strict: u32,
+    /// The newest push that changed a lane that is neither place nor facing.
+    pub others: u32,
+    /// Yaw and pitch, in steps of their turns.
+    pub facing: [i32; 2],
     /// Where its ring begins.
     pub ring: u32,
     /// World units that it moves in a round at most.
@@ -72,27 +72,6 @@ pub(crate) struct Hot {
     /// In this round it was created or moved faster than its kind can.
     pub jumped: bool,
 }
-
-/// The straight line that an object keeps to, give or take [`COURSE_STEPS`] and [`COURSE_TURN`].
-/// While it does, how far it can be from any prediction is known without looking.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Course {
-    /// When the line began.
-    pub since: Tick,
-    /// The place then.
-    pub at: [i32; 3],
-    /// Steps per round.
-    pub step: [f32; 3],
-    /// The state that it began with.
-    pub push: u32,
-}
-
-/// Steps that an object may be off its course.
-pub(crate) const COURSE_STEPS: f32 = 8.0;
-/// Share of a facing's floor by which it may be off its course.
-pub(crate) const COURSE_TURN: f32 = 1.0 / 3.0;
-/// Rounds that the direction of a new course is taken from.
-const COURSE_LOOK: u32 = 4;
 
 /// An object that was created in this round, or moved faster than its kind can.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +88,6 @@ pub struct Store {
     rounds_per_second: f32,
     tick: Tick,
     pub(crate) hot: Vec<Hot>,
-    pub(crate) courses: Vec<Course>,
-    /// When an object last left its course, jumped, or changed in a way that has no floor.
-    pub(crate) stirred: Vec<Tick>,
     /// Where an object's working lanes begin in `current`.
     lanes_at: Vec<u32>,
     /// Where an object's change ticks begin in `changed`.
@@ -141,8 +117,6 @@ impl Store {
             rounds_per_second,
             tick: Tick(0),
             hot: Vec::new(),
-            courses: Vec::new(),
-            stirred: Vec::new(),
             lanes_at: Vec::new(),
             fields_at: Vec::new(),
             pins: Vec::new(),
@@ -211,8 +185,7 @@ impl Store {
         let hot = &mut self.hot[slot.at()];
         // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
         *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
-        hot.strict = hot.head;
-        hot.born = hot.head;
+        hot.others = hot.head;
         self.jumped.push(Jump { slot, from: self.hot[slot.at()].pos });
         Ok(slot)
     }
@@ -233,8 +206,8 @@ impl Store {
             pos: [0.0; 3],
             place: [0; 3],
             head: 0,
-            born: 0,
-            strict: 0,
+            others: 0,
+            facing: [0; 2],
             ring: self.ring.len() as u32,
             reach: 0.0,
             kind: id,
@@ -242,8 +215,6 @@ impl Store {
             alive: false,
             jumped: false,
         });
-        self.courses.push(Course::default());
-        self.stirred.push(Tick(0));
         self.lanes_at.push(self.current.len() as u32);
         self.fields_at.push(self.changed.len() as u32);
         self.pins.push(0);
@@ -295,7 +266,6 @@ impl Store {
         hot.alive = false;
         self.by_id.remove(&self.hot[slot.at()].id);
         self.written[slot.at()] = false;
-        self.stirred[slot.at()] = self.tick.plus(1);
         self.jumped.retain(|jump| jump.slot != slot);
         self.free[usize::from(self.hot[slot.at()].kind.0)].push(slot);
         Ok(())
@@ -305,7 +275,6 @@ impl Store {
     pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
         self.alive(slot)?;
         self.hot[slot.at()].team = team;
-        self.stirred[slot.at()] = self.tick.plus(1);
         Ok(())
     }
 
@@ -314,7 +283,7 @@ impl Store {
         self.tick = tick;
         let schema = Arc::clone(&self.schema);
         for row in 0..self.written.len() {
-            if self.written[row] {
+            if std::mem::take(&mut self.written[row]) {
                 let slot = Slot(row as u32);
                 self.commit_object(slot, self.kind_in(&schema, slot));
             }
@@ -328,10 +297,10 @@ impl Store {
         if let Some(place) = &kind.place {
             move_to(hot, place, current, &mut self.jumped, slot);
         }
+        hot.facing = facing_of(kind, current);
         let old = hot.ring as usize + (hot.head.wrapping_sub(1) % HISTORY) as usize * count;
         let old = &self.ring[old..old + count];
-        let fresh = hot.jumped && hot.strict == hot.head;
-        self.written[slot.at()] = false;
+        let fresh = hot.others == hot.head;
         if !fresh && old == current {
             return;
         }
@@ -341,50 +310,12 @@ impl Store {
                 self.changed[fields_at + field] = self.tick;
             }
         }
-        let strict = |(lane, strict): (usize, &bool)| *strict && old[lane] != current[lane];
-        if kind.strict.iter().enumerate().any(strict) {
-            hot.strict = hot.head;
+        if kind.others.iter().any(|lane| old[*lane] != current[*lane]) {
+            hot.others = hot.head;
         }
-        let stirred = fresh || hot.strict == hot.head || hot.jumped;
         let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;
         self.ring[new..new + count].copy_from_slice(current);
         hot.head = hot.head.wrapping_add(1);
-        if stirred || !self.keeps_course(slot, kind) {
-            self.set_course(slot, kind);
-        }
-    }
-
-    /// Whether the object is still on its line, and faces about where it did.
-    fn keeps_course(&self, slot: Slot, kind: &Kind) -> bool {
-        let (hot, course) = (&self.hot[slot.at()], &self.courses[slot.at()]);
-        let rounds = self.tick.since(course.since) as f32;
-        let off = |axis: usize| {
-            (hot.place[axis].wrapping_sub(course.at[axis])) as f32 - course.step[axis] * rounds
-        };
-        let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
-        let began = hot.head.wrapping_sub(1).wrapping_sub(course.push);
-        if square > COURSE_STEPS * COURSE_STEPS || began >= HISTORY {
-            return false;
-        }
-        let (then, now) = (self.pushed(hot, kind.lane_count(), course.push), self.head(hot, kind));
-        !crate::deviation::turned(kind, then, now, COURSE_TURN, COURSE_TURN)
-    }
-
-    /// Begins a new line where the object is now.
-    fn set_course(&mut self, slot: Slot, kind: &Kind) {
-        let hot = &self.hot[slot.at()];
-        let push = hot.head.wrapping_sub(1);
-        // A walk's direction shows over a few rounds better than over one.
-        let look = COURSE_LOOK.min(push.wrapping_sub(hot.born));
-        let mut step = [0.0; 3];
-        if let Some(place) = kind.place.as_ref().filter(|_| look > 0 && !hot.jumped) {
-            let then = self.pushed(hot, kind.lane_count(), push.wrapping_sub(look));
-            for (axis, step) in step.iter_mut().enumerate().take(place.dims) {
-                *step = hot.place[axis].wrapping_sub(then[place.at + axis]) as f32 / look as f32;
-            }
-        }
-        self.courses[slot.at()] = Course { since: self.tick, at: hot.place, step, push };
-        self.stirred[slot.at()] = self.tick;
     }
 
     /// Forgets this round's jumps; the pipeline has seen them.
@@ -505,4 +436,9 @@ fn move_to(
         hot.jumped = true;
         jumped.push(Jump { slot, from });
     }
+}
+
+/// The lanes of a facing.
+pub(crate) fn facing_of(kind: &Kind, lanes: &[i32]) -> [i32; 2] {
+    [kind.yaw, kind.pitch].map(|facing| facing.map_or(0, |(lane, _)| lanes[lane]))
 }

@@ -36,3 +36,6 @@ pub(crate) fn number(at: usize, nth: usize) -> Slots {
     let len = at + nth * NUMBER;
     Slots { len, sign: len + STEPS, tree: len + STEPS + SIGNS, expect: ABSOLUTE, pivot: 1 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,9 @@ mod coder;
 mod contexts;
 pub mod derive;
 mod facing;
+pub mod fuzz;
+#[cfg(test)]
+mod golden;
 mod id;
 mod number;
 pub mod measure;

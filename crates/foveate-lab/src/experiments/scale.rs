@@ -9,7 +9,7 @@ use crate::movement::{Crowd, Movement, Recorded, Tiled};
 use crate::output::{Align, Outcome, Progress, Table};
 use crate::report::{Axis, Plot, Report, Series, Verdict};
 use crate::trace::Trace;
-use foveate_sync::interest::{View, presets};
+use foveate_sync::interest::{Bound, View, presets};
 use foveate_sync::metrics::{Probe, Stage};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
 use foveate_wire::packet::Ack;
@@ -57,16 +57,19 @@ pub struct Row {
     factor: f64,
     due_updates: f64,
     due_share: f64,
+    looked_share: f64,
     bytes_per_client_s: f64,
     bits_per_update: f64,
     bounds_scheduled: f64,
     allocs: f64,
 }
 
-/// The view of the experiment: VFC's normal one, with nothing beyond the radius.
+/// The view of the experiment: VFC's normal one with nothing beyond the radius, and the outermost zone
+/// at three updates a second at most, as large games have it.
 fn view() -> View {
     let mut view = presets::normal(0.2 * RADIUS, 0.4 * RADIUS);
     view.zones[2] = RADIUS;
+    view.kappa[2] = vec![Bound::new(300, 0.05), Bound::new(400, 0.13), Bound::new(600, 0.30)];
     view
 }
 
@@ -278,6 +281,7 @@ fn measure<M: Movement>(
         factor: naive_ms / tick_ms,
         due_updates: updates / rounds,
         due_share: updates / samples.max(1) as f64,
+        looked_share: (totals.looked - before.looked) as f64 / samples.max(1) as f64,
         bytes_per_client_s: (totals.bytes - before.bytes) as f64
             / (n as f64 * rounds * ROUND.as_secs()),
         bits_per_update: bits / (totals.updates - before.updates).max(1) as f64,
@@ -347,6 +351,7 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         ("pairs", Align::Right),
         ("in view", Align::Right),
         ("due", Align::Right),
+        ("looked at", Align::Right),
         ("tick ms", Align::Right),
         ("ack", Align::Right),
         ("write", Align::Right),
@@ -374,6 +379,7 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
             format!("{:.0}", row.pairs),
             format!("{:.1}", row.in_view),
             format!("{:.1} %", 100.0 * row.due_share),
+            format!("{:.0} %", 100.0 * row.looked_share),
             ms(row.tick_ms),
             ms(row.ack_ms),
             ms(row.write_ms),

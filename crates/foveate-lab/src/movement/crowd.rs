@@ -15,8 +15,8 @@ pub struct Crowd {
     phases: Vec<f32>,
 }
 
-/// The sway of the yaw to either side, in radians: a walking body's.
-const SWAY: f32 = 0.35;
+/// The sway of the yaw to either side, in radians: a walking body's, about 5°.
+const SWAY: f32 = 0.08;
 
 impl Crowd {
     /// N walkers at so many rounds per second.

@@ -34,21 +34,6 @@ pub struct Grade {
     pub weight: f32,
     /// The class that metrics count the pair under: a zone, or a zone and field. Below [`CLASSES`].
     pub class: u8,
-    /// What the policy can promise about the pair's next grades. Without a promise the pair is
-    /// looked at in every round.
-    pub promise: Option<Promise>,
-}
-
-/// While pivot and object come closer by less than `steady`, however the pivot turns, no grade of
-/// the pair will be stricter than this; and the floor is a fixed share of the distance.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Promise {
-    /// How far they may come closer.
-    pub steady: Metres,
-    /// θ at its strictest.
-    pub max_age: Micros,
-    /// ν at its strictest, at the present distance.
-    pub max_error: Metres,
 }
 
 /// How many classes metrics tell apart.
@@ -64,7 +49,6 @@ impl Grade {
         facing: 0.0,
         weight: 1.0,
         class: 0,
-        promise: None,
     };
 
     /// The stricter of two, bound by bound.
@@ -77,8 +61,7 @@ impl Grade {
             facing: self.facing.min(other.facing),
             weight: self.weight.max(other.weight),
             class: self.class.min(other.class),
-            promise: None,
-        }
+            }
     }
 
     /// What a relay must ask for so that `share` of each bound (0 to 1) remains for itself:
@@ -108,8 +91,7 @@ impl Grade {
             max_age: age,
             max_error: Metres(self.max_error.0 / factor),
             weight: self.weight * factor,
-            promise: None,
-            ..self
+                ..self
         }
     }
 }
@@ -163,7 +145,7 @@ pub struct Sight {
     pub now: Micros,
 }
 
-/// Decides how exact each replica must be. One function; the second is a hint.
+/// Decides how exact each replica must be. One function; the others are hints that save time.
 ///
 /// ```
 /// use foveate_sync::interest::{Grade, Policy, Sight};
@@ -196,6 +178,22 @@ pub trait Policy: Send + Sync {
     fn reach(&self) -> Metres {
         Metres::UNBOUNDED
     }
+
+    /// The strictest floors that any of its grades has. A pair that deviates by less has no
+    /// difference whatever its grade is, and the policy need not be asked. Without them it is asked
+    /// about every pair in every round.
+    fn floors(&self) -> Option<Floors> {
+        None
+    }
+}
+
+/// Floors that hold for all grades of a policy.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Floors {
+    /// No grade's floor of place is less than this angle, seen from the pivot.
+    pub place: Radians,
+    /// No grade multiplies the floors of facings by less than this.
+    pub facing: f32,
 }
 
 #[cfg(test)]

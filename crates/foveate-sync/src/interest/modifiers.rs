@@ -1,7 +1,7 @@
 //! Policies made of policies: by object set, by recent interaction, by visibility.
 
-use super::{Grade, Policy, Sight};
-use foveate_wire::{KindId, Metres, ObjectId, Tick};
+use super::{Floors, Grade, Policy, Sight};
+use foveate_wire::{KindId, Metres, ObjectId, Radians, Tick};
 use std::sync::Arc;
 
 /// Which objects a part of a multi-zone view covers.
@@ -40,6 +40,16 @@ impl Policy for BySet {
     fn reach(&self) -> Metres {
         Metres(self.0.iter().map(|(_, policy)| policy.reach().0).fold(0.0, f32::max))
     }
+
+    fn floors(&self) -> Option<Floors> {
+        let mut all = self.0.iter().map(|(_, policy)| policy.floors());
+        let first = all.next()??;
+        all.try_fold(first, |least, floors| {
+            let floors = floors?;
+            let place = Radians(least.place.0.min(floors.place.0));
+            Some(Floors { place, facing: least.facing.min(floors.facing) })
+        })
+    }
 }
 
 /// Silac's interest path: what the observer interacted with lately is sharper, fading with time.
@@ -69,6 +79,13 @@ impl Policy for Interacting {
     // nothing beyond the inner reach is looked for.
     fn reach(&self) -> Metres {
         self.inner.reach()
+    }
+
+    fn floors(&self) -> Option<Floors> {
+        let (inner, other) = (self.inner.floors()?, self.otherwise);
+        // The grade of last resort has no angle: its floor may be less than any.
+        let place = if other.floor.0 > 0.0 { inner.place } else { Radians(0.0) };
+        Some(Floors { place, facing: inner.facing.min(other.facing) })
     }
 }
 
@@ -105,21 +122,26 @@ pub struct Visible {
     pub always: Metres,
 }
 
+/// Sharpening leaves floors alone: they are what a person could notice.
 impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
         if sight.distance.0 <= self.always.0 {
-            return Some(Grade { promise: None, ..grade });
+            return Some(grade);
         }
         let Sight { pivot, object, from, to, tick, .. } = *sight;
         if self.provider.visible(&Line { pivot, object, from, to, tick }) {
-            return Some(Grade { promise: None, ..grade });
+            return Some(grade);
         }
         self.hidden.is_finite().then(|| grade.sharpened(1.0 / self.hidden))
     }
 
     fn reach(&self) -> Metres {
         self.inner.reach()
+    }
+
+    fn floors(&self) -> Option<Floors> {
+        self.inner.floors()
     }
 }
 

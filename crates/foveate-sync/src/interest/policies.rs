@@ -1,6 +1,6 @@
 //! Policies of the field, each as its source defines it.
 
-use super::{Grade, Policy, Promise, Sight};
+use super::{Floors, Grade, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// What the simple policies share: how often a relevant object is sent, and the floor.
@@ -18,22 +18,19 @@ impl Pace {
         Pace { interval, floor: Radians(0.0) }
     }
 
+    fn floors(&self) -> Option<Floors> {
+        Some(Floors { place: self.floor, facing: 1.0 })
+    }
+
     /// The grade of an object of relevance 0 < r ≤ 1: due I / r after its last update.
     #[inline]
     fn grade(&self, sight: &Sight, relevance: f32) -> Grade {
-        // Relevance never exceeds one: the plain interval is the strictest there is.
-        let promise = Promise {
-            steady: Metres::UNBOUNDED,
-            max_age: self.interval,
-            max_error: Metres::UNBOUNDED,
-        };
         Grade {
             max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),
             max_error: Metres::UNBOUNDED,
             floor: Metres(self.floor.0 * sight.distance.0),
             facing: 1.0,
             weight: relevance,
-            promise: Some(promise),
             ..Grade::EXACT
         }
     }
@@ -44,6 +41,10 @@ impl Pace {
 pub struct Broadcast(pub Pace);
 
 impl Policy for Broadcast {
+    fn floors(&self) -> Option<Floors> {
+        self.0.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         Some(self.0.grade(sight, 1.0))
     }
@@ -59,6 +60,10 @@ pub struct Circle {
 }
 
 impl Policy for Circle {
+    fn floors(&self) -> Option<Floors> {
+        self.pace.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let seen = sight.distance.0 <= self.view.0;
         seen.then(|| self.pace.grade(sight, 1.0))
@@ -90,6 +95,10 @@ pub struct AttenuatedCircle {
 }
 
 impl Policy for AttenuatedCircle {
+    fn floors(&self) -> Option<Floors> {
+        self.pace.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let relevance = attenuation(sight.distance.0, self.critical.0, self.view.0);
         (relevance > 0.0).then(|| self.pace.grade(sight, relevance))
@@ -117,6 +126,10 @@ fn in_field(sight: &Sight, field: Radians) -> bool {
 }
 
 impl Policy for FieldOfView {
+    fn floors(&self) -> Option<Floors> {
+        self.pace.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let seen = sight.distance.0 <= self.view.0 && in_field(sight, self.field);
         seen.then(|| self.pace.grade(sight, 1.0))
@@ -142,6 +155,10 @@ pub struct A3 {
 }
 
 impl Policy for A3 {
+    fn floors(&self) -> Option<Floors> {
+        self.pace.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let distance = sight.distance.0;
         if distance <= self.critical.0 {
@@ -170,6 +187,10 @@ pub struct Zoned {
 }
 
 impl Policy for Zoned {
+    fn floors(&self) -> Option<Floors> {
+        self.pace.floors()
+    }
+
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         // The nearest point of the observer's zone to the object.
         let gap = |axis: usize| {

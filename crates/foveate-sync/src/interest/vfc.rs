@@ -1,6 +1,6 @@
 //! Vector-field consistency: zones around the pivot × fields around its facing → κ.
 
-use super::{CLASSES, Grade, Policy, Promise, Sight};
+use super::{CLASSES, Floors, Grade, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// κ = [θ, σ, ν].
@@ -62,14 +62,6 @@ impl Policy for Vfc {
         let distance = sight.distance.0;
         let zone = self.zone(sight.distance)?;
         let kappa = &self.kappa[zone * self.fields.len() + self.field(sight.cos_angle)];
-        // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
-        let ahead = &self.kappa[zone * self.fields.len()];
-        let inner = if zone == 0 { f32::NEG_INFINITY } else { self.zones[zone - 1] };
-        let promise = Promise {
-            steady: Metres(distance - inner),
-            max_age: ahead.max_age,
-            max_error: ahead.error(distance),
-        };
         Some(Grade {
             max_age: kappa.max_age,
             max_missed: kappa.max_missed,
@@ -78,11 +70,14 @@ impl Policy for Vfc {
             facing: if zone == 0 { self.inner_facing } else { 1.0 },
             weight: 1.0,
             class: zone.min(CLASSES - 1) as u8,
-            promise: Some(promise),
         })
     }
 
     fn reach(&self) -> Metres {
         Metres(self.zones.last().copied().unwrap_or(0.0))
+    }
+
+    fn floors(&self) -> Option<Floors> {
+        Some(Floors { place: self.floor, facing: self.inner_facing })
     }
 }

@@ -26,6 +26,8 @@ pub struct Counters {
     pub kept: [u64; CLASSES],
     /// Due pairs that the budget had no room for.
     pub postponed: u64,
+    /// (pair, round) samples that had to be looked at; the others could not have become due.
+    pub looked: u64,
 }
 
 /// Bits by stream.
@@ -65,6 +67,7 @@ impl Counters {
         self.full += other.full;
         self.notices += other.notices;
         self.postponed += other.postponed;
+        self.looked += other.looked;
         let sum = |mine: &mut [u64], theirs: &[u64]| {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         };

@@ -4,7 +4,7 @@ use super::Publisher;
 use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{Notice, Observer, Reference, SentKind, SentRecord};
-use crate::store::{HISTORY, Hot, Store};
+use crate::store::{Hot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
 
@@ -36,8 +36,6 @@ struct Lanes {
 
 /// A facing that is off the baseline's by at most this share of its floor is not sent along.
 const FACING_KEPT: f32 = 0.5;
-/// A facing older than this many pushes is sent along in any case, or it would leave the history.
-const FACING_OLD: u32 = HISTORY / 2;
 
 impl Publisher {
     /// Writes the chosen pairs and the notices into packets.
@@ -122,7 +120,7 @@ impl Packet<'_> {
         writer: &mut PacketWriter<Encoder<'_>>,
         (alias, hot, facing): (Alias, &Hot, f32),
     ) -> (SentKind, bool) {
-        observer.gates[pair].check_at = self.tick.plus(1);
+        let gate = &mut observer.gates[pair];
         let (tick, pair) = (self.tick, &mut observer.pairs[pair]);
         match pair.notice {
             Notice::FreezeDue => {
@@ -143,7 +141,8 @@ impl Packet<'_> {
         let kept = |base: &Reference| usize::from(number.wrapping_sub(base.number)) < KEPT_STATES;
         pair.base = pair.base.filter(|base| kept(base) && base.is_held(hot));
         let push = hot.head.wrapping_sub(1);
-        let mut state = Reference { push, tick, facing: push, motion: Motion::default(), number };
+        let (facing_now, motion) = (hot.facing, Motion::default());
+        let mut state = Reference { push, tick, facing: facing_now, motion, number };
         match &pair.base {
             Some(base) => {
                 let age = tick.since(base.tick);
@@ -153,6 +152,7 @@ impl Packet<'_> {
             }
             None => writer.full(alias, hot.id, kind, self.store.head(hot, kind)),
         }
+        gate.refer(&state, hot.place);
         pair.reference = Some(state);
         pair.sends = number;
         pair.since = None;
@@ -160,23 +160,23 @@ impl Packet<'_> {
         (SentKind::State(state), pair.base.is_none())
     }
 
-    /// Puts the observer's state and the one to be sent together; returns the push that the latter's
-    /// facing is of.
-    fn put_together(&mut self, kind: &Kind, hot: &Hot, base: &Reference, facing: f32) -> u32 {
+    /// Puts the observer's state and the one to be sent together; returns the latter's facing.
+    fn put_together(&mut self, kind: &Kind, hot: &Hot, base: &Reference, share: f32) -> [i32; 2] {
         let (store, Lanes { base: then, now }) = (self.store, &mut *self.lanes);
-        let faced = store.pushed(hot, kind.lane_count(), base.facing);
         then.clear();
         then.extend_from_slice(store.pushed(hot, kind.lane_count(), base.push));
         now.clear();
         now.extend_from_slice(store.head(hot, kind));
-        let facings = || [kind.yaw, kind.pitch].into_iter().flatten();
-        facings().for_each(|(lane, _)| then[lane] = faced[lane]);
-        let push = hot.head.wrapping_sub(1);
-        let old = push.wrapping_sub(base.facing) > FACING_OLD;
-        if old || deviation::facing_turned(kind, then, now, facing * FACING_KEPT) {
-            return push;
+        let put = |lanes: &mut [i32]| {
+            for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(base.facing) {
+                facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);
+            }
+        };
+        put(then);
+        if deviation::turned(kind, &base.facing, &hot.facing, share * FACING_KEPT) {
+            return hot.facing;
         }
-        facings().for_each(|(lane, _)| now[lane] = faced[lane]);
+        put(now);
         base.facing
     }
 }

@@ -4,10 +4,10 @@
 //! margin** becomes a pair, and until an object from beyond the margin could have come into reach
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
-use super::{Publisher, Rounds, Scratch};
+use super::{Publisher, Rounds, Scratch, quiet};
 use crate::index::Index;
-use crate::interest::{CLASSES, Grade, Pivot, Sight};
-use crate::schedule::{Gate, Graded, Notice, Observer, ObserverId, Pair};
+use crate::interest::{Grade, Pivot, Sight};
+use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -22,41 +22,40 @@ impl Publisher {
         let Publisher { store, index, scratch, rounds, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
-        if observer.pivots.is_empty() {
-            // Nobody to look from: hold everything as it is.
-            observer.gates.iter_mut().for_each(|gate| gate.check_at = tick.plus(1));
-        }
         observer.stale |= jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
         if observer.stale {
             refresh(observer, store, index, scratch, *now);
         }
+        drop_closed(observer, store);
+        quiet::pass(observer, store, &mut scratch.attention);
         let look = Look { tick, now: *now, rounds: *rounds, slack: observer.pivot_reach() };
         scratch.graded.clear();
         scratch.notices.clear();
-        let (mut at, mut rested) = (0, [0; CLASSES]);
-        while at < observer.gates.len() {
-            let gate = &mut observer.gates[at];
-            if gate.is_shut(tick, store.stirred[gate.slot.at()]) {
-                rested[usize::from(gate.class)] += u64::from(gate.known);
-                at += 1;
-                continue;
-            }
-            gate.checked = tick;
-            gate.check_at = tick.plus(1);
-            if observer.pairs[at].notice == Notice::Closed {
-                observer.drop_pair(at, store);
-                observer.stale = true;
-                continue;
-            }
-            look.at_pair(observer, store, at, &mut scratch.graded);
-            if matches!(observer.pairs[at].notice, Notice::FreezeDue | Notice::GoneDue) {
-                scratch.notices.push(at as u32);
-            }
-            at += 1;
+        if observer.pivots.is_empty() {
+            return; // nobody to look from: everything stays as it is
         }
-        for (class, rested) in rested.into_iter().enumerate() {
-            observer.counters.samples[class] += rested;
-            observer.counters.kept[class] += rested;
+        for at in &scratch.attention {
+            look.at_pair(observer, store, *at as usize, &mut scratch.graded);
+            if matches!(observer.pairs[*at as usize].notice, Notice::FreezeDue | Notice::GoneDue) {
+                scratch.notices.push(*at);
+            }
+        }
+    }
+}
+
+/// Takes leave of pairs that the observer has let go of.
+fn drop_closed(observer: &mut Observer, store: &mut Store) {
+    let tick = store.tick();
+    while let Some(alias) = observer.closed.pop() {
+        let at = observer.by_alias[usize::from(alias.0)] as usize;
+        if observer.pairs.get(at).is_none_or(|pair| pair.notice != Notice::Closed) {
+            continue;
+        }
+        if store.hot[observer.pairs[at].slot.at()].alive {
+            // It may be of interest again in this very round.
+            observer.watch_again(at, tick);
+        } else {
+            observer.drop_pair(at, store);
         }
     }
 }
@@ -77,6 +76,13 @@ impl Publisher {
     pub fn references(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
         let pairs = self.observer(id).into_iter().flat_map(|observer| &observer.pairs);
         pairs.filter_map(|pair| pair.reference.map(|state| (pair.slot, state.tick)))
+    }
+
+    /// Each object whose reference replica differs after the last round's sends, and since when;
+    /// for looking on from outside.
+    pub fn waiting(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
+        let pairs = self.observer(id).into_iter().flat_map(|observer| &observer.pairs);
+        pairs.filter_map(|pair| pair.since.map(|since| (pair.slot, since)))
     }
 }
 
@@ -102,7 +108,7 @@ impl Look {
         match grade {
             Some(grade) if pair.revive() => {
                 observer.gates[at].class = grade.class;
-                graded.push(Graded { pair: at as u32, grade, distance });
+                graded.push(Graded { pair: at as u32, grade });
             }
             Some(_) => {}
             None => {
@@ -143,11 +149,14 @@ impl Look {
     /// The life of a pair that nobody cares for: linger, freeze, forget.
     fn out_of_interest(&self, pair: &mut Pair, gate: &mut Gate, hot: &Hot, beyond: f32) {
         pair.since = None;
-        if pair.alias.is_none() {
+        if pair.alias.is_some() {
+            gate.mode = Mode::Special;
+        } else {
             // Only watched: not before it could have come into reach.
             let closing = (hot.reach + self.slack).max(1e-6);
             let wait = (beyond / closing).clamp(1.0, MAX_LOOKS);
-            gate.check_at = self.tick.plus(if wait.is_finite() { wait as u32 } else { 1 });
+            let wait = if wait.is_finite() { wait as u32 } else { 1 };
+            gate.mode = Mode::Watched(self.tick.plus(wait));
             return;
         }
         pair.notice = match pair.notice {
@@ -213,7 +222,10 @@ fn refresh(
     let search = scratch.search;
     let mut at = 0;
     while at < observer.pairs.len() {
-        observer.gates[at].check_at = tick;
+        let gate = &mut observer.gates[at];
+        if matches!(gate.mode, Mode::Watched(_)) {
+            gate.mode = Mode::Watched(tick);
+        }
         let pair = &observer.pairs[at];
         let hot = &store.hot[pair.slot.at()];
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);

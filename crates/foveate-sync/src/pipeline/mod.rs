@@ -8,6 +8,7 @@
 mod due;
 mod encode;
 mod grade;
+mod quiet;
 
 use crate::index::Index;
 use crate::metrics::{Counters, Probe, Stage};
@@ -63,6 +64,8 @@ struct Scratch {
     /// Slot → the last search that met it.
     met: Vec<u32>,
     search: u32,
+    /// Pairs that need more than a look.
+    attention: Vec<u32>,
     graded: Vec<Graded>,
     /// Pairs whose observer must be told that the replica is frozen or gone.
     notices: Vec<u32>,

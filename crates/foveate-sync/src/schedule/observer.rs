@@ -1,7 +1,7 @@
 //! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
-use super::{Budget, Fired, Gate, Link, Notice, Pair, SentKind, SentRecord};
+use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord};
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
@@ -57,7 +57,6 @@ pub(crate) struct Bound {
 pub(crate) struct Graded {
     pub pair: u32,
     pub grade: Grade,
-    pub distance: f32,
 }
 
 /// An observer: its view, what it knows, and its link.
@@ -78,6 +77,8 @@ pub struct Observer {
     pub(crate) interactions: Vec<Interaction>,
     pub(crate) budget: Budget,
     pub(crate) link: Link,
+    /// Aliases whose pairs the observer has let go of since the last round.
+    pub(crate) closed: Vec<Alias>,
     /// When the objects near by have to be looked for again.
     pub(crate) refresh_at: Tick,
     /// They have to be looked for now: view, eyes or interactions changed.
@@ -103,6 +104,7 @@ impl Observer {
             interactions: Vec::new(),
             budget: Budget::UNLIMITED,
             link: Link::default(),
+            closed: Vec::new(),
             refresh_at: tick,
             stale: true,
             record_bytes: 8.0,
@@ -253,11 +255,22 @@ impl Observer {
             None => return None,
         };
         self.by_alias[usize::from(alias)] = pair;
-        self.gates[pair as usize].known = true;
+        self.gates[pair as usize].mode = Mode::Special;
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Some(Alias(alias));
         pair.opened = tick;
         pair.alias
+    }
+
+    /// The observer has let go of a pair's object: its alias is free, and the pair only watched.
+    pub(crate) fn watch_again(&mut self, pair: usize, tick: Tick) {
+        let slot = self.pairs[pair].slot;
+        let closed = std::mem::replace(&mut self.pairs[pair], Pair::watch(slot, tick));
+        self.gates[pair] = Gate::new(slot, tick);
+        if let Some(alias) = closed.alias {
+            self.by_alias[usize::from(alias.0)] = u32::MAX;
+            self.free_aliases.push(Reverse(alias.0));
+        }
     }
 
     /// Forgets a pair; its alias may be used again, its slot too.
@@ -276,20 +289,26 @@ impl Observer {
 
     /// An acknowledgement arrived.
     pub(crate) fn on_ack(&mut self, ack: &Ack, now: Micros, tick: Tick) {
-        let Observer { link, pairs, gates, by_alias, .. } = self;
+        let Observer { link, pairs, gates, by_alias, closed, .. } = self;
         link.on_ack(ack, now, |settled, sent, record| {
             if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
-                gates[at].check_at = tick;
+                gates[at].mode = Mode::Special;
+                if pairs[at].notice == Notice::Closed {
+                    closed.push(record.alias);
+                }
             }
         });
     }
 
     /// Time passed: packets may be lost by now.
     pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
-        let Observer { link, pairs, gates, by_alias, .. } = self;
+        let Observer { link, pairs, gates, by_alias, closed, .. } = self;
         link.on_time(now, round, |settled, sent, record| {
             if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
-                gates[at].check_at = tick;
+                gates[at].mode = Mode::Special;
+                if pairs[at].notice == Notice::Closed {
+                    closed.push(record.alias);
+                }
             }
         });
     }

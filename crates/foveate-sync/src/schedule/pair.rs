@@ -9,8 +9,8 @@ use foveate_wire::{Alias, Motion, Tick};
 pub(crate) struct Reference {
     pub push: u32,
     pub tick: Tick,
-    /// The push that its facing is of: a facing that is nearly right is not sent again.
-    pub facing: u32,
+    /// Its facing, which may be older than its place: one that is nearly right is not sent again.
+    pub facing: [i32; 2],
     /// How it got there, as the observer derives it too.
     pub motion: Motion,
     /// The pair's running number of the send.
@@ -21,8 +21,7 @@ impl Reference {
     /// Whether the history still holds the state.
     #[inline]
     pub fn is_held(&self, hot: &Hot) -> bool {
-        let held = |push: u32| hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY;
-        held(self.push) && held(self.facing)
+        hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
     }
 }
 
@@ -62,29 +61,53 @@ pub enum Fired {
     Refresh = 4,
 }
 
-/// What decides whether a pair has to be looked at; apart from the pair, because it is read in
-/// every round.
+/// What tells in every round whether anything has to be done about a pair: the replica as a line,
+/// beside nothing else, because all gates are read in every round and most pairs are not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     pub slot: Slot,
-    /// Earliest round in which the pair can become due, if its object keeps its course.
-    pub check_at: Tick,
-    /// When it was looked at last.
-    pub checked: Tick,
-    /// The class of the last grade, and whether the observer knows the object.
+    pub mode: Mode,
+    /// The class of the last grade.
     pub class: u8,
-    pub known: bool,
+    /// The reference replica: its place,
+    pub at: [i32; 3],
+    /// its steps per round,
+    pub step: [f32; 3],
+    /// its facing,
+    pub facing: [i32; 2],
+    /// its round,
+    pub tick: Tick,
+    /// and the push that everything else of it is of.
+    pub push: u32,
+}
+
+/// How a pair is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// The observer knows nothing of the object: only whether it comes into reach matters, and not
+    /// before this round.
+    Watched(Tick),
+    /// There is a reference replica, and it was right when it was last looked at.
+    Right,
+    /// There is a reference replica, and it differed.
+    Wrong,
+    /// Something else is up: no reference, a notice, a thaw.
+    Special,
 }
 
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
-        Gate { slot, check_at: tick, checked: tick.minus(1), class: 0, known: false }
+        let (at, step, facing) = ([0; 3], [0.0; 3], [0; 2]);
+        Gate { slot, mode: Mode::Watched(tick), class: 0, at, step, facing, tick, push: 0 }
     }
 
-    /// Whether nothing can have happened that matters.
-    #[inline]
-    pub fn is_shut(&self, tick: Tick, stirred: Tick) -> bool {
-        self.check_at.is_after(tick) && !stirred.is_after(self.checked)
+    /// Takes a new reference replica over.
+    pub fn refer(&mut self, state: &Reference, at: [i32; 3]) {
+        let pace = 1.0 / state.motion.ticks.max(1) as f32;
+        self.mode = Mode::Right;
+        self.at = at;
+        self.step = state.motion.moved.map(|moved| moved as f32 * pace);
+        (self.facing, self.tick, self.push) = (state.facing, state.tick, state.push);
     }
 }
 

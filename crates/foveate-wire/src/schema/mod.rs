@@ -272,6 +272,8 @@ pub struct Kind {
     pub strict: Vec<bool>,
     /// Lanes that are neither place nor facing.
     pub others: Vec<usize>,
+    /// Whether yaw and pitch, as far as there are any, have floors.
+    pub facings_have_floors: bool,
 }
 
 impl Kind {
@@ -285,9 +287,13 @@ impl Kind {
             floored: Vec::new(),
             strict: vec![true; HIDDEN_LANES],
             others: (0..HIDDEN_LANES).collect(),
+            facings_have_floors: true,
             spec: KindSpec { fields: Vec::new(), ..spec },
         };
         spec.fields.into_iter().for_each(|field| kind.add(field));
+        let has_floor = |lane: usize| kind.floored.iter().any(|floored| floored.lane == lane);
+        let mut facings = [kind.yaw, kind.pitch].into_iter().flatten();
+        kind.facings_have_floors = facings.all(|(lane, _)| has_floor(lane));
         kind
     }
 
@@ -335,14 +341,18 @@ impl Kind {
         self.lanes.len()
     }
 
-    /// No record of this kind takes more bytes on the wire: five per lane, and its head.
+    /// No record of this kind takes more bytes on the wire: five per lane, and its head. A head may
+    /// have to surprise models that settled on another habit; the longest that a search for such
+    /// records found leaves 20 bytes of this unused.
     pub fn max_record_bytes(&self) -> usize {
-        self.lanes.len() * 5 + 24
+        self.lanes.len() * 5 + 48
     }
 }
 
 fn place_lanes(at: usize, dims: u8, (precision, extent): (f32, f32), motion: bool) -> PlaceLanes {
-    let extent_steps = (extent / precision).ceil() as i32;
+    // As exactly as values are turned into steps: in single precision the edge of a world of more than
+    // 2²⁴ steps may come out too near, and what lies beyond it would be clamped.
+    let extent_steps = (f64::from(extent) / f64::from(precision)).round() as i32;
     let bits = 33 - (extent_steps as u32).leading_zeros();
     PlaceLanes { at, dims: usize::from(dims), motion, precision, extent_steps, bits, fall: 0 }
 }

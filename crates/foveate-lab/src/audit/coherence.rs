@@ -1,0 +1,173 @@
+//! Coherence Δ, inconsistency and injustice, looked at now and then in a session.
+//!
+//! The players are the observers, the objects their avatars. A player believes its own avatar to be
+//! where it is and another's where its replica is predicted to be; a player who lacks an object that
+//! it should see counts apart, as the source does.
+
+use foveate_sync::metrics::{Area, Inconsistency, Known, Seen, Spread, delta_object, delta_player, inc, inj};
+use foveate_wire::{Metres, Micros, Tick};
+
+/// How coherence is looked at.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CoherenceSpec {
+    /// Once in so many rounds.
+    pub every: u32,
+    /// Where a player sees and affects objects.
+    pub area: Area,
+    /// An avatar's width in world units: the unit of distance of Inc and Inj.
+    pub width: f64,
+    /// The link's own latency, which is nobody's fault.
+    pub latency: Micros,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Coherence {
+    /// Δ_s over players and moments, in view radii.
+    pub delta: Spread,
+    /// Objects in view, over players and moments, and those that the player lacked.
+    pub in_view: u64,
+    /// Those that the player lacked.
+    pub lacking: u64,
+    /// Sums over players and moments: a replica counts where the newest state published before now
+    /// less the link's latency is not there.
+    pub inc: Inconsistency,
+    /// The same where the replica, predicted to now, is off by more than its floor.
+    pub noticeable: Inconsistency,
+    /// The sum of inj.
+    pub inj: f64,
+    /// (player, moment) samples.
+    pub moments: u64,
+}
+
+impl Coherence {
+    /// Inc: the mean over players and time.
+    pub fn mean_inc(&self) -> f64 {
+        self.inc.inc / self.moments.max(1) as f64
+    }
+
+    /// Inj: the mean over players and time, in seconds.
+    pub fn mean_inj(&self) -> f64 {
+        self.inj / self.moments.max(1) as f64
+    }
+
+    pub(super) fn merge(&mut self, other: &Coherence) {
+        self.delta.merge(&other.delta);
+        self.in_view += other.in_view;
+        self.lacking += other.lacking;
+        self.inc.add(other.inc);
+        self.noticeable.add(other.noticeable);
+        self.inj += other.inj;
+        self.moments += other.moments;
+    }
+}
+
+/// What one player knows of another's avatar.
+#[derive(Clone, Copy)]
+struct Belief {
+    /// Where it believes the avatar to be, if it has a replica.
+    at: Option<[f32; 3]>,
+    known: Known,
+    noticeable: bool,
+}
+
+/// The beliefs of one round.
+pub(super) struct Moment {
+    spec: CoherenceSpec,
+    count: usize,
+    /// By player, then by object.
+    beliefs: Vec<Option<Belief>>,
+}
+
+impl Moment {
+    pub fn new(spec: CoherenceSpec, count: usize) -> Moment {
+        Moment { spec, count, beliefs: vec![None; count * count] }
+    }
+
+    fn believe(&mut self, (player, object): (usize, usize), belief: Belief) {
+        self.beliefs[player * self.count + object] = Some(belief);
+    }
+
+    fn known(&self, distance: Metres, behind: Option<Micros>) -> Known {
+        let late = behind.filter(|behind| *behind >= self.spec.latency);
+        Known {
+            distance: f64::from(distance.0) / self.spec.width,
+            differs: late.is_some(),
+            delay: late.map_or(0.0, |behind| (behind - self.spec.latency).as_secs()),
+        }
+    }
+
+    /// A player has no replica, although it has wanted one for this long.
+    pub fn lacks(&mut self, pair: (usize, usize), distance: Metres, wanted: Micros) {
+        let known = self.known(distance, Some(wanted.max(self.spec.latency)));
+        self.believe(pair, Belief { at: None, known, noticeable: true });
+    }
+
+    /// A player has a replica; the first change that it does not know of was so long ago.
+    pub fn holds(
+        &mut self,
+        pair: (usize, usize),
+        (distance, at): (Metres, [f32; 3]),
+        noticeable: bool,
+        behind: Option<Micros>,
+    ) {
+        let known = self.known(distance, behind);
+        self.believe(pair, Belief { at: Some(at), known, noticeable });
+    }
+
+    /// Everybody has been looked at; `places` is where each avatar is.
+    pub fn close(&mut self, tick: Tick, places: &[Option<[f32; 3]>], found: &mut Coherence) {
+        if tick.0 % self.spec.every.max(1) == 0 {
+            let deltas: Vec<Option<f64>> =
+                (0..self.count).map(|object| self.delta(object, places)).collect();
+            for player in (0..self.count).filter(|player| places[*player].is_some()) {
+                self.judge_player(player, &deltas, found);
+            }
+        }
+        self.beliefs.fill(None);
+    }
+
+    /// Δ_b: how much those who see an avatar disagree about its place, its owner among them.
+    fn delta(&self, object: usize, places: &[Option<[f32; 3]>]) -> Option<f64> {
+        let own = places[object]?;
+        let others = (0..self.count).filter_map(|player| self.seen(player, object)?.at);
+        let beliefs: Vec<[f32; 3]> = std::iter::once(own).chain(others).collect();
+        delta_object(&beliefs, |a, b| {
+            (0..3).map(|i| f64::from(a[i] - b[i]).powi(2)).sum::<f64>().sqrt()
+        })
+    }
+
+    /// What a player believes of an avatar in its view.
+    fn seen(&self, player: usize, object: usize) -> Option<&Belief> {
+        let belief = self.beliefs[player * self.count + object].as_ref()?;
+        self.spec.area.sees(belief.known.distance * self.spec.width).then_some(belief)
+    }
+
+    fn judge_player(&self, player: usize, deltas: &[Option<f64>], found: &mut Coherence) {
+        let row = &self.beliefs[player * self.count..(player + 1) * self.count];
+        let mut objects = Vec::new();
+        for object in 0..self.count {
+            let Some(belief) = self.seen(player, object) else { continue };
+            found.in_view += 1;
+            found.lacking += u64::from(belief.at.is_none());
+            let distance = belief.known.distance * self.spec.width;
+            objects.extend(deltas[object].map(|delta| Seen { distance, delta }));
+        }
+        if let Some(delta) = delta_player(self.spec.area, &objects) {
+            found.delta.add(delta / self.spec.area.view);
+        }
+        found.inc.add(inc(row.iter().flatten().map(|belief| &belief.known)));
+        let noticed: Vec<Known> = row
+            .iter()
+            .flatten()
+            .map(|belief| Known { differs: belief.noticeable, ..belief.known })
+            .collect();
+        found.noticeable.add(inc(&noticed));
+        let mutual = row.iter().enumerate().filter_map(|(other, mine)| {
+            let theirs = self.beliefs[other * self.count + player].as_ref()?;
+            Some((&mine.as_ref()?.known, &theirs.known))
+        });
+        found.inj += inj(mutual);
+        found.moments += 1;
+    }
+}

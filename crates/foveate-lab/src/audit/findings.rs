@@ -1,0 +1,260 @@
+//! What the auditor found.
+
+use super::Coherence;
+use foveate_sync::interest::CLASSES;
+use foveate_sync::metrics::{Counters, Spread};
+use foveate_wire::{Metres, Micros};
+
+/// Why an observer's replica was out of its bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Causes {
+    /// The update was under way.
+    pub latency: u64,
+    /// The update, or one before it, was lost.
+    pub loss: u64,
+    /// The update was not sent. With a budget, because it had no room; without one it must not
+    /// happen.
+    pub budget: u64,
+}
+
+impl Causes {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.latency + self.loss + self.budget
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Causes) {
+        self.latency += other.latency;
+        self.loss += other.loss;
+        self.budget += other.budget;
+    }
+}
+
+/// Which bound an observer's replica was out of; where several are, the first of these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// There is no replica of an object of interest.
+    Unknown = 0,
+    /// θ: the difference lasts too long.
+    Age = 1,
+    /// σ: too many changes were missed.
+    Missed = 2,
+    /// ν: the replica is too far off.
+    Error = 3,
+}
+
+impl Broken {
+    /// All of them.
+    pub const ALL: [Broken; 4] = [Broken::Unknown, Broken::Age, Broken::Missed, Broken::Error];
+
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Broken::Unknown => "unknown",
+            Broken::Age => "age",
+            Broken::Missed => "missed",
+            Broken::Error => "error",
+        }
+    }
+}
+
+/// Packets that viewers did not apply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refusals {
+    /// They could not be read: there must be none.
+    pub malformed: u64,
+    /// They had arrived before.
+    pub duplicate: u64,
+    /// They were older than what can be acknowledged.
+    pub too_old: u64,
+}
+
+impl Refusals {
+    /// Adds others.
+    pub fn add(&mut self, other: Refusals) {
+        self.malformed += other.malformed;
+        self.duplicate += other.duplicate;
+        self.too_old += other.too_old;
+    }
+}
+
+/// What was found at one distance.
+#[derive(Clone, Debug, Default)]
+pub struct Bin {
+    /// Error in world units.
+    pub error: Spread,
+    /// Error in degrees as seen from the pivot.
+    pub degrees: Spread,
+    /// Age of the replica's state in seconds while it differs; zero while it does not.
+    pub staleness: Spread,
+    /// Time since the present difference arose in seconds; zero while there is none.
+    pub waiting: Spread,
+    /// Samples in which the replica differed.
+    pub differing: u64,
+    /// Samples in which there was no replica; they are in none of the above.
+    pub missing: u64,
+}
+
+impl Bin {
+    fn merge(&mut self, other: &Bin) {
+        self.error.merge(&other.error);
+        self.degrees.merge(&other.degrees);
+        self.staleness.merge(&other.staleness);
+        self.waiting.merge(&other.waiting);
+        self.differing += other.differing;
+        self.missing += other.missing;
+    }
+}
+
+/// What the auditor found.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// The source's counters over all observers.
+    pub counters: Counters,
+    /// Rounds.
+    pub rounds: u64,
+    /// (observer, round) samples: how long observers were there in all.
+    pub observer_rounds: u64,
+    /// (observer, other) pairs that everyone-to-everyone would have sent.
+    pub all_pairs: u64,
+    /// Bytes of acknowledgements.
+    pub up_bytes: u64,
+    /// Packets that were not applied.
+    pub refused: Refusals,
+    /// (pair, round) samples in interest.
+    pub samples: u64,
+    /// Those in which the observer's replica was within its bounds.
+    pub kept: u64,
+    /// Why the others were not.
+    pub causes: Causes,
+    /// The same by class of grade and by [`Broken`] bound.
+    pub violations: Vec<[Causes; 4]>,
+    /// Error in degrees as seen from the pivot.
+    pub degrees: Spread,
+    /// The same by class of grade.
+    pub degrees_by_class: Vec<Spread>,
+    /// By distance, in bins of equal width, where they were asked for.
+    pub by_distance: Vec<Bin>,
+    /// How long each difference lasted for the observer at most, as a multiple of its θ′.
+    pub waits: Spread,
+    /// The longest of these.
+    pub longest_wait: f64,
+    /// The same for the sender's reference replica: how long a pair had to wait to be sent.
+    pub sender_waits: Spread,
+    /// The longest of these.
+    pub longest_sender_wait: f64,
+    /// The longest that an observer had no replica at all of an object of interest.
+    pub longest_first_wait: Micros,
+    /// How much observers disagree, where it was asked for.
+    pub coherence: Coherence,
+}
+
+impl Default for Findings {
+    fn default() -> Findings {
+        Findings {
+            counters: Counters::default(),
+            rounds: 0,
+            observer_rounds: 0,
+            all_pairs: 0,
+            up_bytes: 0,
+            refused: Refusals::default(),
+            samples: 0,
+            kept: 0,
+            causes: Causes::default(),
+            violations: vec![Default::default(); CLASSES],
+            degrees: Spread::default(),
+            degrees_by_class: vec![Spread::default(); CLASSES],
+            by_distance: Vec::new(),
+            waits: Spread::default(),
+            longest_wait: 0.0,
+            sender_waits: Spread::default(),
+            longest_sender_wait: 0.0,
+            longest_first_wait: Micros::ZERO,
+            coherence: Coherence::default(),
+        }
+    }
+}
+
+impl Findings {
+    /// `bounds_kept`, as observed.
+    pub fn bounds_observed(&self) -> f64 {
+        if self.samples == 0 { 1.0 } else { self.kept as f64 / self.samples as f64 }
+    }
+
+    /// Updates that everyone-to-everyone takes for each that was sent.
+    pub fn fewer_updates(&self) -> f64 {
+        self.all_pairs as f64 / (self.counters.updates + self.counters.full).max(1) as f64
+    }
+
+    /// Bytes that everyone-to-everyone takes at `each` per update, for each that was sent.
+    pub fn fewer_bytes(&self, each: f64) -> f64 {
+        self.all_pairs as f64 * each / self.counters.bytes.max(1) as f64
+    }
+
+    /// Bytes per observer and second.
+    pub fn bytes_per_second(&self, round: Micros) -> f64 {
+        self.bytes_per_round() / round.as_secs()
+    }
+
+    /// Bytes per observer and round.
+    pub fn bytes_per_round(&self) -> f64 {
+        self.counters.bytes as f64 / self.observer_rounds.max(1) as f64
+    }
+
+    /// Adds what was found in another run of the same kind.
+    pub fn merge(&mut self, other: &Findings) {
+        self.counters.add(&other.counters);
+        self.rounds += other.rounds;
+        self.observer_rounds += other.observer_rounds;
+        self.all_pairs += other.all_pairs;
+        self.up_bytes += other.up_bytes;
+        self.refused.add(other.refused);
+        self.samples += other.samples;
+        self.kept += other.kept;
+        self.causes.add(other.causes);
+        for (mine, theirs) in self.violations.iter_mut().zip(&other.violations) {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| mine.add(*theirs));
+        }
+        self.degrees.merge(&other.degrees);
+        for (mine, theirs) in self.degrees_by_class.iter_mut().zip(&other.degrees_by_class) {
+            mine.merge(theirs);
+        }
+        self.by_distance.resize(self.by_distance.len().max(other.by_distance.len()), Bin::default());
+        for (mine, theirs) in self.by_distance.iter_mut().zip(&other.by_distance) {
+            mine.merge(theirs);
+        }
+        self.waits.merge(&other.waits);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.sender_waits.merge(&other.sender_waits);
+        self.longest_sender_wait = self.longest_sender_wait.max(other.longest_sender_wait);
+        self.longest_first_wait = self.longest_first_wait.max(other.longest_first_wait);
+        self.coherence.merge(&other.coherence);
+    }
+
+    pub(super) fn bin(&mut self, distance: Metres, width: f32) -> Option<&mut Bin> {
+        self.by_distance.get_mut((distance.0 / width) as usize)
+    }
+
+    pub(super) fn blame(
+        &mut self,
+        class: u8,
+        broken: Broken,
+        cause: fn(&mut Causes) -> &mut u64,
+    ) {
+        *cause(&mut self.causes) += 1;
+        *cause(&mut self.violations[usize::from(class)][broken as usize]) += 1;
+    }
+
+    pub(super) fn end_wait(&mut self, peak: f64) {
+        if peak > 0.0 {
+            self.waits.add(peak);
+        }
+    }
+
+    pub(super) fn end_sender_wait(&mut self, peak: f64) {
+        if peak > 0.0 {
+            self.sender_waits.add(peak);
+        }
+    }
+}

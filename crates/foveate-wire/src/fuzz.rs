@@ -1,0 +1,186 @@
+//! An entry for fuzzers and for tests that stand in for them: any bytes, through every reader.
+//!
+//! It belongs to the crate so that the target in `fuzz/` stays a single call, and so that an input
+//! which a fuzzer finds can be repeated by an ordinary test.
+
+use crate::packet::{Ack, MAX_PACKET, PacketReader, StateHeader, States, open_state, packet_type};
+use crate::{
+    Alias, FieldSpec, FieldType, KindId, KindSpec, Models, Motion, Role, Schema, Tick,
+};
+use std::cell::RefCell;
+use std::sync::LazyLock;
+
+/// Bytes taken off the front: one chooses the schema, eight make up the states that are held.
+pub const CHOICE: usize = 9;
+
+/// What reading some bytes came to. A reader's work is bounded by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Work {
+    /// Records that were read before the end or the first error.
+    pub records: usize,
+    /// Lanes that were filled in for them.
+    pub lanes: usize,
+}
+
+/// Reads any bytes as a packet of every type; must never panic, stall or allocate without a bound.
+///
+/// The first [`CHOICE`] bytes choose a schema and make up the states that updates refer to; the rest
+/// is the packet. What is refused is no finding, so that nothing but the work done comes back.
+///
+/// ```
+/// let work = foveate_wire::fuzz::decode_packet(b"any bytes at all, however long or short");
+/// assert!(work.records <= foveate_wire::packet::MAX_RECORDS);
+/// ```
+pub fn decode_packet(data: &[u8]) -> Work {
+    let Some((&[choice, seed @ ..], packet)) = data.split_first_chunk::<CHOICE>() else {
+        return Work::default();
+    };
+    // A link hands over one datagram; beyond it there is only "too long", at any length.
+    let packet = &packet[..packet.len().min(MAX_PACKET + 1)];
+    let _ = (packet_type(packet), Ack::read(packet));
+    let seed = u64::from_le_bytes(seed);
+    let Ok((header, body)) = open_state(packet, Tick(seed as u32)) else { return Work::default() };
+    match SCHEMAS.get(usize::from(choice) % SCHEMAS.len().max(1)) {
+        Some(schema) => drain(schema, &Fabricated::new(schema, seed), header, body),
+        None => Work::default(),
+    }
+}
+
+/// Reads a state packet to its end or its first error.
+fn drain(schema: &Schema, states: &Fabricated, header: StateHeader, body: &[u8]) -> Work {
+    thread_local! {
+        /// Kept from one input to the next, as a link keeps them: each must restart them.
+        static MODELS: RefCell<Models> = RefCell::new(Models::trained());
+    }
+    MODELS.with_borrow_mut(|models| {
+        let mut reader = PacketReader::new(header, body, models);
+        let (mut lanes, mut records) = (Vec::new(), 0);
+        while let Ok(Some(_)) = reader.next(schema, states, &mut lanes) {
+            records += 1;
+        }
+        Work { records, lanes: lanes.len() }
+    })
+}
+
+/// The schemas that are tried: every field type, with and without a place, motion and facing.
+pub fn schemas() -> &'static [Schema] {
+    &SCHEMAS
+}
+
+static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
+    let odd = vec![laden(), bare(), turret(), stone()];
+    let kinds = [vec![avatar()], vec![flat(), avatar()], odd];
+    kinds.into_iter().filter_map(|kinds| Schema::new(kinds).ok()).collect()
+});
+
+fn kind(name: &str, fall: i32, fields: Vec<FieldSpec>) -> KindSpec {
+    KindSpec { name: name.into(), fields, max_speed: 40.0, fall }
+}
+
+fn place(dims: u8, extent: f32, motion: bool) -> FieldSpec {
+    let ty = FieldType::Place { dims, precision: 0.125, extent, motion };
+    FieldSpec::new("at", ty).role(Role::Place)
+}
+
+fn facing(role: Role, steps: u32) -> FieldSpec {
+    let name = if role == Role::Yaw { "yaw" } else { "pitch" };
+    FieldSpec::new(name, FieldType::Angle { steps }).role(role).floor(0.25)
+}
+
+fn avatar() -> KindSpec {
+    let health = FieldSpec::new("health", FieldType::Integer { min: 0, max: 255 });
+    let fields =
+        vec![place(3, 2_048.0, true), facing(Role::Yaw, 240), facing(Role::Pitch, 240), health];
+    kind("avatar", 16, fields)
+}
+
+fn flat() -> KindSpec {
+    let alive = FieldSpec::new("alive", FieldType::Symbol { count: 2 });
+    kind("flat", 0, vec![place(2, 30_000_000.0, true), facing(Role::Yaw, 65_536), alive])
+}
+
+/// Has nothing but an owner.
+fn bare() -> KindSpec {
+    kind("bare", 0, Vec::new())
+}
+
+/// Falls, but does not say how: a packet has to learn it.
+fn stone() -> KindSpec {
+    kind("stone", 0, vec![place(3, 4_096.0, true)])
+}
+
+fn turret() -> KindSpec {
+    kind("turret", 3, vec![facing(Role::Pitch, 2), place(3, 100.0, false)])
+}
+
+/// Has a field of every type that is neither place nor facing.
+fn laden() -> KindSpec {
+    let name = FieldType::Text { max: 21 };
+    let types = [
+        FieldType::Number { precision: 0.01, min: -10.0, max: 1e6 },
+        FieldType::Integer { min: i32::MIN, max: i32::MAX },
+        FieldType::Symbol { count: 5 },
+        FieldType::Symbol { count: 65_536 },
+        FieldType::Angle { steps: 65_536 },
+        FieldType::Quaternion { bits: 11 },
+        FieldType::Place { dims: 3, precision: 0.5, extent: 64.0, motion: true },
+        FieldType::Bytes { max: 17 },
+        name.clone(),
+        FieldType::Optional(Box::new(FieldType::Angle { steps: 7 })),
+        FieldType::List { item: Box::new(FieldType::Optional(Box::new(name))), max: 3 },
+    ];
+    let fields = types.into_iter().enumerate();
+    kind("laden", 0, fields.map(|(at, ty)| FieldSpec::new(&format!("f{at}"), ty)).collect())
+}
+
+/// A state of every kind, of numbers that no writer need ever have sent.
+struct Fabricated {
+    states: Vec<(Vec<i32>, Motion)>,
+}
+
+impl Fabricated {
+    fn new(schema: &Schema, seed: u64) -> Fabricated {
+        let mut chance = Chance(seed);
+        let mut state = |lanes: usize| {
+            let lanes = (0..lanes).map(|_| chance.any()).collect();
+            let moved = [chance.any(), chance.any(), chance.any()];
+            (lanes, Motion { moved, ticks: chance.any() as u32 })
+        };
+        Fabricated { states: schema.kinds().iter().map(|kind| state(kind.lane_count())).collect() }
+    }
+}
+
+impl States for Fabricated {
+    fn state_at(&self, alias: Alias, tick: Tick) -> Option<(KindId, &[i32], Motion)> {
+        // Now and then a state is missing.
+        if tick.0 % 64 == 63 {
+            return None;
+        }
+        let at = usize::from(alias.0) % self.states.len().max(1);
+        let (lanes, motion) = self.states.get(at)?;
+        Some((KindId(at as u8), lanes, *motion))
+    }
+}
+
+/// Numbers that a seed makes up (splitmix64).
+pub(crate) struct Chance(pub u64);
+
+impl Chance {
+    /// Any `i32`, of every magnitude alike.
+    pub(crate) fn any(&mut self) -> i32 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed >> 32) as i32 >> (mixed % 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_that_is_tried_is_a_schema() {
+        assert_eq!(schemas().len(), 3);
+    }
+}
