@@ -2,7 +2,8 @@
 //!
 //! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
 //!   failure;
-//! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding.
+//! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding;
+//! - `cargo xtask vectors` writes the golden vectors of the wire anew.
 //!
 //! It refuses to be clever: each step is a command that can be typed by hand, nothing is cached
 //! between runs and nothing is repaired. The path of a run: arguments → chosen steps → child
@@ -14,6 +15,7 @@ mod process;
 mod steps;
 mod supply;
 mod tidy;
+mod vectors;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +27,8 @@ usage: cargo xtask <command>
 
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
-  tidy             hold the tree against the house style";
+  tidy             hold the tree against the house style
+  vectors          write the golden vectors of the wire anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +50,7 @@ fn dispatch(arguments: &[String]) -> Result<(), Error> {
         }
         ["test", names @ ..] => steps::run(&root()?, names),
         ["tidy"] => tidy::run(&root()?),
+        ["vectors"] => vectors::run(&root()?),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

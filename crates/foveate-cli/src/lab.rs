@@ -1,8 +1,9 @@
 //! `foveate lab`: which experiments there are, and how they are asked for.
 
-use clap::{Args, Subcommand};
+use crate::arena;
 use crate::meter::RealMeter;
-use foveate_lab::experiments::{Done, Options, a3, codec, scale, vfc};
+use clap::{Args, Command, Subcommand};
+use foveate_lab::experiments::{Done, Options, a3, bounds, codec, scale, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,11 @@ enum Experiment {
     List,
     /// A³'s graded area of interest, its source's figures beside ours
     A3 {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Bounds kept on good, bad and narrow links, and what gives way on a quarter of the budget
+    Bounds {
         #[command(flatten)]
         common: Common,
     },
@@ -112,14 +118,25 @@ fn paths(traces: &Traces) -> Vec<&Path> {
     traces.traces.iter().map(PathBuf::as_path).collect()
 }
 
+/// Each experiment's name, and what it is about.
+fn list() -> Result<(), Box<dyn Error>> {
+    let all = Experiment::augment_subcommands(Command::new("lab"));
+    let mut out = std::io::stdout().lock();
+    for experiment in all.get_subcommands().filter(|command| command.get_name() != "list") {
+        let about = experiment.get_about().map(ToString::to_string).unwrap_or_default();
+        writeln!(out, "{:8}{about}", experiment.get_name())?;
+    }
+    Ok(())
+}
+
 /// Runs what was asked for.
 pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
     match &lab.experiment {
-        Experiment::List => {
-            println!("vfc");
-            Ok(())
-        }
+        Experiment::List => list(),
         Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
+        Experiment::Bounds { common } => {
+            common.finish(bounds::lab(&arena::world, common.options())?)
+        }
         Experiment::Codec { train_on, write_table: Some(path), .. } => {
             std::fs::write(path, codec::trained_table(train_on)?)?;
             Ok(())

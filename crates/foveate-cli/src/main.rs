@@ -3,6 +3,7 @@
 //! `foveate lab …` runs the laboratory's experiments. Every command prints tables for people; with
 //! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots.
 
+mod arena;
 mod lab;
 mod meter;
 

@@ -102,6 +102,8 @@ pub struct Audit {
     bin_width: f32,
     moment: Option<Moment>,
     found: Findings,
+    /// What the source had counted when the findings began.
+    before: Counters,
 }
 
 impl Audit {
@@ -119,7 +121,16 @@ impl Audit {
             bin_width: f32::INFINITY,
             moment: None,
             found: Findings::default(),
+            before: Counters::default(),
         }
+    }
+
+    /// Findings begin now; what pairs are in stays known. `counted`: the source's counters so far.
+    pub(crate) fn begin(&mut self, counted: Counters) {
+        let bins = vec![Bin::default(); self.found.by_distance.len()];
+        let longest_first_wait = self.found.longest_first_wait;
+        self.found = Findings { by_distance: bins, longest_first_wait, ..Findings::default() };
+        self.before = counted;
     }
 
     /// Distances are counted in so many bins of this width.
@@ -307,7 +318,7 @@ impl Audit {
         let degrees = error.atan2(f64::from(distance.0).max(1e-9)).to_degrees();
         self.found.degrees.add(degrees);
         self.found.degrees_by_class[usize::from(grade.class)].add(degrees);
-        let round = self.round;
+        let (round, span) = (self.round, self.span(&grade));
         if let Some(bin) = self.found.bin(distance, self.bin_width) {
             let lasting = |from: Tick| (round * now.since(from)).as_secs();
             bin.error.add(error);
@@ -315,6 +326,9 @@ impl Audit {
             bin.staleness.add(since.map_or(0.0, |_| lasting(replica.tick())));
             bin.waiting.add(since.map_or(0.0, lasting));
             bin.differing += u64::from(since.is_some());
+            if span != Micros::UNBOUNDED {
+                bin.bound.add(span.as_secs());
+            }
         }
     }
 
@@ -346,6 +360,7 @@ impl Audit {
             self.found.end_wait(pair.peak);
             self.found.end_sender_wait(pair.sender_peak);
         }
+        self.found.count_from(&self.before);
         self.found
     }
 }

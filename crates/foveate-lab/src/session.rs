@@ -108,6 +108,11 @@ impl<M: Movement> Session<M> {
         &self.movement
     }
 
+    /// Findings begin now: what came before was warming up. Nobody must have left by then.
+    pub fn begin_findings(&mut self) {
+        self.audit.begin(self.source.publisher.totals());
+    }
+
     /// A hash of all packets so far, in both directions.
     pub fn digest(&self) -> u64 {
         self.digest.0

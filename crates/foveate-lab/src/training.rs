@@ -69,13 +69,13 @@ pub fn write_round<C: Coder>(
             pose.pos = pose.pos.map(|part| part * scale);
             Some(lanes_of(kind, pose))
         };
-        let (Some(now), Some(then), Some(before)) = (state(0), state(age), state(age + 1)) else {
+        let (Some(mut now), Some(then), Some(before)) = (state(0), state(age), state(age + 1)) else {
             continue;
         };
         let Some(place) = &kind.place else { continue };
         let motion = last_motion(place.coordinates(&before), place.coordinates(&then), movement);
         let base = Base { lanes: &then, motion, age: age as u32 };
-        writer.update(Alias(player as u16), kind, &base, &now);
+        writer.update(Alias(player as u16), kind, &base, &mut now);
         updates += 1;
     }
     updates

@@ -4,9 +4,7 @@
 //! which a fuzzer finds can be repeated by an ordinary test.
 
 use crate::packet::{Ack, MAX_PACKET, PacketReader, StateHeader, States, open_state, packet_type};
-use crate::{
-    Alias, FieldSpec, FieldType, KindId, KindSpec, Models, Motion, Role, Schema, Tick,
-};
+use crate::{Alias, FieldSpec, FieldType, KindId, KindSpec, Models, Motion, Role, Schema, Tick};
 use std::cell::RefCell;
 use std::sync::LazyLock;
 

@@ -55,6 +55,7 @@ pub(crate) fn length(v: i32) -> usize {
 }
 
 /// Class of a length against the expected one: 6 when equal.
+#[inline]
 fn near(expect: usize, n: usize) -> usize {
     (n + 6).saturating_sub(expect).min(NEAR - 1)
 }
@@ -79,21 +80,31 @@ pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
 }
 
 /// Codes a bit length: first whether it is above the pivot, then away from it in unary, up or down.
+#[inline]
 fn code_length<C: Coder>(c: &mut C, s: &Slots, len: usize) -> usize {
-    let mut longer =
-        |n: usize| c.bit(s.len + near(s.expect, n) * SMALL + n.min(SMALL - 1), len > n);
     let mut n = s.pivot.min(31);
-    if longer(n) {
+    let mut longer = c.bit(s.length_at(n), len > n);
+    if longer {
         n += 1;
-        while n < 32 && longer(n) {
-            n += 1;
+        while n < 32 && longer {
+            longer = c.bit(s.length_at(n), len > n);
+            n += usize::from(longer);
         }
-    } else {
-        while n > 0 && !longer(n - 1) {
-            n -= 1;
-        }
+        return n;
+    }
+    while n > 0 && !longer {
+        longer = c.bit(s.length_at(n - 1), len >= n);
+        n -= usize::from(!longer);
     }
     n
+}
+
+impl Slots {
+    /// The context of the question whether the length is above `n`.
+    #[inline]
+    fn length_at(&self, n: usize) -> usize {
+        self.len + near(self.expect, n) * SMALL + n.min(SMALL - 1)
+    }
 }
 
 /// Codes what is below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole magnitude.

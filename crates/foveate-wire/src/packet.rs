@@ -137,12 +137,8 @@ pub struct PacketWriter<C> {
     coder: C,
     next_alias: u32,
     records: usize,
-    lanes: LaneBuffer,
     fall: Option<(i32, Fall)>,
 }
-
-/// The coder's one body of code needs lanes that it may write to.
-type LaneBuffer = [i32; MAX_RECORD_BYTES / 5];
 
 impl<'a> PacketWriter<Encoder<'a>> {
     /// Begins a packet at the end of `out`.
@@ -164,8 +160,8 @@ impl<'a> PacketWriter<Encoder<'a>> {
         self.records == 0
     }
 
-    /// Bits of the coded part so far, to a fraction of one.
-    pub fn bits(&self) -> f64 {
+    /// Bits of the coded part so far, rounded.
+    pub fn bits(&self) -> u32 {
         self.coder.bits()
     }
 
@@ -178,8 +174,7 @@ impl<'a> PacketWriter<Encoder<'a>> {
 impl<C: Coder> PacketWriter<C> {
     /// Begins a packet's coded part by a coder of one's own.
     pub fn with(coder: C) -> Self {
-        let lanes = [0; MAX_RECORD_BYTES / 5];
-        PacketWriter { coder, next_alias: 0, records: 0, lanes, fall: None }
+        PacketWriter { coder, next_alias: 0, records: 0, fall: None }
     }
 
     fn head(&mut self, alias: Alias) {
@@ -192,7 +187,8 @@ impl<C: Coder> PacketWriter<C> {
     }
 
     /// The object's state against one that the receiver acknowledged; returns the state's motion.
-    pub fn update(&mut self, alias: Alias, kind: &Kind, base: &Base<'_>, now: &[i32]) -> Motion {
+    /// `now` is left as it was: the one body of code that writes and reads asks for the right to change it.
+    pub fn update(&mut self, alias: Alias, kind: &Kind, base: &Base<'_>, now: &mut [i32]) -> Motion {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, false);
         code_count(&mut self.coder, contexts::AGE, base.age.saturating_sub(1));
@@ -200,7 +196,7 @@ impl<C: Coder> PacketWriter<C> {
     }
 
     /// The object's name and whole state.
-    pub fn full(&mut self, alias: Alias, id: ObjectId, kind: &Kind, now: &[i32]) {
+    pub fn full(&mut self, alias: Alias, id: ObjectId, kind: &Kind, now: &mut [i32]) {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, true);
         self.coder.bit(contexts::OPERATION + 1, false);
@@ -208,11 +204,8 @@ impl<C: Coder> PacketWriter<C> {
         self.state(kind, None, now);
     }
 
-    fn state(&mut self, kind: &Kind, base: Option<&Base<'_>>, now: &[i32]) -> Motion {
-        let lanes = &mut self.lanes[..now.len()];
-        lanes.copy_from_slice(now);
-        let fall = fall_of(&mut self.fall, kind);
-        code_state(&mut self.coder, kind, base, fall, lanes)
+    fn state(&mut self, kind: &Kind, base: Option<&Base<'_>>, now: &mut [i32]) -> Motion {
+        code_state(&mut self.coder, kind, base, fall_of(&mut self.fall, kind), now)
     }
 
     /// The replica gets no more updates for now.

@@ -39,8 +39,19 @@ impl Motion {
         if self.moved == [0; 3] {
             return [0; 3];
         }
-        let (rounds, ticks) = (i64::from(rounds.min(HORIZON)), self.span());
-        self.moved.map(|m| (2 * i64::from(m) * rounds + ticks).div_euclid(2 * ticks) as i32)
+        let (rounds, ticks) = (rounds.min(HORIZON), self.ticks.clamp(1, LONGEST));
+        if ticks == 1 {
+            return self.moved.map(|m| m.wrapping_mul(rounds as i32));
+        }
+        let (rounds, ticks) = (i64::from(rounds), i64::from(ticks));
+        self.moved.map(|m| {
+            let twice = 2 * i64::from(m) * rounds + ticks;
+            // Halves of the numbers take a fraction of the time, and mostly suffice.
+            match i32::try_from(twice) {
+                Ok(twice) => twice.div_euclid(2 * ticks as i32),
+                Err(_) => twice.div_euclid(2 * ticks) as i32,
+            }
+        })
     }
 
     pub(crate) fn span(&self) -> i64 {

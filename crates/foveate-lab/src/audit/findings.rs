@@ -90,6 +90,8 @@ pub struct Bin {
     pub staleness: Spread,
     /// Time since the present difference arose in seconds; zero while there is none.
     pub waiting: Spread,
+    /// θ′ in seconds, where there is one.
+    pub bound: Spread,
     /// Samples in which the replica differed.
     pub differing: u64,
     /// Samples in which there was no replica; they are in none of the above.
@@ -102,6 +104,7 @@ impl Bin {
         self.degrees.merge(&other.degrees);
         self.staleness.merge(&other.staleness);
         self.waiting.merge(&other.waiting);
+        self.bound.merge(&other.bound);
         self.differing += other.differing;
         self.missing += other.missing;
     }
@@ -230,6 +233,20 @@ impl Findings {
         self.longest_sender_wait = self.longest_sender_wait.max(other.longest_sender_wait);
         self.longest_first_wait = self.longest_first_wait.max(other.longest_first_wait);
         self.coherence.merge(&other.coherence);
+    }
+
+    /// Leaves out what had been counted before the findings began.
+    pub(super) fn count_from(&mut self, before: &Counters) {
+        let counters = &mut self.counters;
+        counters.packets -= before.packets;
+        counters.bytes -= before.bytes;
+        counters.updates -= before.updates;
+        counters.full -= before.full;
+        counters.postponed -= before.postponed;
+        for class in 0..CLASSES {
+            counters.samples[class] -= before.samples[class];
+            counters.kept[class] -= before.kept[class];
+        }
     }
 
     pub(super) fn bin(&mut self, distance: Metres, width: f32) -> Option<&mut Bin> {

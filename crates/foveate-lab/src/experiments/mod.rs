@@ -1,6 +1,7 @@
 //! The experiments: each runs, and leaves rows for programs and tables and a report for people.
 
 pub mod a3;
+pub mod bounds;
 pub mod codec;
 mod rivals;
 pub mod scale;

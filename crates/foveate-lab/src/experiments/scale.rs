@@ -69,7 +69,7 @@ pub struct Row {
 fn view() -> View {
     let mut view = presets::normal(0.2 * RADIUS, 0.4 * RADIUS);
     view.zones[2] = RADIUS;
-    view.kappa[2] = vec![Bound::new(300, 0.05), Bound::new(400, 0.13), Bound::new(600, 0.30)];
+    view.kappa[2] = vec![Bound::new(300, 0.10), Bound::new(400, 0.20), Bound::new(600, 0.30)];
     view
 }
 
@@ -78,7 +78,7 @@ struct StageTimes<'a> {
     meter: &'a dyn Meter,
     at: Option<(Stage, u64)>,
     observers: u32,
-    ns: [f64; 5],
+    ns: [f64; 6],
 }
 
 const SAMPLED: u32 = 16;
@@ -86,7 +86,7 @@ const SAMPLED: u32 = 16;
 impl StageTimes<'_> {
     fn close(&mut self) {
         if let Some((stage, since)) = self.at.take() {
-            let per_observer = matches!(stage, Stage::Grade | Stage::Due | Stage::Encode);
+            let per_observer = matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
             let weight = if per_observer { f64::from(SAMPLED) } else { 1.0 };
             self.ns[stage as usize] += (self.meter.now_ns() - since) as f64 * weight;
         }
@@ -95,10 +95,10 @@ impl StageTimes<'_> {
 
 impl Probe for StageTimes<'_> {
     fn enter(&mut self, stage: Stage) {
-        if stage == Stage::Grade {
+        if stage == Stage::Ack {
             self.observers = self.observers.wrapping_add(1);
         }
-        let per_observer = matches!(stage, Stage::Grade | Stage::Due | Stage::Encode);
+        let per_observer = matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
         self.close();
         if !per_observer || self.observers % SAMPLED == 0 {
             self.at = Some((stage, self.meter.now_ns()));
@@ -229,7 +229,7 @@ fn measure<M: Movement>(
     }
     let n = bench.slots.len();
     let before = bench.publisher.totals();
-    let mut stages = StageTimes { meter, at: None, observers: 0, ns: [0.0; 5] };
+    let mut stages = StageTimes { meter, at: None, observers: 0, ns: [0.0; 6] };
     let (mut write, mut tick, mut ack, mut naive_ns) = (0, 0, 0, Vec::new());
     let (mut allocs, mut seen, mut columns, mut out) = (0, 0, Default::default(), Vec::new());
     for round in 0..MEASURED {
@@ -275,7 +275,7 @@ fn measure<M: Movement>(
         grade_ms: stage(Stage::Grade),
         due_ms: stage(Stage::Due),
         encode_ms: stage(Stage::Encode),
-        ack_ms: ms(ack as f64) / rounds,
+        ack_ms: ms(ack as f64) / rounds + stage(Stage::Ack),
         naive_ms,
         naive_pair_ns: naive_ms * 1e6 / (n * n) as f64,
         factor: naive_ms / tick_ms,

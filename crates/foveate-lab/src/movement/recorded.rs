@@ -30,7 +30,7 @@ pub struct Recorded {
 }
 
 /// Moves faster than this many times the usual are jumps.
-const JUMP_FACTOR: f32 = 4.0;
+const JUMP_FACTOR: f32 = 2.5;
 
 impl Recorded {
     /// Plays a trace in rounds of this length.

@@ -34,6 +34,21 @@ pub struct Grade {
     pub weight: f32,
     /// The class that metrics count the pair under: a zone, or a zone and field. Below [`CLASSES`].
     pub class: u8,
+    /// What the policy can say of the pair's next grades; none: it must be asked in every round.
+    pub outlook: Option<Outlook>,
+}
+
+/// As long as an object stays farther from every pivot than `beyond`, however the pivots turn, no
+/// grade of the pair will be stricter than this. A replica that is right may then be left alone for
+/// part of θ: should it become wrong meanwhile, there is time enough to say so.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Outlook {
+    /// The inner edge of the zone.
+    pub beyond: Metres,
+    /// θ at its strictest.
+    pub max_age: Micros,
+    /// ν at its strictest, at the inner edge.
+    pub max_error: Metres,
 }
 
 /// How many classes metrics tell apart.
@@ -49,6 +64,7 @@ impl Grade {
         facing: 0.0,
         weight: 1.0,
         class: 0,
+        outlook: None,
     };
 
     /// The stricter of two, bound by bound.
@@ -61,6 +77,7 @@ impl Grade {
             facing: self.facing.min(other.facing),
             weight: self.weight.max(other.weight),
             class: self.class.min(other.class),
+            outlook: None,
             }
     }
 

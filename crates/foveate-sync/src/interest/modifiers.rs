@@ -64,7 +64,7 @@ pub struct Interacting {
 
 impl Policy for Interacting {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        let grade = self.inner.grade(sight);
+        let grade = self.inner.grade(sight).map(|grade| Grade { outlook: None, ..grade });
         if sight.interaction <= 0.0 {
             return grade;
         }
@@ -126,6 +126,8 @@ pub struct Visible {
 impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
+        // Whoever comes into sight, or out of it, changes its grade at any moment.
+        let grade = Grade { outlook: None, ..grade };
         if sight.distance.0 <= self.always.0 {
             return Some(grade);
         }

@@ -1,6 +1,6 @@
 //! Policies of the field, each as its source defines it.
 
-use super::{Floors, Grade, Policy, Sight};
+use super::{Floors, Grade, Outlook, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// What the simple policies share: how often a relevant object is sent, and the floor.
@@ -25,12 +25,16 @@ impl Pace {
     /// The grade of an object of relevance 0 < r ≤ 1: due I / r after its last update.
     #[inline]
     fn grade(&self, sight: &Sight, relevance: f32) -> Grade {
+        // Relevance never exceeds one: the plain interval is the strictest there is.
+        let (beyond, max_error) = (Metres::ZERO, Metres::UNBOUNDED);
+        let outlook = Outlook { beyond, max_age: self.interval, max_error };
         Grade {
             max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),
             max_error: Metres::UNBOUNDED,
             floor: Metres(self.floor.0 * sight.distance.0),
             facing: 1.0,
             weight: relevance,
+            outlook: Some(outlook),
             ..Grade::EXACT
         }
     }

@@ -1,6 +1,6 @@
 //! Vector-field consistency: zones around the pivot × fields around its facing → κ.
 
-use super::{CLASSES, Floors, Grade, Policy, Sight};
+use super::{CLASSES, Floors, Grade, Outlook, Policy, Sight};
 use foveate_wire::{Metres, Micros, Radians};
 
 /// κ = [θ, σ, ν].
@@ -62,6 +62,14 @@ impl Policy for Vfc {
         let distance = sight.distance.0;
         let zone = self.zone(sight.distance)?;
         let kappa = &self.kappa[zone * self.fields.len() + self.field(sight.cos_angle)];
+        // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
+        let ahead = &self.kappa[zone * self.fields.len()];
+        let beyond = if zone == 0 { 0.0 } else { self.zones[zone - 1] };
+        let outlook = Outlook {
+            beyond: Metres(beyond),
+            max_age: ahead.max_age,
+            max_error: ahead.error(beyond),
+        };
         Some(Grade {
             max_age: kappa.max_age,
             max_missed: kappa.max_missed,
@@ -70,6 +78,7 @@ impl Policy for Vfc {
             facing: if zone == 0 { self.inner_facing } else { 1.0 },
             weight: 1.0,
             class: zone.min(CLASSES - 1) as u8,
+            outlook: Some(outlook),
         })
     }
 

@@ -84,7 +84,9 @@ pub enum Stage {
     Collect,
     /// Objects are sorted by place.
     Index,
-    /// Pairs are found and graded.
+    /// Acknowledgements and losses are taken in.
+    Ack,
+    /// Pairs are found, looked at and, where needed, graded.
     Grade,
     /// Graded pairs are compared with their bounds.
     Due,

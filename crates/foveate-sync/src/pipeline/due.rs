@@ -36,6 +36,7 @@ impl Publisher {
                     gate.refer(&reference, kind.place.map_or([0; 3], |p| p.coordinates(lanes)));
                 }
                 gate.mode = if state.differs { Mode::Wrong } else { Mode::Right };
+                gate.look_at = tick.plus(1);
             }
             let Some((fired, urgency)) = state.verdict(pair, &graded.grade, *rounds, tick) else {
                 continue;

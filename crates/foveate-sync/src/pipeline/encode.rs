@@ -96,7 +96,8 @@ impl Packet<'_> {
             }
             let before = writer.bits();
             let record = self.record(observer, *pair as usize, &mut writer, (*alias, hot, *facing));
-            note_bits(&mut observer.counters, record, writer.bits() - before);
+            let bits = f64::from(writer.bits()) - f64::from(before);
+            note_bits(&mut observer.counters, record, bits);
             observer.link.note(SentRecord { alias: *alias, kind: record.0 });
             count += 1;
         }
@@ -105,7 +106,7 @@ impl Packet<'_> {
         let counters = &mut observer.counters;
         counters.packets += 1;
         counters.bytes += out.len() as u64;
-        counters.bits.header += out.len() as f64 * 8.0 - coded;
+        counters.bits.header += out.len() as f64 * 8.0 - f64::from(coded);
         observer.link.sent(self.tick, self.now, count as u16);
         observer.learn_record(out.len(), count as u16);
         observer.budget.spend(out.len());
@@ -148,9 +149,13 @@ impl Packet<'_> {
                 let age = tick.since(base.tick);
                 state.facing = self.put_together(kind, hot, base, facing);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
-                state.motion = writer.update(alias, kind, &base, &self.lanes.now);
+                state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
-            None => writer.full(alias, hot.id, kind, self.store.head(hot, kind)),
+            None => {
+                self.lanes.now.clear();
+                self.lanes.now.extend_from_slice(self.store.head(hot, kind));
+                writer.full(alias, hot.id, kind, &mut self.lanes.now);
+            }
         }
         gate.refer(&state, hot.place);
         pair.reference = Some(state);

@@ -13,6 +13,8 @@ use foveate_wire::{Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
 const MARGIN: f32 = 0.15;
+/// Rounds between two looks at a replica that is right, at most.
+const MAX_REST: u64 = 16;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
@@ -107,7 +109,7 @@ impl Look {
         let pair = &mut observer.pairs[at];
         match grade {
             Some(grade) if pair.revive() => {
-                observer.gates[at].class = grade.class;
+                self.set_pace(&mut observer.gates[at], &grade, hot);
                 graded.push(Graded { pair: at as u32, grade });
             }
             Some(_) => {}
@@ -116,6 +118,24 @@ impl Look {
                 self.out_of_interest(pair, &mut observer.gates[at], hot, beyond);
             }
         }
+    }
+
+    /// How often the pair has to be looked at while its replica is right: a difference that arises
+    /// right after a look must still be told within θ, and must not outgrow ν.
+    #[inline]
+    fn set_pace(&self, gate: &mut Gate, grade: &Grade, hot: &Hot) {
+        (gate.class, gate.rest) = (grade.class, 1);
+        let Some(outlook) = &grade.outlook else { return };
+        let rounds = outlook.max_age.0 / self.rounds.length.0;
+        if rounds < 4 {
+            return;
+        }
+        // Object and replica may part at full speed each.
+        let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
+        // Half of θ: the other half is for being late.
+        let rest = (rounds / 2).min(MAX_REST).min(by_error as u64).max(1);
+        gate.rest = rest as u8;
+        gate.edge = outlook.beyond.0 + rest as f32 * (hot.reach + self.slack);
     }
 
     #[inline]
@@ -156,7 +176,7 @@ impl Look {
             let closing = (hot.reach + self.slack).max(1e-6);
             let wait = (beyond / closing).clamp(1.0, MAX_LOOKS);
             let wait = if wait.is_finite() { wait as u32 } else { 1 };
-            gate.mode = Mode::Watched(self.tick.plus(wait));
+            gate.look_at = self.tick.plus(wait);
             return;
         }
         pair.notice = match pair.notice {
@@ -222,10 +242,7 @@ fn refresh(
     let search = scratch.search;
     let mut at = 0;
     while at < observer.pairs.len() {
-        let gate = &mut observer.gates[at];
-        if matches!(gate.mode, Mode::Watched(_)) {
-            gate.mode = Mode::Watched(tick);
-        }
+        observer.gates[at].look_at = tick;
         let pair = &observer.pairs[at];
         let hot = &store.hot[pair.slot.at()];
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);

@@ -132,9 +132,8 @@ impl Publisher {
 
     /// An observer acknowledged packets.
     pub fn on_ack(&mut self, id: ObserverId, ack: &Ack, now: Micros) {
-        let tick = self.store.tick();
         if let Some(observer) = self.observer_mut(id) {
-            observer.on_ack(ack, now, tick);
+            observer.on_ack(*ack, now);
         }
     }
 
@@ -161,6 +160,8 @@ impl Publisher {
             let id = self.scratch.order[at];
             // Taken out while it is worked on, so that store and observer can be borrowed apart.
             let Some(mut observer) = self.observers[id.0 as usize].take() else { continue };
+            probe.enter(Stage::Ack);
+            observer.settle_acks(tick);
             observer.on_time(now, self.rounds.length, tick);
             probe.enter(Stage::Grade);
             self.grade(&mut observer);

@@ -38,17 +38,15 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
     let kinds = store.schema().kinds();
     let mut right = [0u64; CLASSES];
     for (at, gate) in observer.gates.iter_mut().enumerate() {
-        let hot = &store.hot[gate.slot.at()];
+        let counted = usize::from(gate.class);
+        if gate.look_at.is_after(tick) {
+            right[counted] += u64::from(gate.mode != Mode::Watched);
+            continue;
+        }
         let calm = match gate.mode {
-            Mode::Watched(until) => {
-                // Neither seen nor to be counted.
-                if !until.is_after(tick) || !hot.alive {
-                    attention.push(at as u32);
-                }
-                continue;
-            }
-            Mode::Special => false,
+            Mode::Watched | Mode::Special => false,
             Mode::Right | Mode::Wrong => {
+                let hot = &store.hot[gate.slot.at()];
                 let kind = &kinds[usize::from(hot.kind.0)];
                 quiet.is_right(gate, hot, kind, &observer.pivots)
             }
@@ -57,7 +55,7 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
             attention.push(at as u32);
             continue;
         }
-        right[usize::from(gate.class)] += 1;
+        right[counted] += 1;
         if gate.mode == Mode::Wrong {
             gate.mode = Mode::Right;
             observer.pairs[at].since = None;
@@ -72,7 +70,7 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
 impl Quiet {
     /// Whether the replica is surely right. A no may still turn out to be a yes.
     #[inline]
-    fn is_right(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> bool {
+    fn is_right(&self, gate: &mut Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> bool {
         let since = hot.head.wrapping_sub(gate.push);
         if since > EXPIRES || (hot.others.wrapping_sub(gate.push) as i32) > 0 || !hot.alive {
             return false;
@@ -88,8 +86,12 @@ impl Quiet {
         };
         let off = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
         // The replica's line is rounded to whole steps on each axis: allow for it.
-        let floor = (square.sqrt() * self.angle / place.precision).max(1.0) - 1.0;
-        off <= floor * floor && self.faces(gate, hot, kind)
+        let distance = square.sqrt();
+        let floor = (distance * self.angle / place.precision).max(1.0) - 1.0;
+        let right = off <= floor * floor && self.faces(gate, hot, kind);
+        let rest = if right && distance > gate.edge { u32::from(gate.rest) } else { 1 };
+        gate.look_at = self.tick.plus(rest);
+        right
     }
 
     #[inline]

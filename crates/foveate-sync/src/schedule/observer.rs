@@ -28,6 +28,8 @@ pub enum Pivots {
 
 /// Interactions that an observer's interest path remembers.
 pub const MAX_INTERACTIONS: usize = 32;
+/// Acknowledgements between two rounds that are kept.
+const MAX_ACKS: usize = 16;
 /// Objects that one observer can be told of: aliases have 16 bits.
 pub const MAX_PAIRS: usize = 65_000;
 
@@ -77,6 +79,9 @@ pub struct Observer {
     pub(crate) interactions: Vec<Interaction>,
     pub(crate) budget: Budget,
     pub(crate) link: Link,
+    /// Acknowledgements since the last round. They are taken in when the observer's turn comes, when
+    /// its pairs are at hand anyway.
+    acks: Vec<(Ack, Micros)>,
     /// Aliases whose pairs the observer has let go of since the last round.
     pub(crate) closed: Vec<Alias>,
     /// When the objects near by have to be looked for again.
@@ -104,6 +109,7 @@ impl Observer {
             interactions: Vec::new(),
             budget: Budget::UNLIMITED,
             link: Link::default(),
+            acks: Vec::new(),
             closed: Vec::new(),
             refresh_at: tick,
             stale: true,
@@ -287,17 +293,29 @@ impl Observer {
         }
     }
 
-    /// An acknowledgement arrived.
-    pub(crate) fn on_ack(&mut self, ack: &Ack, now: Micros, tick: Tick) {
-        let Observer { link, pairs, gates, by_alias, closed, .. } = self;
-        link.on_ack(ack, now, |settled, sent, record| {
-            if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
-                gates[at].mode = Mode::Special;
-                if pairs[at].notice == Notice::Closed {
-                    closed.push(record.alias);
+    /// An acknowledgement arrived. Of more than a round can need, only the newest counts: each
+    /// repeats what the ones before it said.
+    pub(crate) fn on_ack(&mut self, ack: Ack, now: Micros) {
+        if self.acks.len() == MAX_ACKS {
+            self.acks.remove(0);
+        }
+        self.acks.push((ack, now));
+    }
+
+    /// Takes the acknowledgements in.
+    pub(crate) fn settle_acks(&mut self, tick: Tick) {
+        let Observer { link, pairs, gates, by_alias, closed, acks, .. } = self;
+        for (ack, at) in acks.drain(..) {
+            link.on_ack(&ack, at, |settled, sent, record| {
+                if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
+                    gates[at].mode = Mode::Special;
+                    gates[at].look_at = tick;
+                    if pairs[at].notice == Notice::Closed {
+                        closed.push(record.alias);
+                    }
                 }
-            }
-        });
+            });
+        }
     }
 
     /// Time passed: packets may be lost by now.
@@ -306,6 +324,7 @@ impl Observer {
         link.on_time(now, round, |settled, sent, record| {
             if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
                 gates[at].mode = Mode::Special;
+                gates[at].look_at = tick;
                 if pairs[at].notice == Notice::Closed {
                     closed.push(record.alias);
                 }

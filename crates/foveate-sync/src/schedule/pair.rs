@@ -69,6 +69,11 @@ pub(crate) struct Gate {
     pub mode: Mode,
     /// The class of the last grade.
     pub class: u8,
+    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
+    pub rest: u8,
+    pub edge: f32,
+    /// The round of the next look.
+    pub look_at: Tick,
     /// The reference replica: its place,
     pub at: [i32; 3],
     /// its steps per round,
@@ -84,9 +89,8 @@ pub(crate) struct Gate {
 /// How a pair is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// The observer knows nothing of the object: only whether it comes into reach matters, and not
-    /// before this round.
-    Watched(Tick),
+    /// The observer knows nothing of the object: only whether it comes into reach matters.
+    Watched,
     /// There is a reference replica, and it was right when it was last looked at.
     Right,
     /// There is a reference replica, and it differed.
@@ -98,13 +102,26 @@ pub(crate) enum Mode {
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
         let (at, step, facing) = ([0; 3], [0.0; 3], [0; 2]);
-        Gate { slot, mode: Mode::Watched(tick), class: 0, at, step, facing, tick, push: 0 }
+        Gate {
+            slot,
+            mode: Mode::Watched,
+            class: 0,
+            rest: 1,
+            edge: 0.0,
+            look_at: tick,
+            at,
+            step,
+            facing,
+            tick,
+            push: 0,
+        }
     }
 
     /// Takes a new reference replica over.
     pub fn refer(&mut self, state: &Reference, at: [i32; 3]) {
         let pace = 1.0 / state.motion.ticks.max(1) as f32;
         self.mode = Mode::Right;
+        self.look_at = state.tick.plus(1);
         self.at = at;
         self.step = state.motion.moved.map(|moved| moved as f32 * pace);
         (self.facing, self.tick, self.push) = (state.facing, state.tick, state.push);

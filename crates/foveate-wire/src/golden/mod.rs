@@ -49,7 +49,9 @@ fn compare(name: &str, file: &str, made: &str) -> Result<(), String> {
         None if file == made => return Ok(()),
         None => file.lines().count().min(made.lines().count()) + 1,
     };
-    Err(format!("vectors/{name}.json differs at line {line}; if the wire is meant to change: cargo xtask vectors"))
+    Err(format!(
+        "vectors/{name}.json differs at line {line}; if the wire is meant to change: cargo xtask vectors"
+    ))
 }
 
 #[test]

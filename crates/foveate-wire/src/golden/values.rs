@@ -25,7 +25,9 @@ fn places() -> Vec<Value> {
     let ty = |precision, extent| FieldType::Place { dims: 3, precision, extent, motion: true };
     let mut rows = Vec::new();
     for ty in [ty(0.125, 2_048.0), ty(0.1, 1_000.0), ty(0.003, 50_000.0)] {
-        for at in [[0.0, -0.0, 1.0], [0.0625, -0.0625, 0.05], [9e9, -9e9, 999.95], [-123.456, 7.77, 0.1]] {
+        for at in
+            [[0.0, -0.0, 1.0], [0.0625, -0.0625, 0.05], [9e9, -9e9, 999.95], [-123.456, 7.77, 0.1]]
+        {
             rows.push(row(&ty, &at, |at| reals(at)));
         }
     }

@@ -18,9 +18,8 @@ fn values_of_every_magnitude_return() {
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut models, mut out) = (Models::trained(), vec![1, 2, 3]);
     let slots = |expect, pivot| Slots { len: 0, sign: STEPS, tree: STEPS + SIGNS, expect, pivot };
-    let values: Vec<(Slots, i32)> = (0..20_000)
-        .map(|_| (slots(rng.usize(..40), rng.usize(..40)), any(&mut rng)))
-        .collect();
+    let values: Vec<(Slots, i32)> =
+        (0..20_000).map(|_| (slots(rng.usize(..40), rng.usize(..40)), any(&mut rng))).collect();
     let mut encoder = Encoder::new(&mut out, &mut models);
     for (slots, v) in &values {
         assert_eq!(value(&mut encoder, slots, *v), *v);

@@ -91,9 +91,8 @@ fn within(rng: &mut Rng, min: i32, max: i32) -> i32 {
 
 /// Lanes of any value that a field may have.
 fn push_any(ty: &FieldType, rng: &mut Rng, out: &mut Vec<i32>) {
-    let steps = |value: f32, precision: f32| {
-        (f64::from(value) / f64::from(precision)).round() as i32
-    };
+    let steps =
+        |value: f32, precision: f32| (f64::from(value) / f64::from(precision)).round() as i32;
     match ty {
         FieldType::Place { dims, precision, extent, .. } => {
             let most = steps(*extent, *precision);
@@ -215,16 +214,18 @@ impl Entry {
     /// Writes it; returns the new state's motion.
     pub fn write(&self, writer: &mut PacketWriter<Encoder<'_>>, schema: &Schema) -> Motion {
         let kind = schema.kind(self.kind).unwrap();
+        let (mut now, mut motion) = (self.now.clone(), Motion::default());
         match self.what {
             What::Update => {
                 let base = Base { lanes: &self.then, motion: self.motion, age: self.age };
-                return writer.update(self.alias, kind, &base, &self.now);
+                motion = writer.update(self.alias, kind, &base, &mut now);
             }
-            What::Full(id) => writer.full(self.alias, id, kind, &self.now),
+            What::Full(id) => writer.full(self.alias, id, kind, &mut now),
             What::Freeze => writer.freeze(self.alias),
             What::Gone => writer.gone(self.alias),
         }
-        Motion::default()
+        assert_eq!(now, self.now, "writing changes nothing");
+        motion
     }
 }
 

@@ -35,7 +35,8 @@ struct Written {
 
 impl Written {
     fn any(schema: &Schema, rng: &mut Rng) -> Written {
-        let (mut models, mut bytes, mut entries) = (Models::trained(), Vec::new(), Vec::<Entry>::new());
+        let (mut models, mut bytes, mut entries) =
+            (Models::trained(), Vec::new(), Vec::<Entry>::new());
         let header = StateHeader { seq: rng.u16(..), tick: Tick(rng.u32(..)) };
         let mut writer = PacketWriter::new(&mut bytes, &mut models, header);
         for _ in 0..rng.usize(..40) {

@@ -3,7 +3,8 @@
 use crate::made::{Entry, Held, What, read, schema};
 use fastrand::Rng;
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, Record, StateHeader, open_state};
-use foveate_wire::{Field, FieldSpec, FieldType, KindSpec, Models, Role, Schema, Tick};
+use foveate_wire::predict::HORIZON;
+use foveate_wire::{Field, FieldSpec, FieldType, KindSpec, Models, Motion, Role, Schema, Tick};
 use proptest::prelude::*;
 
 /// Writes a packet by the rule of the pipeline: a record goes in while the largest of its kind would.
@@ -57,6 +58,16 @@ proptest! {
             let states = entries.iter().filter(stated).flat_map(|entry| &entry.now);
             prop_assert!(states.eq(&lanes));
         }
+    }
+
+    #[test]
+    fn ways_are_the_nearest_steps_halves_up(moved: [i32; 3], small: bool, ticks: u32, rounds: u32) {
+        let moved = moved.map(|m| if small { m >> 20 } else { m });
+        let ticks = if small { ticks % 9 } else { ticks };
+        let motion = Motion { moved, ticks };
+        let (t, r) = (i128::from(ticks.clamp(1, 65_536)), i128::from(rounds.min(HORIZON)));
+        let way = moved.map(|m| (2 * i128::from(m) * r + t).div_euclid(2 * t) as i32);
+        prop_assert_eq!(motion.way(rounds), way);
     }
 
     #[test]

@@ -30,8 +30,11 @@ fn kinds() -> Schema {
         ("list", 0, vec![field("all", list)]),
         ("text", 0, vec![field("words", FieldType::Text { max: 500 })]),
     ];
-    let spec = |(name, fall, fields): (&str, i32, Vec<FieldSpec>)| {
-        KindSpec { name: name.into(), fields, max_speed: 0.0, fall }
+    let spec = |(name, fall, fields): (&str, i32, Vec<FieldSpec>)| KindSpec {
+        name: name.into(),
+        fields,
+        max_speed: 0.0,
+        fall,
     };
     Schema::new(kinds.into_iter().map(spec).collect()).unwrap()
 }
@@ -110,15 +113,20 @@ impl Attempt {
                 break;
             }
             alias += self.gap;
-            let now = ahead(kind, &then, &self.motion, self.age);
-            self.write(&mut writer, (kind, id), (alias, self.age, self.whole), (&then, &now));
+            let mut now = ahead(kind, &then, &self.motion, self.age);
+            self.write(&mut writer, (kind, id), (alias, self.age, self.whole), (&then, &mut now));
             alias += 1;
         }
         alias = (alias + self.wild_gap).min(65_535);
-        let now = self.surprise(kind, &then);
+        let mut now = self.surprise(kind, &then);
         let before = writer.bits();
-        self.write(&mut writer, (kind, id), (alias, self.wild_age, self.wild_whole), (&then, &now));
-        let bytes = (writer.bits() - before) / 8.0;
+        self.write(
+            &mut writer,
+            (kind, id),
+            (alias, self.wild_age, self.wild_whole),
+            (&then, &mut now),
+        );
+        let bytes = f64::from(writer.bits() + 1 - before) / 8.0;
         writer.finish();
         (bytes, out.len())
     }
@@ -128,7 +136,7 @@ impl Attempt {
         writer: &mut PacketWriter<Encoder<'_>>,
         (kind, id): (&Kind, KindId),
         (alias, age, whole): (u32, u32, bool),
-        (then, now): (&[i32], &[i32]),
+        (then, now): (&[i32], &mut [i32]),
     ) {
         let alias = Alias(alias as u16);
         if whole {

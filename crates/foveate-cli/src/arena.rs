@@ -1,0 +1,100 @@
+//! The arena as a world for the laboratory, which knows no game: bots as movement, walls as sight.
+
+use foveate_arena::movement::MAX_SPEED;
+use foveate_arena::{ArenaMap, Bots, Point};
+use foveate_lab::experiments::bounds::World;
+use foveate_lab::movement::{Movement, Pose};
+use foveate_sync::interest::{Line, Visibility};
+use std::sync::Arc;
+
+/// Bots on one map.
+const BOTS: usize = 64;
+/// The side of the map.
+const SIDE: f64 = 300.0;
+/// Obstacles on it: about as dense as on the arena's own maps.
+const OBSTACLES: usize = 160;
+
+/// The arena's bots, one round a tick.
+pub struct ArenaMovement {
+    map: Arc<ArenaMap>,
+    bots: Bots,
+}
+
+impl ArenaMovement {
+    /// So many bots on a map.
+    pub fn new(map: Arc<ArenaMap>, count: usize, seed: u64) -> ArenaMovement {
+        let bots = Bots::new(Arc::clone(&map), count, seed);
+        ArenaMovement { map, bots }
+    }
+}
+
+impl Movement for ArenaMovement {
+    fn len(&self) -> usize {
+        self.bots.len()
+    }
+
+    fn step(&mut self) -> bool {
+        self.bots.step();
+        true
+    }
+
+    fn pose(&self, at: usize) -> Option<Pose> {
+        let place = self.bots.position(at);
+        let pos = [place.x as f32, place.y as f32, 0.0];
+        Some(Pose { pos, yaw: self.bots.yaw(at) as f32, ..Pose::default() })
+    }
+
+    fn side(&self) -> f32 {
+        self.map.side() as f32
+    }
+
+    fn extent(&self) -> f32 {
+        self.map.side() as f32
+    }
+
+    fn max_speed(&self) -> f32 {
+        MAX_SPEED as f32
+    }
+}
+
+/// Who sees whom past the map's walls.
+pub struct LineOfSight(pub Arc<ArenaMap>);
+
+impl Visibility for LineOfSight {
+    fn visible(&self, line: &Line) -> bool {
+        let point = |at: [f32; 3]| Point::new(f64::from(at[0]), f64::from(at[1]));
+        self.0.line_of_sight(point(line.from), point(line.to))
+    }
+}
+
+/// The world of a seed: another map, other bots.
+pub fn world(seed: u64) -> World {
+    let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
+    let sight = Arc::new(LineOfSight(Arc::clone(&map)));
+    World { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foveate_wire::{ObjectId, Tick};
+
+    #[test]
+    fn a_seed_gives_one_world_with_walls_in_it() {
+        let places = |seed: u64| {
+            let mut world = world(seed);
+            (0..100).for_each(|_| assert!(world.movement.step()));
+            (0..BOTS).filter_map(|at| world.movement.pose(at)).collect::<Vec<_>>()
+        };
+        assert_eq!(places(3), places(3));
+        assert_ne!(places(3), places(4));
+        let sight = world(3).sight;
+        let places = places(3);
+        let seen = places.iter().filter(|pose| {
+            let (from, to) = (places[0].pos, pose.pos);
+            let (object, tick) = (ObjectId(1), Tick(1));
+            sight.visible(&Line { pivot: None, object, from, to, tick })
+        });
+        assert!((1..BOTS).contains(&seen.count()), "some are hidden, not all");
+    }
+}

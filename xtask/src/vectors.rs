@@ -1,0 +1,38 @@
+//! `cargo xtask vectors`: writes the golden vectors anew.
+//!
+//! They are made by the test that holds the code against them, so that there is one source of both;
+//! here it only gets leave to write. New vectors for old states are a change of the wire: look at the
+//! difference before it is committed.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::process;
+use crate::steps::say_and_check;
+
+/// The test that compares, told to write instead.
+const WRITE: &str =
+    "FOVEATE_BLESS=1 cargo test --quiet --package foveate-wire --lib golden_vectors_still_hold";
+
+/// Writes the vectors, then lets the second reader check them where there is a Python to run it.
+pub fn run(root: &Path) -> Result<(), Error> {
+    say_and_check(&mut process::parse(root, WRITE))?;
+    if !process::succeeds(&mut process::parse(root, "python3 --version")) {
+        println!("there is no python3 here: the second reader did not check them");
+        return Ok(());
+    }
+    say_and_check(&mut process::parse(root, "python3 vectors/check.py"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writing_runs_the_very_test_that_compares() {
+        let command = process::parse(Path::new("."), WRITE);
+        assert!(process::show(&command).ends_with("--lib golden_vectors_still_hold"));
+        let variables: Vec<_> = command.get_envs().filter(|(_, value)| value.is_some()).collect();
+        assert_eq!(variables, [("FOVEATE_BLESS".as_ref(), Some("1".as_ref()))]);
+    }
+}
