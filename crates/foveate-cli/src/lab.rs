@@ -49,7 +49,11 @@ enum Experiment {
     /// What a round costs, from a thousand to sixteen thousand players
     Scale {
         /// The recording that is tiled for the second workload
-        #[arg(long, value_name = "FILE", default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz")]
+        #[arg(
+            long,
+            value_name = "FILE",
+            default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz"
+        )]
         trace: PathBuf,
         #[command(flatten)]
         common: Common,

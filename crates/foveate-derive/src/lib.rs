@@ -47,7 +47,9 @@ impl Attributes {
             attribute.parse_nested_meta(|meta| {
                 let name = meta.path.require_ident()?.clone();
                 if !known.contains(&name.to_string().as_str()) {
-                    return Err(meta.error(format!("unknown; expected one of {}", known.join(", "))));
+                    return Err(
+                        meta.error(format!("unknown; expected one of {}", known.join(", ")))
+                    );
                 }
                 if said.has(&name.to_string()) {
                     return Err(meta.error("given twice"));
@@ -78,8 +80,20 @@ impl Attributes {
 
 const ON_STRUCT: &[&str] = &["name", "max_speed", "fall"];
 const ON_FIELD: &[&str] = &[
-    "place", "motion", "precision", "extent", "yaw", "pitch", "angle", "steps", "floor",
-    "floor_degrees", "min", "max", "bits", "max_len",
+    "place",
+    "motion",
+    "precision",
+    "extent",
+    "yaw",
+    "pitch",
+    "angle",
+    "steps",
+    "floor",
+    "floor_degrees",
+    "min",
+    "max",
+    "bits",
+    "max_len",
 ];
 
 fn kind(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
@@ -145,9 +159,15 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
     let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
     let (wire, ty) = (wire(), &field.ty);
     let mut changes = Vec::new();
-    for (attribute, part) in [("precision", "precision"), ("extent", "extent"), ("min", "min"),
-        ("max", "max"), ("bits", "bits"), ("steps", "steps"), ("max_len", "max")]
-    {
+    for (attribute, part) in [
+        ("precision", "precision"),
+        ("extent", "extent"),
+        ("min", "min"),
+        ("max", "max"),
+        ("bits", "bits"),
+        ("steps", "steps"),
+        ("max_len", "max"),
+    ] {
         if let Some(value) = said.value(attribute)? {
             let part = Ident::new(part, value.span());
             changes.push(quote! { set.#part = Some(#value as f64); });

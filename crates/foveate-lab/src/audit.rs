@@ -183,7 +183,13 @@ impl Audit {
         self.truths[at].note(tick, lanes);
     }
 
-    pub(crate) fn sent(&mut self, (watcher, object): (usize, usize), sent: Tick, now: Tick, lost: bool) {
+    pub(crate) fn sent(
+        &mut self,
+        (watcher, object): (usize, usize),
+        sent: Tick,
+        now: Tick,
+        lost: bool,
+    ) {
         if sent == now {
             let sends = &mut self.pairs[watcher * self.count + object].sends;
             if sends.len() == SENDS {

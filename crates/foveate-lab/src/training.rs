@@ -69,7 +69,8 @@ pub fn write_round<C: Coder>(
             pose.pos = pose.pos.map(|part| part * scale);
             Some(lanes_of(kind, pose))
         };
-        let (Some(mut now), Some(then), Some(before)) = (state(0), state(age), state(age + 1)) else {
+        let (Some(mut now), Some(then), Some(before)) = (state(0), state(age), state(age + 1))
+        else {
             continue;
         };
         let Some(place) = &kind.place else { continue };

@@ -82,8 +82,8 @@ fn bounds_hold_for_walkers_among_walls() {
 
 #[test]
 fn bounds_hold_for_recorded_players() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../traces/openarena_oa_dm3_16bots.csv.gz");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/openarena_oa_dm3_16bots.csv.gz");
     let trace = Trace::read(&path).unwrap();
     let make = || Recorded::new(&trace, 50.0).unwrap();
     let spec = AvatarSpec { fall: make().fall(0.125), ..avatar(&make(), 0.125) };

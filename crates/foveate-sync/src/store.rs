@@ -415,13 +415,7 @@ impl Store {
 }
 
 /// Takes the new place over and notices jumps.
-fn move_to(
-    hot: &mut Hot,
-    place: &PlaceLanes,
-    lanes: &[i32],
-    jumped: &mut Vec<Jump>,
-    slot: Slot,
-) {
+fn move_to(hot: &mut Hot, place: &PlaceLanes, lanes: &[i32], jumped: &mut Vec<Jump>, slot: Slot) {
     let (mut delta, from) = ([0i32; 3], hot.pos);
     for axis in 0..place.dims {
         let now = lanes[place.at + axis];

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Avatar, World};
-use foveate_sync::interest::{Policy, presets};
 use foveate_sync::Slot;
+use foveate_sync::interest::{Policy, presets};
 use foveate_sync::replica::Life;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -108,7 +108,8 @@ impl Story {
         for (slot, ..) in &self.slots[1..] {
             let id = store.id(*slot);
             let wanted = self.world.publisher.grade_of(self.world.seats[0].0, *slot).is_some();
-            if wanted && self.world.seats[0].1.get(id).is_none_or(|view| view.life() != Life::Live) {
+            if wanted && self.world.seats[0].1.get(id).is_none_or(|view| view.life() != Life::Live)
+            {
                 wrong.push(format!("{id:?} is of interest, but not live"));
             }
         }
@@ -120,7 +121,8 @@ impl Story {
             // Out of interest it is frozen; near its edge A³ allows a difference to last for minutes.
             let grade = self.world.publisher.grade_of(self.world.seats[0].0, slot);
             let patience = common::ROUND * (SETTLED / 2);
-            if view.life() != Life::Live || grade.is_none_or(|(grade, _)| grade.max_age > patience) {
+            if view.life() != Life::Live || grade.is_none_or(|(grade, _)| grade.max_age > patience)
+            {
                 continue;
             }
             let truth: Avatar = store.get(slot).unwrap();
@@ -133,7 +135,12 @@ impl Story {
             }
             let believed: Avatar = view.value().unwrap();
             if believed.health != truth.health {
-                wrong.push(format!("{:?} health {} not {}", view.id(), believed.health, truth.health));
+                wrong.push(format!(
+                    "{:?} health {} not {}",
+                    view.id(),
+                    believed.health,
+                    truth.health
+                ));
             }
             let turn = (believed.yaw - truth.yaw).rem_euclid(std::f32::consts::TAU);
             if turn.min(std::f32::consts::TAU - turn) > 16.6f32.to_radians() {
@@ -170,7 +177,8 @@ proptest! {
 fn replica_converges_after_lost_final_update() {
     for policy in 0..5 {
         let mut world = World::new();
-        let (eyes, other) = (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(20.0, 0.0)));
+        let (eyes, other) =
+            (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(20.0, 0.0)));
         let seat = world.observe(eyes, policies()[policy].clone());
         world.settle(20);
         for step in 1..=10 {

@@ -55,7 +55,8 @@ impl Models {
     /// that any table is safe.
     pub fn new(init: &[u16]) -> Models {
         let entry = |at: usize| init.get(at).copied().unwrap_or(PROB_ONE / 2);
-        let init = Box::new(std::array::from_fn(|at| entry(at).clamp(PROB_MIN, PROB_ONE - PROB_MIN)));
+        let init =
+            Box::new(std::array::from_fn(|at| entry(at).clamp(PROB_MIN, PROB_ONE - PROB_MIN)));
         Models { p: init.clone(), init, log: Box::new([0; LOG]), logged: 0 }
     }
 

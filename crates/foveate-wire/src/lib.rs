@@ -15,8 +15,8 @@ pub mod fuzz;
 #[cfg(test)]
 mod golden;
 mod id;
-mod number;
 pub mod measure;
+mod number;
 pub mod packet;
 mod place;
 pub mod predict;
@@ -28,9 +28,9 @@ mod value;
 pub use coder::{Coder, Decoder, Encoder, Models};
 pub use contexts::CONTEXTS;
 pub use foveate_derive::Replicate;
+pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use predict::Motion;
 pub use record::Base;
-pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use schema::{
     FieldSpec, FieldType, FlooredLane, Kind, KindSpec, PlaceLanes, Role, Schema, SchemaError,
     SchemaMismatch,

@@ -188,7 +188,13 @@ impl<C: Coder> PacketWriter<C> {
 
     /// The object's state against one that the receiver acknowledged; returns the state's motion.
     /// `now` is left as it was: the one body of code that writes and reads asks for the right to change it.
-    pub fn update(&mut self, alias: Alias, kind: &Kind, base: &Base<'_>, now: &mut [i32]) -> Motion {
+    pub fn update(
+        &mut self,
+        alias: Alias,
+        kind: &Kind,
+        base: &Base<'_>,
+        now: &mut [i32],
+    ) -> Motion {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, false);
         code_count(&mut self.coder, contexts::AGE, base.age.saturating_sub(1));

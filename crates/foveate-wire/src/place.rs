@@ -17,8 +17,8 @@
 //! worse on another game (7–11 % with absolute contexts throughout and no scaled copies of the traces in training).
 
 use crate::coder::Coder;
-use crate::predict::Motion;
 use crate::number::{SIGNS, STEPS, Slots, TREES, length, ulength, value};
+use crate::predict::Motion;
 
 /// Age classes of a baseline, in ticks: 1, 2, 3, 4, 5–8, 9 and more.
 pub(crate) const AGES: usize = 6;

@@ -379,7 +379,8 @@ mod tests {
     #[test]
     fn odd_numbers_are_put_into_range() {
         let ty = FieldType::Number { precision: 0.5, min: -2.0, max: 3.0 };
-        for (value, expected) in [(f32::NAN, -2.0), (f32::INFINITY, 3.0), (-9.0, -2.0), (1.2, 1.0)] {
+        for (value, expected) in [(f32::NAN, -2.0), (f32::INFINITY, 3.0), (-9.0, -2.0), (1.2, 1.0)]
+        {
             assert_eq!(round_trip(&value, &ty), expected);
         }
         let ty = FieldType::Integer { min: 1, max: 9 };

@@ -4,7 +4,9 @@
 //! where it is and another's where its replica is predicted to be; a player who lacks an object that
 //! it should see counts apart, as the source does.
 
-use foveate_sync::metrics::{Area, Inconsistency, Known, Seen, Spread, delta_object, delta_player, inc, inj};
+use foveate_sync::metrics::{
+    Area, Inconsistency, Known, Seen, Spread, delta_object, delta_player, inc, inj,
+};
 use foveate_wire::{Metres, Micros, Tick};
 
 /// How coherence is looked at.

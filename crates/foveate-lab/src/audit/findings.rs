@@ -223,7 +223,8 @@ impl Findings {
         for (mine, theirs) in self.degrees_by_class.iter_mut().zip(&other.degrees_by_class) {
             mine.merge(theirs);
         }
-        self.by_distance.resize(self.by_distance.len().max(other.by_distance.len()), Bin::default());
+        self.by_distance
+            .resize(self.by_distance.len().max(other.by_distance.len()), Bin::default());
         for (mine, theirs) in self.by_distance.iter_mut().zip(&other.by_distance) {
             mine.merge(theirs);
         }
@@ -253,12 +254,7 @@ impl Findings {
         self.by_distance.get_mut((distance.0 / width) as usize)
     }
 
-    pub(super) fn blame(
-        &mut self,
-        class: u8,
-        broken: Broken,
-        cause: fn(&mut Causes) -> &mut u64,
-    ) {
+    pub(super) fn blame(&mut self, class: u8, broken: Broken, cause: fn(&mut Causes) -> &mut u64) {
         *cause(&mut self.causes) += 1;
         *cause(&mut self.violations[usize::from(class)][broken as usize]) += 1;
     }

@@ -276,8 +276,10 @@ fn table(rows: &[Row], world: u32) -> Table {
 }
 
 fn saving_table(world: u32, savings: [f64; 4]) -> Table {
-    let columns = [("A³ saves against", Align::Left), ("ours", Align::Right), ("source", Align::Right)];
-    let mut table = Table::new(columns).caption(format!("world {world}: mean saving over all counts"));
+    let columns =
+        [("A³ saves against", Align::Left), ("ours", Align::Right), ("source", Align::Right)];
+    let mut table =
+        Table::new(columns).caption(format!("world {world}: mean saving over all counts"));
     for ((other, ours), paper) in POLICIES.iter().zip(savings).zip(PAPER_SAVING) {
         table.row([(*other).to_owned(), format!("{ours:.2} %"), format!("{paper:.2} %")]);
     }

@@ -163,7 +163,11 @@ impl Sees {
         }
     }
 
-    fn policy(self, side: f32, sight: Arc<dyn Visibility>) -> Result<Arc<dyn Policy>, ExperimentError> {
+    fn policy(
+        self,
+        side: f32,
+        sight: Arc<dyn Visibility>,
+    ) -> Result<Arc<dyn Policy>, ExperimentError> {
         let inner = presets::normal(ZONES[0] * side, ZONES[1] * side).build()?;
         Ok(match self {
             Sees::Normal => inner,
@@ -409,7 +413,10 @@ fn seed_run(
 }
 
 /// Runs everything. `make` gives the world of a seed: the same world each time.
-pub fn lab(make: &(dyn Fn(u64) -> World + Sync), options: Options) -> Result<Done, ExperimentError> {
+pub fn lab(
+    make: &(dyn Fn(u64) -> World + Sync),
+    options: Options,
+) -> Result<Done, ExperimentError> {
     let (seeds, seconds) =
         if options.quick { (QUICK_SEEDS, QUICK_SECONDS) } else { (SEEDS, SECONDS) };
     let seed = |n: u64| options.seed.wrapping_mul(1_000).wrapping_add(n);
@@ -434,7 +441,12 @@ pub fn lab(make: &(dyn Fn(u64) -> World + Sync), options: Options) -> Result<Don
             for row in violation_rows(*part, view.sees, found) {
                 outcome.push(row)?;
             }
-            for row in part.is_short().then(|| bin_rows(*part, view.sees, side, &found.by_distance)).into_iter().flatten() {
+            for row in part
+                .is_short()
+                .then(|| bin_rows(*part, view.sees, side, &found.by_distance))
+                .into_iter()
+                .flatten()
+            {
                 outcome.push(row)?;
             }
         }

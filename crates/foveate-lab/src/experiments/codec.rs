@@ -50,7 +50,11 @@ fn load(path: &Path, quick: bool) -> Result<Named, ExperimentError> {
 }
 
 /// Bits per update of our codec.
-fn measure(recording: &Recorded, age: usize, models: &mut Models) -> Result<(Cost, f64), ExperimentError> {
+fn measure(
+    recording: &Recorded,
+    age: usize,
+    models: &mut Models,
+) -> Result<(Cost, f64), ExperimentError> {
     let schema = avatar_of(recording, 1.0).schema()?;
     let (mut sum, mut updates, mut packets) = (Cost::default(), 0, 0);
     for round in 0..recording.rounds() {
@@ -109,7 +113,11 @@ struct Trained {
 
 /// Tables that have not seen `test`: one for each other recording, one for all of them; and the one
 /// that ships, which has seen the recordings of the repository.
-fn tables(test: &Named, training: &[Named], progress: &Progress) -> Result<Vec<Trained>, ExperimentError> {
+fn tables(
+    test: &Named,
+    training: &[Named],
+    progress: &Progress,
+) -> Result<Vec<Trained>, ExperimentError> {
     let others: Vec<&Named> = training.iter().filter(|other| other.name != test.name).collect();
     let mut sets: Vec<Vec<&Named>> = others.iter().map(|other| vec![*other]).collect();
     if others.len() > 1 {
@@ -126,7 +134,11 @@ fn tables(test: &Named, training: &[Named], progress: &Progress) -> Result<Vec<T
     Ok(trained)
 }
 
-fn rows_of(test: &Named, training: &[Named], progress: &Progress) -> Result<Vec<Row>, ExperimentError> {
+fn rows_of(
+    test: &Named,
+    training: &[Named],
+    progress: &Progress,
+) -> Result<Vec<Row>, ExperimentError> {
     let recording = &test.recording;
     let schema = avatar_of(recording, 1.0).schema()?;
     let kind = &schema.kinds()[0];
@@ -162,7 +174,11 @@ fn rows_of(test: &Named, training: &[Named], progress: &Progress) -> Result<Vec<
 }
 
 /// Measures the recordings in `test`; trains on those in `training` other than the one at hand.
-pub fn lab(test: &[&Path], training: &[PathBuf], options: Options) -> Result<Done, ExperimentError> {
+pub fn lab(
+    test: &[&Path],
+    training: &[PathBuf],
+    options: Options,
+) -> Result<Done, ExperimentError> {
     let tests: Vec<Named> =
         test.iter().map(|path| load(path, options.quick)).collect::<Result<_, _>>()?;
     let training: Vec<Named> =
@@ -197,7 +213,8 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         ("ideal order 0", Align::Right),
         ("of ideal", Align::Right),
     ];
-    let mut table = Table::new(columns).caption("Bits per full pose: place to 1/8 unit, yaw and pitch to 1.5°");
+    let mut table =
+        Table::new(columns).caption("Bits per full pose: place to 1/8 unit, yaw and pitch to 1.5°");
     let mut report = Report::new("codec", "What an update costs").summary(
         "Every player in every round, against a state of the stated age. A full pose: place to 1/8 \
          unit, yaw and pitch to 1.5°, alias, age, and the packet's header shared out. Beside it: \
@@ -219,7 +236,8 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         ]);
         if row.codec == "foveate" && row.trained_on != "shipped" {
             let limit = if same_game(&row.trace, &row.trained_on) { 0.97 } else { 1.10 };
-            let verdict = if row.ratio_to_ideal < limit { Verdict::Holds } else { Verdict::FallsShort };
+            let verdict =
+                if row.ratio_to_ideal < limit { Verdict::Holds } else { Verdict::FallsShort };
             let text = format!(
                 "{} at {:.0} ms, trained on {}: position bits below {limit}× the ideal",
                 row.trace, row.baseline_ms, row.trained_on

@@ -69,6 +69,7 @@ pub struct Row {
 fn view() -> View {
     let mut view = presets::normal(0.2 * RADIUS, 0.4 * RADIUS);
     view.zones[2] = RADIUS;
+    view.floor_degrees = 0.4;
     view.kappa[2] = vec![Bound::new(300, 0.10), Bound::new(400, 0.20), Bound::new(600, 0.30)];
     view
 }
@@ -86,7 +87,8 @@ const SAMPLED: u32 = 16;
 impl StageTimes<'_> {
     fn close(&mut self) {
         if let Some((stage, since)) = self.at.take() {
-            let per_observer = matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
+            let per_observer =
+                matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
             let weight = if per_observer { f64::from(SAMPLED) } else { 1.0 };
             self.ns[stage as usize] += (self.meter.now_ns() - since) as f64 * weight;
         }
@@ -100,7 +102,7 @@ impl Probe for StageTimes<'_> {
         }
         let per_observer = matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
         self.close();
-        if !per_observer || self.observers % SAMPLED == 0 {
+        if !per_observer || self.observers.is_multiple_of(SAMPLED) {
             self.at = Some((stage, self.meter.now_ns()));
         }
     }
@@ -190,9 +192,9 @@ impl<M: Movement> Bench<M> {
 /// The naive way: every pair tested each round, everything in view written whole.
 /// Returns how many were in view.
 fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
-    for axis in 0..3 {
-        xs[axis].clear();
-        xs[axis].extend(avatars.iter().flatten().map(|avatar| avatar.pos[axis]));
+    for (axis, xs) in xs.iter_mut().enumerate() {
+        xs.clear();
+        xs.extend(avatars.iter().flatten().map(|avatar| avatar.pos[axis]));
     }
     let (mut seen, n) = (0, xs[0].len());
     let [x, y, z] = xs;
@@ -202,13 +204,14 @@ fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) 
         let from = [x[observer], y[observer], z[observer]];
         for object in 0..n {
             let d = [x[object] - from[0], y[object] - from[1], z[object] - from[2]];
-            if d[0] * d[0] + d[1] * d[1] + d[2] * d[2] <= RADIUS * RADIUS && object != observer {
-                if let Some(avatar) = &avatars[object] {
-                    avatar.pos.iter().for_each(|part| out.extend(part.to_le_bytes()));
-                    out.extend(avatar.yaw.to_le_bytes());
-                    out.push(avatar.state);
-                    seen += 1;
-                }
+            if d[0] * d[0] + d[1] * d[1] + d[2] * d[2] <= RADIUS * RADIUS
+                && object != observer
+                && let Some(avatar) = &avatars[object]
+            {
+                avatar.pos.iter().for_each(|part| out.extend(part.to_le_bytes()));
+                out.extend(avatar.yaw.to_le_bytes());
+                out.push(avatar.state);
+                seen += 1;
             }
         }
         std::hint::black_box(&out);
@@ -339,7 +342,7 @@ pub fn lab(trace: &Path, options: Options, meter: &dyn Meter) -> Result<Done, Ex
 fn exponent(rows: &[Row], workload: &str) -> f64 {
     let mut rows = rows.iter().filter(|row| row.workload == workload);
     let Some(first) = rows.next() else { return 0.0 };
-    let Some(last) = rows.last() else { return 0.0 };
+    let Some(last) = rows.next_back() else { return 0.0 };
     (last.tick_ms / first.tick_ms).ln() / (last.n as f64 / first.n as f64).ln()
 }
 
@@ -399,9 +402,8 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         ]);
     }
     let mut notes = Vec::new();
-    let mut plot = Plot::lines("Time of a tick")
-        .x(Axis::log("players", ""))
-        .y(Axis::log("one thread", "ms"));
+    let mut plot =
+        Plot::lines("Time of a tick").x(Axis::log("players", "")).y(Axis::log("one thread", "ms"));
     let mut report = Report::new("scale", "What a round costs");
     for workload in ["crowd", "tiled"] {
         let exponent = exponent(rows, workload);
@@ -415,9 +417,9 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         let of = |f: fn(&Row) -> f64| {
             rows.iter().filter(|r| r.workload == workload).map(move |r| (r.n as f64, f(r)))
         };
-        plot = plot
-            .series(Series::points(format!("{workload}"), of(|row| row.tick_ms)))
-            .series(Series::points(format!("{workload}, naive"), of(|row| row.naive_ms)).reference());
+        plot = plot.series(Series::points(format!("{workload}"), of(|row| row.tick_ms))).series(
+            Series::points(format!("{workload}, naive"), of(|row| row.naive_ms)).reference(),
+        );
     }
     let report = report.table(&table).plot(plot);
     Ok(Done { outcome, tables: vec![table], notes, report })

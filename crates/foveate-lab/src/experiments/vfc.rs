@@ -120,7 +120,13 @@ fn run(
     Ok(session.findings())
 }
 
-fn row(trace: &str, players: usize, view: &'static str, round_ms: f64, runs: [&Findings; 2]) -> Row {
+fn row(
+    trace: &str,
+    players: usize,
+    view: &'static str,
+    round_ms: f64,
+    runs: [&Findings; 2],
+) -> Row {
     let [schedule, total] = runs;
     let round = Micros::from_secs(round_ms / 1e3);
     let seconds = total.observer_rounds as f64 * round.as_secs();
@@ -184,7 +190,9 @@ fn measure(trace: &Trace, name: &str, options: Options) -> Result<Vec<Row>, Expe
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let rows = VIEWS.iter().zip(runs.chunks(2));
-    Ok(rows.map(|(view, runs)| row(name, trace.players(), view, round_ms, [&runs[0], &runs[1]])).collect())
+    Ok(rows
+        .map(|(view, runs)| row(name, trace.players(), view, round_ms, [&runs[0], &runs[1]]))
+        .collect())
 }
 
 fn table(name: &str, rows: &[Row]) -> Table {
@@ -228,7 +236,10 @@ fn describe(report: Report, name: &str, rows: &[Row]) -> Report {
     let saved = Plot::bars(format!("{name}: how many times less"), names.clone())
         .y(Axis::linear("everyone to everyone ÷ ours", "×").from_zero())
         .series(Series::values("updates (scheduling alone)", rows.iter().map(|r| r.ratio_schedule)))
-        .series(Series::values("bytes (codec, prediction, floor)", rows.iter().map(|r| r.ratio_total)));
+        .series(Series::values(
+            "bytes (codec, prediction, floor)",
+            rows.iter().map(|r| r.ratio_total),
+        ));
     let errors = Plot::bars(format!("{name}: how wrong replicas are"), names)
         .y(Axis::linear("error as seen from the observer", "°").from_zero())
         .series(Series::values("median", rows.iter().map(|r| r.err_deg_p50)))

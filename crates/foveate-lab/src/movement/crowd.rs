@@ -26,7 +26,14 @@ impl Crowd {
             WaypointSpec { count, side, speed: [2.0, 8.0], pause: [0.0, 3.0], leg: 60.0, rate };
         let mut rng = fastrand::Rng::with_seed(seed ^ 0xc0de);
         let phases = (0..count).map(|_| rng.f32() * std::f32::consts::TAU).collect();
-        Crowd { walk: Waypoint::new(spec, seed), rng, rate, round: 0, states: vec![0; count], phases }
+        Crowd {
+            walk: Waypoint::new(spec, seed),
+            rng,
+            rate,
+            round: 0,
+            states: vec![0; count],
+            phases,
+        }
     }
 }
 

@@ -156,7 +156,8 @@ fn moves(samples: &Resampled) -> impl Iterator<Item = (usize, usize, [f32; 3])> 
 /// The 95th percentile of speeds, in units per second.
 fn usual_speed(samples: &Resampled) -> f32 {
     let length = |d: [f32; 3]| d.iter().map(|x| x * x).sum::<f32>().sqrt();
-    let mut speeds: Vec<f32> = moves(samples).map(|(.., d)| length(d)).filter(|s| *s > 0.0).collect();
+    let mut speeds: Vec<f32> =
+        moves(samples).map(|(.., d)| length(d)).filter(|s| *s > 0.0).collect();
     if speeds.is_empty() {
         return 1.0;
     }

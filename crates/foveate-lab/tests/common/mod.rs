@@ -59,7 +59,12 @@ pub struct World<M> {
 }
 
 impl<M: Movement> World<M> {
-    pub fn new(movement: M, policy: Arc<dyn Policy>, avatar: AvatarSpec, round: Micros) -> World<M> {
+    pub fn new(
+        movement: M,
+        policy: Arc<dyn Policy>,
+        avatar: AvatarSpec,
+        round: Micros,
+    ) -> World<M> {
         let schema = avatar.schema().unwrap();
         let publisher = Publisher::new(Arc::clone(&schema), Rounds::every(round));
         let count = movement.len();
@@ -202,7 +207,12 @@ impl Off {
     }
 
     /// Which bound is broken, if one is.
-    fn complaint(&self, grade: &Grade, (age, round): (Micros, Micros), missed: usize) -> Option<String> {
+    fn complaint(
+        &self,
+        grade: &Grade,
+        (age, round): (Micros, Micros),
+        missed: usize,
+    ) -> Option<String> {
         let allowed = f64::from(grade.max_error.0).max(self.floor);
         if age > grade.max_age.max(round) {
             return Some(format!("θ: the difference lasts {} ms", age.as_millis()));

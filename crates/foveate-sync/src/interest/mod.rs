@@ -78,7 +78,7 @@ impl Grade {
             weight: self.weight.max(other.weight),
             class: self.class.min(other.class),
             outlook: None,
-            }
+        }
     }
 
     /// What a relay must ask for so that `share` of each bound (0 to 1) remains for itself:
@@ -90,12 +90,7 @@ impl Grade {
             Micros(age) => Micros((age as f64 * f64::from(rest)) as u64),
         };
         let scaled = |length: Metres| Metres(length.0 * rest);
-        Grade {
-            max_age: age,
-            max_error: scaled(self.max_error),
-            floor: scaled(self.floor),
-            ..self
-        }
+        Grade { max_age: age, max_error: scaled(self.max_error), floor: scaled(self.floor), ..self }
     }
 
     /// All bounds made `factor` times tighter (above 1) or looser (below 1).
@@ -108,7 +103,7 @@ impl Grade {
             max_age: age,
             max_error: Metres(self.max_error.0 / factor),
             weight: self.weight * factor,
-                ..self
+            ..self
         }
     }
 }

@@ -175,8 +175,7 @@ mod tests {
 
     #[test]
     fn interaction_sharpens_and_fades() {
-        let policy =
-            Interacting { inner: circle(50.0, 100), boost: 4.0, otherwise: Grade::EXACT };
+        let policy = Interacting { inner: circle(50.0, 100), boost: 4.0, otherwise: Grade::EXACT };
         let with = |distance, interaction| Sight { interaction, ..sight(distance, 0.0) };
         assert_eq!(age(&policy, &with(10.0, 1.0)), Some(25));
         assert_eq!(age(&policy, &with(10.0, 0.5)), Some(40));

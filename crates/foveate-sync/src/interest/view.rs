@@ -183,7 +183,9 @@ pub enum ViewError {
         per: &'static str,
     },
     /// κ tightens outwards.
-    #[error("kappa: zone {zone}, field {field} is tighter than zone {inner_zone}, field {inner_field}: κ must weaken with distance and with the angle")]
+    #[error(
+        "kappa: zone {zone}, field {field} is tighter than zone {inner_zone}, field {inner_field}: κ must weaken with distance and with the angle"
+    )]
     NotMonotone {
         /// The zone, from 1.
         zone: usize,
@@ -341,7 +343,12 @@ fn check_bound(bound: &Bound) -> Result<(), ViewError> {
     in_range("kappa.share", share, share >= 0.0, "at least 0, as a share: 0.05 is 5 %")
 }
 
-fn in_range(key: &'static str, found: f32, fits: bool, expected: &'static str) -> Result<(), ViewError> {
+fn in_range(
+    key: &'static str,
+    found: f32,
+    fits: bool,
+    expected: &'static str,
+) -> Result<(), ViewError> {
     if fits { Ok(()) } else { Err(ViewError::Range { key, found, expected }) }
 }
 

@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn near_objects_weigh_more_and_the_sum_is_divided_by_their_number() {
         let area = Area { interaction: 10.0, view: 30.0 };
-        assert_eq!([5.0, 10.0, 20.0, 30.0, 40.0].map(|d| area.weight(d)), [1.0, 1.0, 0.5, 0.0, 0.0]);
+        assert_eq!(
+            [5.0, 10.0, 20.0, 30.0, 40.0].map(|d| area.weight(d)),
+            [1.0, 1.0, 0.5, 0.0, 0.0]
+        );
         let seen = |distance, delta| Seen { distance, delta };
         let objects = [seen(5.0, 2.0), seen(20.0, 2.0), seen(50.0, 100.0)];
         assert_eq!(delta_player(area, &objects), Some((2.0 + 1.0) / 2.0));

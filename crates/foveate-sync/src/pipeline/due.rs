@@ -3,7 +3,7 @@
 use super::{Publisher, Rounds};
 use crate::deviation;
 use crate::interest::Grade;
-use crate::schedule::{Bound, Fired, Mode, Observer, Pair};
+use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer, Pair};
 use crate::store::{HISTORY, Hot, Store};
 use foveate_wire::{Kind, Micros, Tick, predict};
 
@@ -39,6 +39,10 @@ impl Publisher {
                 gate.look_at = tick.plus(1);
             }
             let Some((fired, urgency)) = state.verdict(pair, &graded.grade, *rounds, tick) else {
+                if state.differs {
+                    let patience = state.patience(pair, graded, gate, *rounds, hot.reach);
+                    gate.look_at = tick.plus(patience);
+                }
                 continue;
             };
             let kept = state.within(pair, &graded.grade, *rounds, tick);
@@ -109,7 +113,13 @@ impl Judged {
 
     /// Which bound fires, and how urgent the pair is.
     #[inline]
-    fn verdict(&self, pair: &Pair, grade: &Grade, rounds: Rounds, tick: Tick) -> Option<(Fired, f32)> {
+    fn verdict(
+        &self,
+        pair: &Pair,
+        grade: &Grade,
+        rounds: Rounds,
+        tick: Tick,
+    ) -> Option<(Fired, f32)> {
         let Some(reference) = pair.reference.filter(|_| self.known) else {
             // The first state of an object is worth a lot, but less than a pair left waiting.
             return Some((Fired::New, URGENCY_CAP * grade.weight));
@@ -134,6 +144,33 @@ impl Judged {
             }
         }
         self.expiring.then_some((Fired::Refresh, urgency))
+    }
+
+    /// A pair that differs but is not due waits for θ: for how many rounds at least. No longer than a
+    /// right one would rest, so that its grade cannot become stricter meanwhile.
+    #[inline]
+    fn patience(
+        &self,
+        pair: &Pair,
+        graded: &Graded,
+        gate: &Gate,
+        rounds: Rounds,
+        reach: f32,
+    ) -> u32 {
+        let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &pair.reference) else {
+            return 1;
+        };
+        if graded.grade.max_missed != u32::MAX || graded.distance <= gate.edge {
+            return 1;
+        }
+        let (now, due) =
+            (gate.look_at.minus(1), reference.tick.plus(rounds.count(outlook.max_age)));
+        if !due.is_after(now) {
+            return 1; // it waits for a looser θ, which may tighten at any moment
+        }
+        let left = due.since(now).min(u32::from(gate.rest));
+        let by_error = (outlook.max_error.0 - self.error) / (2.0 * reach).max(1e-6);
+        left.min(by_error.max(0.0) as u32).max(1)
     }
 
     /// Whether the bounds are kept if nothing is sent now.

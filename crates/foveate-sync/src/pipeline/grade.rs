@@ -24,7 +24,8 @@ impl Publisher {
         let Publisher { store, index, scratch, rounds, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
-        observer.stale |= jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
+        observer.stale |=
+            jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
         if observer.stale {
             refresh(observer, store, index, scratch, *now);
         }
@@ -110,7 +111,7 @@ impl Look {
         match grade {
             Some(grade) if pair.revive() => {
                 self.set_pace(&mut observer.gates[at], &grade, hot);
-                graded.push(Graded { pair: at as u32, grade });
+                graded.push(Graded { pair: at as u32, grade, distance });
             }
             Some(_) => {}
             None => {
@@ -139,7 +140,13 @@ impl Look {
     }
 
     #[inline]
-    fn judge(&self, observer: &Observer, store: &Store, slot: Slot, hot: &Hot) -> (Option<Grade>, f32) {
+    fn judge(
+        &self,
+        observer: &Observer,
+        store: &Store,
+        slot: Slot,
+        hot: &Hot,
+    ) -> (Option<Grade>, f32) {
         if !store.placed(hot.kind) {
             return (Some(Grade::EXACT), 0.0);
         }
@@ -186,7 +193,9 @@ impl Look {
             Notice::Lingering(since) if self.passed(since, self.rounds.freeze_after) => {
                 Notice::FreezeDue
             }
-            Notice::Frozen(since) if self.passed(since, self.rounds.forget_after) => Notice::GoneDue,
+            Notice::Frozen(since) if self.passed(since, self.rounds.forget_after) => {
+                Notice::GoneDue
+            }
             notice => notice,
         };
     }

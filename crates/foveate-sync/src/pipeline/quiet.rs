@@ -29,12 +29,8 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
         return;
     };
     let reach = observer.policy.reach().0;
-    let quiet = Quiet {
-        tick,
-        reach_square: reach * reach,
-        angle: floors.place.0,
-        facing: floors.facing,
-    };
+    let quiet =
+        Quiet { tick, reach_square: reach * reach, angle: floors.place.0, facing: floors.facing };
     let kinds = store.schema().kinds();
     let mut right = [0u64; CLASSES];
     for (at, gate) in observer.gates.iter_mut().enumerate() {

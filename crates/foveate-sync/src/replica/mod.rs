@@ -9,13 +9,14 @@ mod show;
 mod states;
 
 pub use arrivals::Arrivals;
-pub use show::{Shown, Show, Smoother};
+pub use show::{Show, Shown, Smoother};
 
 use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States, open_state};
 use foveate_wire::{
-    Alias, Epoch, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Schema, Tick, predict,
+    Alias, Epoch, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Schema,
+    Tick, predict,
 };
-use states::StateRing;
+use states::{Sample, StateRing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -154,7 +155,13 @@ impl ReplicaSet {
         }
     }
 
-    fn apply_full(&mut self, alias: Alias, id: ObjectId, lanes_at: usize, tick: Tick) -> Option<Change> {
+    fn apply_full(
+        &mut self,
+        alias: Alias,
+        id: ObjectId,
+        lanes_at: usize,
+        tick: Tick,
+    ) -> Option<Change> {
         let count = self.schema.kind(id.kind())?.lane_count();
         let at = usize::from(alias.0);
         if self.replicas.len() <= at {
@@ -390,7 +397,7 @@ impl View<'_> {
     }
 
     /// The states before and after a moment, for interpolation: (tick, lanes) each.
-    fn around(&self, tick: Tick) -> (Option<(Tick, &[i32])>, Option<(Tick, &[i32])>) {
+    fn around(&self, tick: Tick) -> [Option<Sample<'_>>; 2] {
         self.replica.states.around(tick)
     }
 }

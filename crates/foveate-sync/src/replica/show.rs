@@ -125,18 +125,17 @@ impl Smoother {
         let past = now - self.delay.current();
         let tick = Tick((past.0 / round.0) as u32);
         let exact = replica.predicted(Tick((now.0 / round.0) as u32))?;
-        let lift = |lanes: &[i32]| {
-            place.coordinates(lanes).map(|steps| steps as f32 * place.precision)
-        };
+        let lift =
+            |lanes: &[i32]| place.coordinates(lanes).map(|steps| steps as f32 * place.precision);
         let at = match replica.around(tick) {
-            (Some((before, a)), Some((after, b))) => {
+            [Some((before, a)), Some((after, b))] => {
                 let start = round.0 * u64::from(before.0);
                 let span = (round.0 * u64::from(after.since(before))) as f32;
                 let share = past.0.saturating_sub(start) as f32 / span;
                 mix(lift(a), lift(b), share.clamp(0.0, 1.0))
             }
-            (Some((_, lanes)), None) | (None, Some((_, lanes))) => lift(lanes),
-            (None, None) => return None,
+            [Some((_, lanes)), None] | [None, Some((_, lanes))] => lift(lanes),
+            [None, None] => return None,
         };
         self.last = Some((replica.tick(), now, at));
         Some(Shown { at, shown_error: length(sub(at, exact)) })

@@ -1,7 +1,10 @@
 //! The states of one object that arrived lately: baselines for updates, and what interpolation needs.
 
-use foveate_wire::{Motion, Tick};
 use foveate_wire::packet::KEPT_STATES;
+use foveate_wire::{Motion, Tick};
+
+/// A state and its round.
+pub(super) type Sample<'a> = (Tick, &'a [i32]);
 
 /// The newest states, in no particular order in memory.
 #[derive(Clone, Debug)]
@@ -67,16 +70,16 @@ impl StateRing {
     }
 
     /// The last state at or before a tick, and the first after it.
-    pub fn around(&self, tick: Tick) -> (Option<(Tick, &[i32])>, Option<(Tick, &[i32])>) {
+    pub fn around(&self, tick: Tick) -> [Option<Sample<'_>>; 2] {
         let with = |at: usize| (self.ticks[at], self.state(at));
         let all = 0..self.ticks.len();
         let is_later = |at: &usize| self.ticks[*at].is_after(tick);
         let before = all.clone().filter(|at| !is_later(at));
         let after = all.filter(is_later);
-        (
+        [
             before.min_by_key(|at| tick.since(self.ticks[*at])).map(with),
             after.min_by_key(|at| self.ticks[*at].since(tick)).map(with),
-        )
+        ]
     }
 
     fn state(&self, at: usize) -> &[i32] {
@@ -97,7 +100,7 @@ mod tests {
         assert_eq!((ring.newest_tick(), ring.newest()), (Tick(9), &[9][..]));
         assert_eq!(ring.at(Tick(3)).unwrap().0, &[3]);
         assert_eq!(ring.at(Tick(2)), None);
-        let (before, after) = ring.around(Tick(6));
+        let [before, after] = ring.around(Tick(6));
         assert_eq!((before.unwrap().0, after.unwrap().0), (Tick(5), Tick(9)));
         for n in 10..10 + KEPT_STATES as u32 {
             ring.push(Tick(n), &[n as i32], Motion::default());

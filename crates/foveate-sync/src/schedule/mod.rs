@@ -6,9 +6,9 @@ mod pair;
 mod sent;
 
 pub use budget::Budget;
-pub use observer::{MAX_INTERACTIONS, MAX_PAIRS, Observer, ObserverId, Pivots};
 pub(crate) use observer::{Bound, Graded};
+pub use observer::{MAX_INTERACTIONS, MAX_PAIRS, Observer, ObserverId, Pivots};
 pub use pair::Fired;
 pub(crate) use pair::{Gate, Mode, Notice, Pair, Reference};
-pub(crate) use sent::{SentKind, SentRecord};
 pub use sent::{Link, MAX_IN_FLIGHT};
+pub(crate) use sent::{SentKind, SentRecord};

@@ -59,6 +59,7 @@ pub(crate) struct Bound {
 pub(crate) struct Graded {
     pub pair: u32,
     pub grade: Grade,
+    pub distance: f32,
 }
 
 /// An observer: its view, what it knows, and its link.
@@ -164,7 +165,8 @@ impl Observer {
                 let strength = |entry: &Interaction| fading(entry, now);
                 let weakest = (0..MAX_INTERACTIONS)
                     .min_by(|a, b| {
-                        strength(&self.interactions[*a]).total_cmp(&strength(&self.interactions[*b]))
+                        strength(&self.interactions[*a])
+                            .total_cmp(&strength(&self.interactions[*b]))
                     })
                     .unwrap_or(0);
                 self.interactions.swap_remove(weakest);
@@ -386,4 +388,3 @@ fn eyes(store: &Store, slot: Slot) -> Pivot {
     pivot.reach = Metres(hot.reach);
     pivot
 }
-

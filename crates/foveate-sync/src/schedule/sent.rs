@@ -98,7 +98,13 @@ impl Link {
 
     /// The packet with the last `records` notes has left.
     pub(crate) fn sent(&mut self, tick: Tick, at: Micros, records: u16) {
-        self.packets.push_back(SentPacket { seq: self.next_seq, tick, at, records, resolved: false });
+        self.packets.push_back(SentPacket {
+            seq: self.next_seq,
+            tick,
+            at,
+            records,
+            resolved: false,
+        });
         self.next_seq = self.next_seq.wrapping_add(1);
     }
 

@@ -98,7 +98,8 @@ mod tests {
     fn schema(steps: u32, names: &[&str]) -> Schema {
         let fields =
             names.iter().map(|name| FieldSpec::new(name, FieldType::Angle { steps })).collect();
-        Schema::new(vec![KindSpec { name: "avatar".into(), fields, max_speed: 8.0, fall: 0 }]).unwrap()
+        Schema::new(vec![KindSpec { name: "avatar".into(), fields, max_speed: 8.0, fall: 0 }])
+            .unwrap()
     }
 
     #[test]
@@ -110,7 +111,9 @@ mod tests {
         let finer = schema(256, &["yaw", "pitch"]);
         assert_ne!(here.hash(), finer.hash());
         let message = here.check_description(&finer.describe()).unwrap_err().to_string();
-        assert!(message.contains("avatar.yaw") && message.contains("240") && message.contains("256"));
+        assert!(
+            message.contains("avatar.yaw") && message.contains("240") && message.contains("256")
+        );
 
         let longer = schema(240, &["yaw", "pitch", "roll"]);
         let message = here.check_description(&longer.describe()).unwrap_err().to_string();
