@@ -1,0 +1,194 @@
+//! What an observer is told, when, and when it is told that no more will come.
+
+mod common;
+
+use common::{Avatar, ROUND, World};
+use foveate_sync::interest::{Grade, Interacting, Policy, presets};
+use foveate_sync::replica::Life;
+use foveate_sync::{Budget, Pivots, Slot};
+use foveate_wire::{Bytes, Epoch, Micros, OwnerId, Tick};
+use std::sync::Arc;
+
+fn circle(view: f32) -> Arc<dyn Policy> {
+    presets::circle(view).build().unwrap()
+}
+
+/// An observer at the origin and another avatar at a distance.
+fn pair(policy: Arc<dyn Policy>, distance: f32) -> (World, usize, Slot) {
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    let other = world.create(&Avatar::at(distance, 0.0));
+    let seat = world.observe(eyes, policy);
+    world.settle(5);
+    (world, seat, other)
+}
+
+fn life(world: &World, seat: usize, slot: Slot) -> Option<Life> {
+    world.seats[seat].1.get(world.publisher.store.id(slot)).map(|view| view.life())
+}
+
+fn move_to(world: &mut World, slot: Slot, x: f32, y: f32) {
+    world.publisher.store.set(slot, &Avatar::at(x, y)).unwrap();
+}
+
+#[test]
+fn a_replica_that_leaves_interest_lingers_then_freezes_then_goes() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    assert_eq!(life(&world, seat, other), Some(Life::Live));
+    move_to(&mut world, other, 60.0, 0.0);
+    world.settle(15);
+    assert_eq!(life(&world, seat, other), Some(Life::Live), "it may come back at any moment");
+    world.settle(10);
+    assert_eq!(life(&world, seat, other), Some(Life::Frozen));
+    world.settle(210);
+    assert_eq!(life(&world, seat, other), None, "gone after ten more seconds");
+    move_to(&mut world, other, 40.0, 1.0);
+    world.settle(5);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 1.0)));
+}
+
+#[test]
+fn an_object_at_the_edge_causes_no_flapping() {
+    let (mut world, seat, other) = pair(circle(50.0), 49.0);
+    let before = world.publisher.totals().notices;
+    for round in 0..200 {
+        move_to(&mut world, other, if round % 10 < 5 { 49.5 } else { 50.5 }, 0.0);
+        world.settle(1);
+        assert_eq!(life(&world, seat, other), Some(Life::Live));
+    }
+    assert_eq!(world.publisher.totals().notices, before);
+}
+
+#[test]
+fn a_frozen_replica_that_comes_back_is_live_again_even_if_nothing_changed() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    let id = world.seats[seat].0;
+    world.publisher.observer_mut(id).unwrap().set_policy(circle(10.0));
+    world.settle(40);
+    assert_eq!(life(&world, seat, other), Some(Life::Frozen));
+    world.publisher.observer_mut(id).unwrap().set_policy(circle(50.0));
+    world.settle(2);
+    assert_eq!(life(&world, seat, other), Some(Life::Live), "and at once");
+}
+
+#[test]
+fn a_spectator_sees_through_other_eyes_at_once() {
+    let mut world = World::new();
+    let (eyes, far) = (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(500.0, 0.0)));
+    let beside = world.create(&Avatar::at(510.0, 0.0));
+    let seat = world.observe(eyes, circle(50.0));
+    world.settle(3);
+    assert_eq!(world.believed(seat, beside), None);
+    let id = world.seats[seat].0;
+    world.publisher.observer_mut(id).unwrap().set_pivots(Pivots::Object(far));
+    world.settle(1);
+    assert_eq!(world.believed(seat, beside), Some(Avatar::at(510.0, 0.0)));
+}
+
+#[test]
+fn the_nearest_of_several_pivots_counts() {
+    let mut world = World::new();
+    let eyes = [world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(300.0, 0.0))];
+    let near_second = world.create(&Avatar::at(320.0, 0.0));
+    let near_none = world.create(&Avatar::at(150.0, 0.0));
+    let seat = world.observe(eyes[0], circle(50.0));
+    let id = world.seats[seat].0;
+    world.publisher.observer_mut(id).unwrap().set_pivots(Pivots::Objects(eyes.to_vec()));
+    world.settle(3);
+    assert!(world.believed(seat, near_second).is_some());
+    assert!(world.believed(seat, near_none).is_none());
+}
+
+#[test]
+fn what_was_interacted_with_stays_of_interest_for_a_while() {
+    let policy = Arc::new(Interacting { inner: circle(50.0), boost: 4.0, otherwise: Grade::EXACT });
+    let (mut world, seat, other) = pair(policy, 200.0);
+    assert_eq!(life(&world, seat, other), None);
+    let (id, now) = (world.seats[seat].0, world.now());
+    let observer = world.publisher.observer_mut(id).unwrap();
+    observer.interacted(other, now, Micros::from_millis(500));
+    world.settle(2);
+    assert_eq!(life(&world, seat, other), Some(Life::Live), "who shot at me from afar");
+    world.settle(120);
+    assert_eq!(life(&world, seat, other), Some(Life::Frozen), "forgotten");
+}
+
+#[test]
+fn a_change_of_owner_is_told_and_survives_loss() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    assert_eq!(world.publisher.store.give(other, OwnerId(9)), Ok(Epoch(1)));
+    world.round(&mut |_| vec![]);
+    world.settle(30);
+    let id = world.publisher.store.id(other);
+    assert_eq!(world.seats[seat].1.get(id).unwrap().owner(), (OwnerId(9), Epoch(1)));
+}
+
+#[test]
+fn a_removed_object_goes_and_its_slot_is_reused_without_confusion() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    let old = world.publisher.store.id(other);
+    world.publisher.store.remove(other).unwrap();
+    let new = world.create(&Avatar { health: 3, ..Avatar::at(20.0, 20.0) });
+    world.settle(5);
+    assert!(world.seats[seat].1.get(old).is_none());
+    assert_eq!(world.believed(seat, new).unwrap().health, 3);
+    let newer = world.create(&Avatar { health: 4, ..Avatar::at(10.0, 20.0) });
+    world.settle(5);
+    assert_eq!(world.believed(seat, newer).unwrap().health, 4);
+    assert_eq!(world.believed(seat, new).unwrap().health, 3);
+}
+
+#[test]
+fn a_notice_that_overtakes_its_state_is_not_forgotten() {
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    let other = world.create(&Avatar::at(20.0, 0.0));
+    let seat = world.observe(eyes, circle(50.0));
+    // The first state takes five rounds; the object is removed meanwhile, and that is told at once.
+    world.round(&mut |up| if up { vec![0] } else { vec![5] });
+    let id = world.publisher.store.id(other);
+    world.publisher.store.remove(other).unwrap();
+    world.settle(20);
+    assert!(world.seats[seat].1.get(id).is_none(), "the late state must not bring it back");
+}
+
+#[test]
+fn the_budget_holds_over_time_and_everybody_gets_a_share() {
+    let mut world = World::new();
+    let mut slots = Vec::new();
+    for n in 0..40 {
+        slots.push(world.create(&Avatar::at(n as f32 * 3.0, 0.0)));
+    }
+    let seat = world.observe(slots[0], presets::broadcast().build().unwrap());
+    let id = world.seats[seat].0;
+    world.settle(30);
+    let observer = world.publisher.observer_mut(id).unwrap();
+    observer.set_budget(Budget::per_round(Bytes(40), 2));
+    let before = world.publisher.totals().bytes;
+    let mut rng = fastrand::Rng::with_seed(1);
+    for _ in 0..200 {
+        for (n, slot) in slots.iter().enumerate() {
+            move_to(&mut world, *slot, n as f32 * 3.0 + rng.f32(), rng.f32() * 2.0);
+        }
+        world.settle(1);
+    }
+    let bytes = world.publisher.totals().bytes - before;
+    assert!(bytes <= 200 * 40 + 1_200, "{bytes}");
+    assert!(world.publisher.totals().postponed > 0, "there was less than demanded");
+    for slot in &slots[1..] {
+        let view = world.seats[seat].1.get(world.publisher.store.id(*slot)).unwrap();
+        assert!(view.staleness(Tick(world.tick), ROUND) < Micros::from_millis(2_000));
+    }
+}
+
+#[test]
+fn observers_come_and_go_without_leaving_anything_behind() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    let id = world.seats[seat].0;
+    assert!(world.publisher.remove(id).is_some());
+    assert!(world.publisher.remove(id).is_none());
+    world.publisher.store.remove(other).unwrap();
+    let rows = world.publisher.store.rows();
+    world.create(&Avatar::at(1.0, 1.0));
+    assert_eq!(world.publisher.store.rows(), rows, "the row of the removed object is free");
+}
