@@ -14,5 +14,6 @@ pub mod net;
 pub mod output;
 pub mod report;
 pub mod session;
+pub mod sighted;
 pub mod trace;
 pub mod training;

@@ -247,12 +247,12 @@ impl<M: Movement> Session<M> {
         for (watcher, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
             for (slot, sent) in publisher.references(seat.observer) {
-                let pair = (watcher, object_of(publisher.store.id(slot)));
+                let pair = (watcher, mover_of(publisher.store.id(slot)));
                 audit.sent(pair, sent, now, seat.lost_now);
             }
             waiting.fill(None);
             for (slot, since) in publisher.waiting(seat.observer) {
-                waiting[object_of(publisher.store.id(slot))] = Some(since);
+                waiting[mover_of(publisher.store.id(slot))] = Some(since);
             }
             for (object, other) in seats.iter().enumerate() {
                 let Some(other) = other.as_ref().filter(|_| object != watcher) else { continue };
@@ -283,7 +283,7 @@ impl<M: Movement> Session<M> {
 }
 
 /// The lab's names carry the mover's number.
-fn object_of(id: ObjectId) -> usize {
+pub(crate) fn mover_of(id: ObjectId) -> usize {
     id.serial() as usize % Audit::GENERATION
 }
 

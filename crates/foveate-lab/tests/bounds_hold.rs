@@ -59,6 +59,23 @@ fn judge<M: Movement>(make: impl Fn() -> M, (spec, round): (AvatarSpec, Micros),
 }
 
 #[test]
+fn bounds_hold_for_places_that_are_not_predicted() {
+    let make = || {
+        let spec = WaypointSpec {
+            count: 24,
+            side: 200.0,
+            speed: [2.0, 8.0],
+            pause: [0.0, 1.0],
+            leg: f32::INFINITY,
+            rate: 20.0,
+        };
+        Waypoint::new(spec, 5)
+    };
+    let spec = AvatarSpec { motion: false, ..avatar(&make(), 1.0 / 32.0) };
+    judge(make, (spec, ROUND), 300);
+}
+
+#[test]
 fn lossless_and_budget_to_spare_keeps_every_bound() {
     for (seed, pause, leg) in [(1, [0.0, 3.0], 40.0), (2, [0.0, 0.0], f32::INFINITY)] {
         let spec =

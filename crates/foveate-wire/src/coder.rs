@@ -96,7 +96,7 @@ impl Models {
     }
 }
 
-/// The trained table, by `foveate lab codec --train`.
+/// The trained table, by `foveate lab codec --write-table`.
 const TRAINED: &[u8] = include_bytes!("trained.bin");
 
 /// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.

@@ -8,7 +8,7 @@ pub struct KindId(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct OwnerId(pub u32);
 
-/// How often an object has changed hands. A receiver refuses older epochs.
+/// How often an object has changed hands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Epoch(pub u32);
 

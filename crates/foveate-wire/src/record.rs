@@ -79,7 +79,8 @@ fn code_moved<C: Coder>(
     if jumped {
         return (at, Motion::default(), FAR);
     }
-    (at, Motion::between(from, at, base.age), miss_class(off(at)))
+    let moved = Motion::between(from, at, base.age);
+    (at, if place.motion { moved } else { Motion::default() }, miss_class(off(at)))
 }
 
 /// Whether whole coordinates are cheaper than the way there: a respawn, a teleport. It is also where

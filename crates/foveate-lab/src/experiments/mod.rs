@@ -3,6 +3,7 @@
 pub mod a3;
 pub mod bounds;
 pub mod codec;
+mod micro;
 mod rivals;
 pub mod scale;
 pub mod vfc;

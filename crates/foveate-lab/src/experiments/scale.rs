@@ -335,7 +335,7 @@ pub fn lab(trace: &Path, options: Options, meter: &dyn Meter) -> Result<Done, Ex
         rows.push(measure("tiled", tiled(&trace, n)?, meter, &progress));
     }
     progress.finish();
-    finish(&rows, options)
+    finish(&rows, super::micro::table(options.seed, meter)?, options)
 }
 
 /// How the time grows with the number of players: the exponent of a power law from first to last.
@@ -346,7 +346,7 @@ fn exponent(rows: &[Row], workload: &str) -> f64 {
     (last.tick_ms / first.tick_ms).ln() / (last.n as f64 / first.n as f64).ln()
 }
 
-fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
+fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("scale", options.seed);
     let columns = [
         ("workload", Align::Left),
@@ -417,10 +417,10 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         let of = |f: fn(&Row) -> f64| {
             rows.iter().filter(|r| r.workload == workload).map(move |r| (r.n as f64, f(r)))
         };
-        plot = plot.series(Series::points(format!("{workload}"), of(|row| row.tick_ms))).series(
+        plot = plot.series(Series::points(workload, of(|row| row.tick_ms))).series(
             Series::points(format!("{workload}, naive"), of(|row| row.naive_ms)).reference(),
         );
     }
-    let report = report.table(&table).plot(plot);
-    Ok(Done { outcome, tables: vec![table], notes, report })
+    let report = report.table(&table).table(&micro).plot(plot);
+    Ok(Done { outcome, tables: vec![table, micro], notes, report })
 }

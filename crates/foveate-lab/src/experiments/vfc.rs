@@ -7,12 +7,14 @@ use crate::net::LinkSpec;
 use crate::output::{Align, Outcome, Progress, Table};
 use crate::report::{Axis, Plot, Report, Series, Verdict};
 use crate::session::{Session, SessionSpec};
+use crate::sighted::{Rule, Sighted};
 use crate::trace::Trace;
 use crate::training::avatar_of;
-use foveate_sync::interest::{View, presets};
-use foveate_wire::Micros;
+use foveate_sync::interest::{Policy, View, Visible, presets};
+use foveate_wire::{Metres, Micros};
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of one update in Cube 2's own protocol; it carries a few fields more than ours.
 pub const ORIGINAL_BYTES: f64 = 17.4;
@@ -23,6 +25,9 @@ const QUICK_ROUNDS: u64 = 600;
 
 /// The names of the views, in the order of the table.
 const VIEWS: [&str; 5] = ["normal", "zoom", "vfc", "a3", "circle"];
+
+/// The normal view, looser for whom the recording says that they were out of sight.
+const SIGHTED: &str = "normal, sighted";
 
 /// One row of the result.
 #[derive(Clone, Debug, Serialize)]
@@ -48,11 +53,39 @@ pub struct Row {
     violations_budget: u64,
 }
 
+/// What is out of sight is this many times looser in the view that knows who sees whom.
+const HIDDEN: f32 = 4.0;
+
+/// The views of a recording: one more where it says who saw whom.
+fn views(trace: &Trace) -> Vec<&'static str> {
+    let sighted = trace.visibility().map(|_| SIGHTED);
+    VIEWS.into_iter().chain(sighted).collect()
+}
+
+/// The policy of a view; floors as stated for this experiment: 15° for facing, everywhere.
+fn policy(
+    trace: &Arc<Trace>,
+    round_ms: f64,
+    name: &str,
+    mut view: View,
+) -> Result<Arc<dyn Policy>, ExperimentError> {
+    view.inner_facing = 1.0;
+    let inner = view.build()?;
+    let provider = Sighted::new(Arc::clone(trace), round_ms, Rule::LineOfSight);
+    Ok(match provider.filter(|_| name == SIGHTED) {
+        Some(provider) => {
+            let always = Metres(view.zones[0] / 2.0);
+            Arc::new(Visible { inner, provider: Arc::new(provider), hidden: HIDDEN, always })
+        }
+        None => inner,
+    })
+}
+
 /// The view of a name on a world of this size.
 fn view(name: &str, side: f32) -> Result<View, ExperimentError> {
     let (near, middle) = (0.2 * side, 0.4 * side);
     Ok(match name {
-        "normal" => presets::normal(near, middle),
+        "normal" | SIGHTED => presets::normal(near, middle),
         "zoom" => presets::zoom(near, middle),
         "vfc" => presets::vfc(near, middle),
         "a3" => presets::a3(middle, 0),
@@ -84,7 +117,7 @@ pub fn natural_round(trace: &Trace) -> f64 {
 }
 
 fn run(
-    trace: &Trace,
+    trace: &Arc<Trace>,
     round_ms: f64,
     (name, part): (&'static str, Part),
     (options, progress): (Options, &Progress),
@@ -98,12 +131,10 @@ fn run(
         (avatar.motion, avatar.facing_floor) = (false, 0.0);
         link = LinkSpec::PERFECT;
     }
-    // Floors as stated for this experiment: 15° for facing, everywhere.
-    view.inner_facing = 1.0;
     let round = Micros::from_secs(round_ms / 1e3);
     let spec = SessionSpec {
         round,
-        policy: view.build()?,
+        policy: policy(trace, round_ms, name, view)?,
         down: link,
         up: link,
         budget: None,
@@ -161,7 +192,7 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
     let mut report = Report::new("vfc", "Graded views on recorded movement");
     let mut tables = Vec::new();
     for path in traces {
-        let trace = Trace::read(path)?;
+        let trace = Arc::new(Trace::read(path)?);
         let name = super::trace_name(path);
         let rows = measure(&trace, &name, options)?;
         tables.push(table(&name, &rows));
@@ -179,17 +210,18 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
     Ok(Done { outcome, tables, notes, report })
 }
 
-fn measure(trace: &Trace, name: &str, options: Options) -> Result<Vec<Row>, ExperimentError> {
+fn measure(trace: &Arc<Trace>, name: &str, options: Options) -> Result<Vec<Row>, ExperimentError> {
     let round_ms = natural_round(trace);
     let rounds = (f64::from(trace.duration_ms()) / round_ms) as u64 + 1;
     let rounds = if options.quick { rounds.min(QUICK_ROUNDS) } else { rounds };
+    let views = views(trace);
     let jobs: Vec<(&'static str, Part)> =
-        VIEWS.iter().flat_map(|view| [(*view, Part::Schedule), (*view, Part::Total)]).collect();
+        views.iter().flat_map(|view| [(*view, Part::Schedule), (*view, Part::Total)]).collect();
     let progress = Progress::new(name, rounds * jobs.len() as u64);
     let runs = in_parallel(&jobs, |job| run(trace, round_ms, *job, (options, &progress)));
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let rows = VIEWS.iter().zip(runs.chunks(2));
+    let rows = views.into_iter().zip(runs.chunks(2));
     Ok(rows
         .map(|(view, runs)| row(name, trace.players(), view, round_ms, [&runs[0], &runs[1]]))
         .collect())

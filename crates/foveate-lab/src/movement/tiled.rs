@@ -59,9 +59,9 @@ impl Movement for Tiled {
         let round = (self.round + tile * OFFSET) % self.trace.rounds();
         let mut pose = self.trace.pose_in(round, player)?;
         let corner = [(tile % self.tiles_per_row) as f32, (tile / self.tiles_per_row) as f32];
-        for axis in 0..2 {
+        for (axis, corner) in corner.into_iter().enumerate() {
             let inside = (pose.pos[axis] - self.low[axis]) * self.scale;
-            pose.pos[axis] = corner[axis] * self.tile[axis] + inside;
+            pose.pos[axis] = corner * self.tile[axis] + inside;
         }
         pose.pos[2] *= self.scale;
         Some(pose)
