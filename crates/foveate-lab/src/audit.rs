@@ -36,8 +36,12 @@ struct PairAudit {
     /// for the sender's reference replica.
     peak: f64,
     sender_peak: f64,
+    /// The sender's wait, each round counted by the θ′ that held in it.
+    accrued: f64,
     /// When it was sent, and whether that was lost.
     sends: VecDeque<(Tick, bool)>,
+    /// The round of the state that the sender takes the replica for.
+    reference: Option<Tick>,
 }
 
 /// A replica's newest state, to be predicted to a round.
@@ -190,8 +194,10 @@ impl Audit {
         now: Tick,
         lost: bool,
     ) {
+        let pair = &mut self.pairs[watcher * self.count + object];
+        pair.reference = Some(sent);
         if sent == now {
-            let sends = &mut self.pairs[watcher * self.count + object].sends;
+            let sends = &mut pair.sends;
             if sends.len() == SENDS {
                 sends.pop_front();
             }
@@ -309,12 +315,17 @@ impl Audit {
 
     fn sender_waits(&mut self, index: usize, sample: &Sample<'_>) {
         let wait = sample.waiting.map_or(0.0, |since| self.multiple(since, sample));
+        let span = self.span(&sample.grade);
         let pair = &mut self.pairs[index];
         if wait == 0.0 {
             self.found.end_sender_wait(std::mem::take(&mut pair.sender_peak));
+            pair.accrued = 0.0;
+        } else {
+            pair.accrued += self.round.0 as f64 / span.0 as f64;
         }
         pair.sender_peak = pair.sender_peak.max(wait);
         self.found.longest_sender_wait = self.found.longest_sender_wait.max(wait);
+        self.found.longest_accrued = self.found.longest_accrued.max(pair.accrued);
     }
 
     fn measure(&mut self, replica: &View<'_>, sample: &Sample<'_>, since: Option<Tick>) {
@@ -344,7 +355,9 @@ impl Audit {
         let sends = self.pairs[index].sends.iter();
         let later: Vec<_> =
             sends.filter(|(sent, _)| state.is_none_or(|state| sent.is_after(state))).collect();
-        if later.iter().any(|(_, lost)| *lost) {
+        // The sender may believe that a state is lost which arrived after all, and go by an older one.
+        let mistaken = later.is_empty() && state.is_some() && self.pairs[index].reference != state;
+        if mistaken || later.iter().any(|(_, lost)| *lost) {
             |causes| &mut causes.loss
         } else if !later.is_empty() {
             |causes| &mut causes.latency

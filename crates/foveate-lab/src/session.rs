@@ -161,7 +161,7 @@ impl<M: Movement> Session<M> {
         let policy = Arc::clone(&self.spec.policy);
         let mut observer = Observer::new(policy, Pivots::Object(slot), self.tick);
         if let Some(bytes) = self.spec.budget {
-            observer = observer.with_budget(Budget::per_round(bytes, 2));
+            observer = observer.with_budget(Budget::per_round(bytes, 8));
         }
         let observer = self.source.publisher.add(observer.without_own_objects());
         let seed = self.spec.seed.wrapping_mul(0x9e37_79b9).wrapping_add(at as u64 * 2);

@@ -119,7 +119,7 @@ impl Moment {
 
     /// Everybody has been looked at; `places` is where each avatar is.
     pub fn close(&mut self, tick: Tick, places: &[Option<[f32; 3]>], found: &mut Coherence) {
-        if tick.0 % self.spec.every.max(1) == 0 {
+        if tick.0.is_multiple_of(self.spec.every.max(1)) {
             let deltas: Vec<Option<f64>> =
                 (0..self.count).map(|object| self.delta(object, places)).collect();
             for player in (0..self.count).filter(|player| places[*player].is_some()) {
@@ -148,12 +148,12 @@ impl Moment {
     fn judge_player(&self, player: usize, deltas: &[Option<f64>], found: &mut Coherence) {
         let row = &self.beliefs[player * self.count..(player + 1) * self.count];
         let mut objects = Vec::new();
-        for object in 0..self.count {
+        for (object, delta) in deltas.iter().enumerate() {
             let Some(belief) = self.seen(player, object) else { continue };
             found.in_view += 1;
             found.lacking += u64::from(belief.at.is_none());
             let distance = belief.known.distance * self.spec.width;
-            objects.extend(deltas[object].map(|delta| Seen { distance, delta }));
+            objects.extend(delta.map(|delta| Seen { distance, delta }));
         }
         if let Some(delta) = delta_player(self.spec.area, &objects) {
             found.delta.add(delta / self.spec.area.view);

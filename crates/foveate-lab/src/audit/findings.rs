@@ -147,6 +147,8 @@ pub struct Findings {
     pub sender_waits: Spread,
     /// The longest of these.
     pub longest_sender_wait: f64,
+    /// The longest wait at the sender again, each round counted by the θ′ that held in it.
+    pub longest_accrued: f64,
     /// The longest that an observer had no replica at all of an object of interest.
     pub longest_first_wait: Micros,
     /// How much observers disagree, where it was asked for.
@@ -173,6 +175,7 @@ impl Default for Findings {
             longest_wait: 0.0,
             sender_waits: Spread::default(),
             longest_sender_wait: 0.0,
+            longest_accrued: 0.0,
             longest_first_wait: Micros::ZERO,
             coherence: Coherence::default(),
         }
@@ -232,6 +235,7 @@ impl Findings {
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.sender_waits.merge(&other.sender_waits);
         self.longest_sender_wait = self.longest_sender_wait.max(other.longest_sender_wait);
+        self.longest_accrued = self.longest_accrued.max(other.longest_accrued);
         self.longest_first_wait = self.longest_first_wait.max(other.longest_first_wait);
         self.coherence.merge(&other.coherence);
     }

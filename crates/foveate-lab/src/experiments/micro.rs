@@ -106,9 +106,9 @@ pub fn table(seed: u64, meter: &dyn Meter) -> Result<Table, ExperimentError> {
         bytes.clear();
         let header = StateHeader { seq: 0, tick: Tick(AGE) };
         let mut writer = PacketWriter::new(bytes, &mut models, header);
-        for at in first..first + BATCH {
+        for (at, now) in now.iter_mut().enumerate().skip(first).take(BATCH) {
             let base = Base { lanes: &sample.then[at], motion: Motion::default(), age: AGE };
-            writer.update(Alias(at as u16), kind, &base, &mut now[at]);
+            writer.update(Alias(at as u16), kind, &base, now);
         }
         writer.finish();
     };

@@ -56,6 +56,9 @@ impl Vfc {
     }
 }
 
+/// The weight of a pair halves over this many times the innermost zone's radius.
+const FADE: f32 = 4.0;
+
 impl Policy for Vfc {
     #[inline]
     fn grade(&self, sight: &Sight) -> Option<Grade> {
@@ -76,7 +79,8 @@ impl Policy for Vfc {
             max_error: kappa.error(distance),
             floor: Metres(self.floor.0 * distance),
             facing: if zone == 0 { self.inner_facing } else { 1.0 },
-            weight: 1.0,
+            // Under pressure what is far gives way first, also within a zone.
+            weight: 1.0 / (1.0 + distance / (FADE * self.zones[0])),
             class: zone.min(CLASSES - 1) as u8,
             outlook: Some(outlook),
         })

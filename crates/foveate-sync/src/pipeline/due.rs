@@ -86,6 +86,7 @@ impl Judged {
             missed: 0,
         };
         let Some(reference) = pair.reference.filter(|reference| reference.is_held(hot)) else {
+            pair.since = pair.since.or(Some(tick));
             return judged;
         };
         let lanes = store.pushed(hot, kind.lane_count(), reference.push);
@@ -120,12 +121,14 @@ impl Judged {
         rounds: Rounds,
         tick: Tick,
     ) -> Option<(Fired, f32)> {
+        let span = grade.max_age.max(rounds.length);
         let Some(reference) = pair.reference.filter(|_| self.known) else {
-            // The first state of an object is worth a lot, but less than a pair left waiting.
-            return Some((Fired::New, URGENCY_CAP * grade.weight));
+            // A replica that is missing is the worst; it waits like any other, but begins ahead.
+            let waited = rounds.length * pair.since.map_or(0, |since| tick.since(since));
+            let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
+            return Some((Fired::New, urgency * grade.weight));
         };
         let age = rounds.length * tick.since(reference.tick);
-        let span = grade.max_age.max(rounds.length);
         let by_age = age.0 as f32 / span.0 as f32;
         let by_error = self.error / self.allowed.max(f32::MIN_POSITIVE);
         let by_missed = self.missed as f32 / grade.max_missed as f32;

@@ -18,6 +18,9 @@ use foveate_wire::packet::Ack;
 use foveate_wire::{Micros, Models, Schema, Tick};
 use std::sync::Arc;
 
+/// Records that are worth a packet when the budget is short.
+const BATCH: usize = 4;
+
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rounds {
@@ -207,7 +210,11 @@ impl Publisher {
         observer.budget.refill();
         let due = &mut self.scratch.due;
         let Some(left) = observer.budget.left() else { return };
-        let fit = (left / observer.expected_record()) as usize;
+        // Rounded up: what a record takes beyond the rest becomes debt. Rounded down, a budget of less
+        // than one record a round would never send any.
+        let fit = (left / observer.expected_record()).ceil() as usize;
+        // A header for each record would eat a narrow budget up: save for a few at once, if one can.
+        let fit = if fit < BATCH && due.len() > fit && observer.budget.saves() { 0 } else { fit };
         if due.len() > fit {
             if fit > 0 {
                 due.select_nth_unstable_by(fit - 1, |a, b| b.urgency.total_cmp(&a.urgency));

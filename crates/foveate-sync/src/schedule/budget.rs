@@ -32,6 +32,11 @@ impl Budget {
         self.rate.map(|_| self.tokens.max(0.0))
     }
 
+    /// Whether more is there in the next round than now.
+    pub(crate) fn saves(&self) -> bool {
+        self.tokens < self.burst
+    }
+
     /// What was really spent; more than was left becomes debt.
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.tokens -= bytes as f32;

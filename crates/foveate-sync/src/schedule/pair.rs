@@ -194,6 +194,9 @@ impl Pair {
         if self.reference == Some(state) {
             self.reference = self.base;
             self.since = None;
+            // Perhaps only its acknowledgement was lost: whether the replica is the one or the
+            // other, the next state puts it right.
+            self.forced = true;
         }
     }
 }

@@ -1,8 +1,404 @@
 //! Tables, plots and findings of the bounds experiment.
 
-use super::{Done, Measured, Outcome};
-use crate::report::Report;
+use super::{
+    BinRow, Broken, Done, ENOUGH, Findings, HIDDEN, JOINING, LONGEST_WAIT, Measured, Outcome, Part,
+    RISES, ROUND, Sees, ZONES, bin_rows,
+};
+use crate::audit::Causes;
+use crate::output::{Align, Table};
+use crate::report::{Axis, Plot, Report, Series, Verdict};
 
-pub(super) fn done(outcome: Outcome, _: &[Measured], _: (u64, u64)) -> Done {
-    Done { outcome, tables: vec![], notes: vec![], report: Report::new("bounds", "Bounds") }
+/// What was measured over how many seeds, and for how many seconds each.
+pub(super) fn done(outcome: Outcome, measured: &[Measured], (seeds, seconds): (u64, u64)) -> Done {
+    let tables = [parts_table(measured), causes_table(measured), coherence_table(measured)];
+    let mut bins = Vec::new();
+    for (view, part, rows) in short_parts(measured) {
+        bins.push((view, bins_table(part, view.sees, &rows), rows));
+    }
+    let mut report = Report::new("bounds", "Are the stated bounds kept?").summary(format!(
+        "64 bots among walls, everybody an observer of everybody, {seeds} worlds of {seconds} s each. \
+         With a link that loses nothing and budget to spare no bound may be broken; on a bad link \
+         every violation must have a cause; on a quarter of the budget what is far must give way first, \
+         and nobody may be forgotten."
+    ));
+    report = findings(report, measured);
+    report = report
+        .section("The situations", situations())
+        .table(&tables[0])
+        .plot(causes_plot(measured))
+        .section("Which bounds, where, and why", CAUSES)
+        .table(&tables[1])
+        .section("A quarter of the budget", quarter());
+    for (_, table, _) in &bins {
+        report = report.table(table);
+    }
+    for view in measured {
+        let of_view: Vec<_> = short_parts(std::slice::from_ref(view)).collect();
+        report = report.plot(error_plot(view, &of_view)).plot(staleness_plot(view, &of_view));
+    }
+    report = report
+        .section("How long a pair waits", WAITS)
+        .plot(waits_plot(measured))
+        .section("Coherence", COHERENCE)
+        .table(&tables[2]);
+    let notes = vec![format!(
+        "Violations are (pair, round) samples in which an observer's replica was out of its bounds: \
+         the update was under way (latency), or it or one before it was lost (loss), or nothing had \
+         been sent (unsent). Waits are multiples of θ′, at the sender and as observed."
+    )];
+    let tables = tables.into_iter().chain(bins.into_iter().map(|(_, table, _)| table)).collect();
+    Done { outcome, tables, notes, report }
+}
+
+fn situations() -> String {
+    format!(
+        "`lossless`: no delay, no loss, no budget; an observer's replica is then the sender's reference \
+         replica, so that *observed* is a second opinion on *scheduled*, recomputed from the truth \
+         for every pair in every round.\n\n\
+         `lossy`: 5 % of packets lost in bursts of three on average, 80 ± 20 ms, each way.\n\n\
+         `narrow`: the same with a rate limit of four times the demand and a queue of two packets, 5 % \
+         overtaken and 5 % duplicated. There is no congestion control yet: a link of twice the demand \
+         fills its queue once and never gets free.\n\n\
+         `quarter` and `quarter_lossy`: a quarter of the bytes that the lossless run took, over a \
+         perfect and over the lossy link; measured after {JOINING} s in which everybody is made \
+         known.\n\n\
+         The view is VFC's normal one with zones at {near} and {middle} of the map's side; in the \
+         view `visible` what is behind a wall is {HIDDEN} times looser.",
+        near = ZONES[0],
+        middle = ZONES[1],
+    )
+}
+
+fn quarter() -> String {
+    format!(
+        "Bins of equal width; those with fewer than {ENOUGH} samples are left out. Error is that of \
+         the observer's replica, predicted to now. Staleness is the age of its newest state while it \
+         differs, waiting the time since the present difference arose; both are zero while there is \
+         no difference. A bin holds the claim if its error and its staleness are at least {RISES} \
+         times the nearer one's."
+    )
+}
+
+const CAUSES: &str = "One row for each zone and bound that was broken. `unknown`: there was no replica \
+    yet; `age` is θ, `error` is ν. Where several bounds are broken the first counts. With an \
+    unlimited budget nothing may stand under *unsent*.";
+
+const WAITS: &str = "Urgency is the time that a pair has waited divided by its θ′, and it grows without a \
+    limit; whoever is most urgent is sent first. So no pair can be passed over for ever: sooner or \
+    later it is the most urgent of all. And all pairs of an observer wait for about the same \
+    multiple of their own θ′, divided by their weight: the multiple at which the budget suffices.\n\n\
+    The tail has a cause of its own: a pair far behind its observer has a long θ′ and may have used up a \
+    good part of it; if the observer then turns round, the same wait is measured by the short θ′ of \
+    what is ahead. Therefore *accrued* is given too: each round of waiting counts as its length \
+    divided by the θ′ that held in that round.";
+
+const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree about its place, its owner \
+    among them, in view radii; the view radius is where the second zone ends, the interaction radius \
+    where the first does. Lacking: objects in view of which a player had no replica. Inc (Silac): \
+    replicas that lack the newest state published before now less the link's latency, each by the inverse \
+    square of its distance in avatar widths; its share of the value if all were wrong is what can be \
+    compared. A graded view withholds on purpose what nobody would notice, so that share is high; \
+    *noticeable* counts only what is off by more than its floor, predicted to now. Inj: how unequally old \
+    the knowledge of two players of each other is; knowledge ages from the first change that it lacks.";
+
+/// The parts with a short budget, each with its bins.
+fn short_parts(measured: &[Measured]) -> impl Iterator<Item = (&Measured, Part, Vec<BinRow>)> {
+    measured.iter().flat_map(|view| {
+        let short = view.parts.iter().filter(|(part, _)| part.is_short());
+        short.map(move |(part, found)| {
+            (view, *part, bin_rows(*part, view.sees, view.side, &found.by_distance))
+        })
+    })
+}
+
+fn percent(share: f64) -> String {
+    // Never round a violation away.
+    if share < 1.0 && share > 0.9999 {
+        format!("{:.5} %", 100.0 * share)
+    } else {
+        format!("{:.2} %", 100.0 * share)
+    }
+}
+
+fn parts_table(measured: &[Measured]) -> Table {
+    let columns = [
+        ("part", Align::Left),
+        ("view", Align::Left),
+        ("bounds scheduled", Align::Right),
+        ("observed", Align::Right),
+        ("latency", Align::Right),
+        ("loss", Align::Right),
+        ("unsent", Align::Right),
+        ("samples", Align::Right),
+        ("B/s", Align::Right),
+        ("longest wait", Align::Right),
+        ("accrued", Align::Right),
+        ("observed", Align::Right),
+        ("first state", Align::Right),
+        ("error p50", Align::Right),
+        ("p95", Align::Right),
+    ];
+    let mut table =
+        Table::new(columns).caption("Bounds kept, violations by cause, waits as multiples of θ′");
+    for view in measured {
+        for (part, found) in &view.parts {
+            table.row([
+                part.name().to_owned(),
+                view.sees.name().to_owned(),
+                percent(found.counters.bounds_scheduled()),
+                percent(found.bounds_observed()),
+                found.causes.latency.to_string(),
+                found.causes.loss.to_string(),
+                found.causes.budget.to_string(),
+                found.samples.to_string(),
+                format!("{:.0}", found.bytes_per_second(ROUND)),
+                format!("{:.1}×", found.longest_sender_wait),
+                format!("{:.1}×", found.longest_accrued),
+                format!("{:.1}×", found.longest_wait),
+                format!("{:.2} s", found.longest_first_wait.as_secs()),
+                format!("{:.2}°", found.degrees.quantile(0.5)),
+                format!("{:.2}°", found.degrees.quantile(0.95)),
+            ]);
+        }
+    }
+    table
+}
+
+fn causes_table(measured: &[Measured]) -> Table {
+    let columns = [
+        ("part", Align::Left),
+        ("view", Align::Left),
+        ("zone", Align::Right),
+        ("bound", Align::Left),
+        ("latency", Align::Right),
+        ("loss", Align::Right),
+        ("unsent", Align::Right),
+        ("of samples", Align::Right),
+    ];
+    let mut table = Table::new(columns).caption("Violations by zone and bound, budget to spare");
+    for view in measured {
+        for (part, found) in view.parts.iter().filter(|(part, _)| !part.is_short()) {
+            for (zone, bounds) in found.violations.iter().enumerate() {
+                for broken in Broken::ALL {
+                    let causes = bounds[broken as usize];
+                    if causes.total() > 0 {
+                        let name = (part.name(), view.sees.name());
+                        table.row(cause_cells(name, (zone, broken), causes, found.samples));
+                    }
+                }
+            }
+        }
+    }
+    table
+}
+
+fn cause_cells(
+    (part, view): (&str, &str),
+    (zone, broken): (usize, Broken),
+    causes: Causes,
+    samples: u64,
+) -> [String; 8] {
+    [
+        part.to_owned(),
+        view.to_owned(),
+        (zone + 1).to_string(),
+        broken.name().to_owned(),
+        causes.latency.to_string(),
+        causes.loss.to_string(),
+        causes.budget.to_string(),
+        format!("{:.3} %", 100.0 * causes.total() as f64 / samples.max(1) as f64),
+    ]
+}
+
+fn coherence_table(measured: &[Measured]) -> Table {
+    let columns = [
+        ("part", Align::Left),
+        ("view", Align::Left),
+        ("Δ mean", Align::Right),
+        ("Δ p95", Align::Right),
+        ("lacking", Align::Right),
+        ("Inc", Align::Right),
+        ("share", Align::Right),
+        ("noticeable", Align::Right),
+        ("Inj", Align::Right),
+    ];
+    let mut table = Table::new(columns).caption("Coherence; Δ in view radii");
+    for view in measured {
+        for (part, found) in &view.parts {
+            let coherence = &found.coherence;
+            let lacking = coherence.lacking as f64 / coherence.in_view.max(1) as f64;
+            table.row([
+                part.name().to_owned(),
+                view.sees.name().to_owned(),
+                format!("{:.5}", coherence.delta.mean()),
+                format!("{:.5}", coherence.delta.quantile(0.95)),
+                format!("{:.3} %", 100.0 * lacking),
+                format!("{:.4}", coherence.mean_inc()),
+                format!("{:.1} %", 100.0 * coherence.inc.share()),
+                format!("{:.1} %", 100.0 * coherence.noticeable.share()),
+                format!("{:.4}", coherence.mean_inj()),
+            ]);
+        }
+    }
+    table
+}
+
+fn bins_table(part: Part, sees: Sees, rows: &[BinRow]) -> Table {
+    let columns = [
+        ("distance", Align::Right),
+        ("samples", Align::Right),
+        ("error", Align::Right),
+        ("error °", Align::Right),
+        ("of nearer", Align::Right),
+        ("staleness", Align::Right),
+        ("of nearer", Align::Right),
+        ("waiting", Align::Right),
+        ("mean θ′", Align::Right),
+        ("differing", Align::Right),
+    ];
+    let caption = format!("{}, {}: error and staleness by distance", part.name(), sees.name());
+    let mut table = Table::new(columns).caption(caption);
+    let ratio = |ratio: Option<f64>| match ratio {
+        Some(ratio) if ratio < RISES => format!("{ratio:.3} ✗"),
+        Some(ratio) => format!("{ratio:.3}"),
+        None => String::new(),
+    };
+    for row in rows {
+        table.row([
+            format!("{:.0}–{:.0}", row.distance_from, row.distance_to),
+            row.samples.to_string(),
+            format!("{:.3}", row.mean_error),
+            format!("{:.2}°", row.mean_error_deg),
+            ratio(row.ratio_to_nearer),
+            format!("{:.3} s", row.mean_staleness_s),
+            ratio(row.staleness_ratio_to_nearer),
+            format!("{:.3} s", row.mean_wait_s),
+            format!("{:.0} ms", 1e3 * row.mean_theta_s),
+            format!("{:.0} %", 100.0 * row.differing_share),
+        ]);
+    }
+    table
+}
+
+fn middle(row: &BinRow) -> f64 {
+    f64::from(row.distance_from + row.distance_to) / 2.0
+}
+
+fn error_plot(view: &Measured, parts: &[(&Measured, Part, Vec<BinRow>)]) -> Plot {
+    let mut plot = Plot::lines(format!("Error by distance, view {}", view.sees.name()))
+        .x(Axis::linear("distance to the observer", "units").from_zero())
+        .y(Axis::linear("mean error", "units").from_zero());
+    for (_, part, rows) in parts {
+        let points = rows.iter().map(|row| (middle(row), row.mean_error));
+        plot = plot.series(Series::points(part.name(), points));
+    }
+    plot
+}
+
+fn staleness_plot(view: &Measured, parts: &[(&Measured, Part, Vec<BinRow>)]) -> Plot {
+    let mut plot = Plot::lines(format!("Staleness by distance, view {}", view.sees.name()))
+        .x(Axis::linear("distance to the observer", "units").from_zero())
+        .y(Axis::linear("mean over all samples", "s").from_zero())
+        .caption(
+            "Staleness: age of the state while it differs. Waiting: since the difference arose.",
+        );
+    for (_, part, rows) in parts {
+        let staleness = rows.iter().map(|row| (middle(row), row.mean_staleness_s));
+        let waiting = rows.iter().map(|row| (middle(row), row.mean_wait_s));
+        plot = plot
+            .series(Series::points(format!("{}, staleness", part.name()), staleness))
+            .series(Series::points(format!("{}, waiting", part.name()), waiting));
+    }
+    plot
+}
+
+fn causes_plot(measured: &[Measured]) -> Plot {
+    let all = || measured.iter().flat_map(|view| view.parts.iter().map(move |part| (view, part)));
+    let names = all().map(|(view, (part, _))| format!("{} {}", part.name(), view.sees.name()));
+    let share = |of: fn(&Causes) -> u64| {
+        all().map(move |(_, (_, found))| {
+            100.0 * of(&found.causes) as f64 / found.samples.max(1) as f64
+        })
+    };
+    Plot::stacked_bars("Violations by cause", names)
+        .y(Axis::linear("of all samples", "%"))
+        .series(Series::values("latency", share(|causes| causes.latency)))
+        .series(Series::values("loss", share(|causes| causes.loss)))
+        .series(Series::values("unsent", share(|causes| causes.budget)))
+}
+
+fn waits_plot(measured: &[Measured]) -> Plot {
+    let mut plot = Plot::distribution("Waits as multiples of θ′, at the sender")
+        .x(Axis::log("longest wait of each difference", "θ′"))
+        .caption("One value for each difference: the greatest multiple that its wait reached.");
+    for view in measured {
+        for (part, found) in view
+            .parts
+            .iter()
+            .filter(|(part, _)| matches!(part, Part::Lossless | Part::Quarter | Part::QuarterLossy))
+        {
+            let points = (1..=100).map(|percent| {
+                let percent = f64::from(percent);
+                (found.sender_waits.quantile(percent / 100.0), percent)
+            });
+            let name = format!("{} {}", part.name(), view.sees.name());
+            plot = plot.series(Series::points(name, points));
+        }
+    }
+    plot
+}
+
+fn verdict(holds: bool) -> Verdict {
+    if holds { Verdict::Holds } else { Verdict::FallsShort }
+}
+
+/// The least ratio of a bin to the nearer one, and where it is.
+fn least(rows: &[BinRow], of: fn(&BinRow) -> Option<f64>) -> Option<(f64, f32)> {
+    let ratios = rows.iter().filter_map(|row| Some((of(row)?, row.distance_from)));
+    ratios.min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+fn findings(mut report: Report, measured: &[Measured]) -> Report {
+    for view in measured {
+        let name = view.sees.name();
+        if let Some(found) = view.part(Part::Lossless) {
+            let scheduled = found.counters.bounds_scheduled();
+            let text = format!("{name}: lossless, budget to spare: bounds kept as scheduled");
+            report = report.finding(verdict(scheduled >= 1.0), text, percent(scheduled));
+            let text = format!("{name}: the same recomputed from the truth, pair by pair");
+            let kept = found.kept == found.samples && found.samples > 0;
+            report = report.finding(verdict(kept), text, percent(found.bounds_observed()));
+        }
+        for part in [Part::Lossy, Part::Narrow] {
+            let Some(found) = view.part(part) else { continue };
+            let text =
+                format!("{name}, {}: every violation is due to latency or loss", part.name());
+            let figure = format!("{} of {} are not", found.causes.budget, found.causes.total());
+            report = report.finding(verdict(found.causes.budget == 0), text, figure);
+        }
+    }
+    for (view, part, rows) in short_parts(measured) {
+        report = short_findings(report, (view, part), &rows);
+    }
+    report
+}
+
+fn short_findings(mut report: Report, (view, part): (&Measured, Part), rows: &[BinRow]) -> Report {
+    let name = format!("{}, {}", view.sees.name(), part.name());
+    let ratios: [(&str, fn(&BinRow) -> Option<f64>); 2] =
+        [("error", |row| row.ratio_to_nearer), ("staleness", |row| row.staleness_ratio_to_nearer)];
+    for (what, of) in ratios {
+        if let Some((ratio, from)) = least(rows, of) {
+            let text = format!(
+                "{name}: {what} rises with distance, each bin at least {RISES}× the nearer"
+            );
+            let figure = format!("least {ratio:.3}×, from {from:.0}");
+            report = report.finding(verdict(ratio >= RISES), text, figure);
+        }
+    }
+    let Some(found) = view.part(part) else { return report };
+    let Findings { longest_sender_wait: longest, longest_accrued: accrued, .. } = found;
+    let text = format!("{name}: no known pair waits to be sent for more than {LONGEST_WAIT} θ′");
+    let figure = format!("{longest:.1} θ′ ({accrued:.1} accrued)");
+    report.finding(verdict(*longest <= LONGEST_WAIT), text, figure)
 }
