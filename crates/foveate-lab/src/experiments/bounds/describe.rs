@@ -383,9 +383,12 @@ fn findings(mut report: Report, measured: &[Measured]) -> Report {
     report
 }
 
+/// How a bin compares with the nearer one.
+type Ratio = fn(&BinRow) -> Option<f64>;
+
 fn short_findings(mut report: Report, (view, part): (&Measured, Part), rows: &[BinRow]) -> Report {
     let name = format!("{}, {}", view.sees.name(), part.name());
-    let ratios: [(&str, fn(&BinRow) -> Option<f64>); 2] =
+    let ratios: [(&str, Ratio); 2] =
         [("error", |row| row.ratio_to_nearer), ("staleness", |row| row.staleness_ratio_to_nearer)];
     for (what, of) in ratios {
         if let Some((ratio, from)) = least(rows, of) {
