@@ -306,7 +306,8 @@ def moved_place(c, kind, fall, base, age):
     place = [i32(i32(s + d) + e) for s, d, e in zip(start, w, r)]
     longest = max(map(length, r))
     miss = 0 if longest == 0 else 1 if longest <= 4 else 2
-    return place, ([i32(p - s) for p, s in zip(place, start)], age), miss
+    way_there = ([i32(p - s) for p, s in zip(place, start)], age)
+    return place, way_there if motion else ([0] * 3, 0), miss
 
 
 def facing(c, kind, base, age, miss, lanes):
