@@ -67,7 +67,11 @@ fn every_observed_violation_has_a_cause() {
         assert_eq!(found.causes.budget, 0, "seed {seed}: something was never sent");
         assert_eq!(found.refused.malformed, 0, "seed {seed}");
         let by_bound: u64 = found.violations.iter().flatten().map(|causes| causes.total()).sum();
-        assert_eq!(by_bound + found.kept, found.samples, "seed {seed}: each has a zone and a bound");
+        assert_eq!(
+            by_bound + found.kept,
+            found.samples,
+            "seed {seed}: each has a zone and a bound"
+        );
     }
 }
 
