@@ -1,6 +1,6 @@
 //! The auditor: compares replicas with the truth, and says why they differ.
 //!
-//! Each round, after its sends: [`Audit::truth`] takes down what is so, `Audit::sent` what left, and
+//! Each round, after its sends: `Audit::truth` takes down what is so, `Audit::sent` what left, and
 //! `Audit::sample` looks at one observer's replica of one object. It knows everything and touches
 //! nothing.
 

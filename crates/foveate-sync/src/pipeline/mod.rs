@@ -3,7 +3,7 @@
 //! `collect changes → index → grade → due → budget → encode → pack → send`
 //!
 //! The only arrow back is acknowledgements ([`Publisher::on_ack`]). Each stage is one function below
-//! or one file beside this one: [`grade`], [`due`], [`encode`].
+//! or one file beside this one: `quiet`, `grade`, `due`, `encode`.
 
 mod due;
 mod encode;
