@@ -40,8 +40,6 @@ struct PairAudit {
     accrued: f64,
     /// When it was sent, and whether that was lost.
     sends: VecDeque<(Tick, bool)>,
-    /// The round of the state that the sender takes the replica for.
-    reference: Option<Tick>,
 }
 
 /// A replica's newest state, to be predicted to a round.
@@ -194,10 +192,8 @@ impl Audit {
         now: Tick,
         lost: bool,
     ) {
-        let pair = &mut self.pairs[watcher * self.count + object];
-        pair.reference = Some(sent);
         if sent == now {
-            let sends = &mut pair.sends;
+            let sends = &mut self.pairs[watcher * self.count + object].sends;
             if sends.len() == SENDS {
                 sends.pop_front();
             }
@@ -355,9 +351,7 @@ impl Audit {
         let sends = self.pairs[index].sends.iter();
         let later: Vec<_> =
             sends.filter(|(sent, _)| state.is_none_or(|state| sent.is_after(state))).collect();
-        // The sender may believe that a state is lost which arrived after all, and go by an older one.
-        let mistaken = later.is_empty() && state.is_some() && self.pairs[index].reference != state;
-        if mistaken || later.iter().any(|(_, lost)| *lost) {
+        if later.iter().any(|(_, lost)| *lost) {
             |causes| &mut causes.loss
         } else if !later.is_empty() {
             |causes| &mut causes.latency
