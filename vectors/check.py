@@ -66,7 +66,7 @@ class Reader:
         else:
             self.range = bound
             p += (32768 - p) >> 4
-        self.p[context] = clamp(p, 32, 32736)
+        self.p[context] = p
         self.renormalise()
         return bit
 

@@ -46,14 +46,12 @@ pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
 /// Whether yaw or pitch deviates by more than its share of its floor.
 #[inline]
 pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -> bool {
-    [kind.yaw, kind.pitch].into_iter().zip(then.iter().zip(now)).any(|(facing, (then, now))| {
-        let Some((lane, steps)) = facing else { return false };
-        let off = now.wrapping_sub(*then).unsigned_abs();
-        let off = off.min(steps.wrapping_sub(off));
-        let floored = kind.floored.iter().find(|floored| floored.lane == lane);
-        let floor = floored.map_or(0.0, |floored| floored.floor_steps as f32 * share);
-        off as f32 > floor
-    })
+    let off = |which: usize| {
+        let (off, turn) = (now[which].wrapping_sub(then[which]), kind.turns[which]);
+        let off = off.unsigned_abs().min(turn.whole.wrapping_sub(off.unsigned_abs()));
+        off as f32 > turn.floor as f32 * share
+    };
+    off(0) || off(1)
 }
 
 /// Whether a lane that is neither place nor facing deviates by more than its floor.

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// States that a ring holds. At 20 rounds a second 3.2 s of steady movement; a still object's last
-/// states stay for good, because only changes are pushed.
-pub const HISTORY: u32 = 64;
+/// States that a ring holds. At 20 rounds a second 6.4 s of steady movement; a still object's last
+/// states stay for good, because only changes are pushed. Under a short budget pairs wait for
+/// seconds, and one whose state left the history must be told everything again.
+pub const HISTORY: u32 = 128;
 /// The most objects in one store.
 pub const MAX_OBJECTS: usize = 1 << 20;
 
@@ -48,8 +49,9 @@ pub enum StoreError {
     Full,
 }
 
-/// What the pair loop reads of an object, side by side in memory.
+/// What the pair loop reads of an object: one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Hot {
     pub id: ObjectId,
     /// Place in world units.
@@ -384,12 +386,6 @@ impl Store {
         debug_assert!(hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY);
         let at = hot.ring as usize + (push % HISTORY) as usize * lanes;
         &self.ring[at..at + lanes]
-    }
-
-    /// The lanes as committed last.
-    #[inline]
-    pub(crate) fn head(&self, hot: &Hot, kind: &Kind) -> &[i32] {
-        self.pushed(hot, kind.lane_count(), hot.head.wrapping_sub(1))
     }
 
     /// Whether objects of this kind have a place.

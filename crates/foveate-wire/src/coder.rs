@@ -6,7 +6,8 @@
 //! being 0) splits the range at `bound = (range >> 15) * p`: bit 0 keeps `[low, low + bound)`, bit 1 keeps the rest.
 //! Then, while `range < 2^24`, the top byte of `low` goes out and both shift left by 8.
 //!
-//! **Carry.** `low` may overflow 32 bits; the carry is added to the bytes already written, walking back over 0xFF.
+//! **Carry.** `low` may overflow 32 bits; before the next byte goes out, the carry is added to those already
+//! written, walking back over 0xFF.
 //!
 //! **End.** The decoder reads zeros past the end, so the encoder writes the fewest bytes that name a value in the
 //! interval (always at most one) and then drops trailing zero bytes. The length of the coded part must be known
@@ -16,14 +17,13 @@
 pub const PROB_BITS: u32 = 15;
 /// The probability one, exclusive: valid probabilities are `PROB_MIN ..= PROB_ONE - PROB_MIN`.
 pub const PROB_ONE: u16 = 1 << PROB_BITS;
-/// Smallest probability that adaptation and training may reach: a surprise costs at most 10 bits.
+/// Smallest probability that a trained table may have. Adaptation goes no further than 15: there a sixteenth of
+/// the way is less than a step. So a surprise costs at most 12 bits.
 pub const PROB_MIN: u16 = 32;
 /// Renormalise below this range.
 const TOP: u32 = 1 << 24;
 /// Most raw bits that one coding step may carry: `range >> 16` stays positive.
 const RAW_STEP: u32 = 16;
-/// Undo log length; a packet that takes more decisions restores by copying the whole table, which costs the same.
-const LOG: usize = 1024;
 
 /// One body of code writes, reads, and measures: the encoder codes `bit` and returns it; the decoder ignores `bit`
 /// and returns what was written; a counter records and returns it. A body must therefore depend on nothing but
@@ -42,10 +42,12 @@ pub struct Models {
     p: Box<[u16; ROOM]>,
     /// The trained state.
     init: Box<[u16; ROOM]>,
-    /// Contexts touched since the restart (with repeats), the first `LOG` of them.
-    log: Box<[u16; LOG]>,
-    logged: usize,
+    /// A bit for each block of contexts that has been adapted since the restart.
+    touched: u64,
 }
+
+/// Contexts in a block: so many that a word has a bit for each block.
+const BLOCK: usize = ROOM / 64;
 
 /// Contexts that a table has room for; a power of two, so that no index needs a check.
 pub(crate) const ROOM: usize = 4096;
@@ -57,7 +59,7 @@ impl Models {
         let entry = |at: usize| init.get(at).copied().unwrap_or(PROB_ONE / 2);
         let init =
             Box::new(std::array::from_fn(|at| entry(at).clamp(PROB_MIN, PROB_ONE - PROB_MIN)));
-        Models { p: init.clone(), init, log: Box::new([0; LOG]), logged: 0 }
+        Models { p: init.clone(), init, touched: 0 }
     }
 
     /// Models in the trained state that both ends ship with.
@@ -67,16 +69,14 @@ impl Models {
         Models::new(&table)
     }
 
-    /// Back to the trained state: undoes the logged contexts, or copies the table if the log ran over.
+    /// Back to the trained state, block by block: a packet of few records touches few.
     pub(crate) fn restart(&mut self) {
-        if self.logged >= LOG {
-            self.p.copy_from_slice(&*self.init);
-        } else {
-            for &ctx in &self.log[..self.logged] {
-                self.p[usize::from(ctx) % ROOM] = self.init[usize::from(ctx) % ROOM];
-            }
+        let (now, trained) = (self.p.as_chunks_mut::<BLOCK>().0, self.init.as_chunks::<BLOCK>().0);
+        while self.touched != 0 {
+            let block = self.touched.trailing_zeros() as usize % 64;
+            now[block] = trained[block];
+            self.touched &= self.touched - 1;
         }
-        self.logged = 0;
     }
 
     /// Probability of bit 0 in `ctx`.
@@ -85,12 +85,10 @@ impl Models {
         u32::from(self.p[ctx % ROOM])
     }
 
-    /// Moves the probability of `ctx` towards the bit seen, and logs the context for the restart.
-    #[inline]
+    /// Moves the probability of `ctx` towards the bit seen.
+    #[inline(always)]
     pub(crate) fn adapt(&mut self, ctx: usize, bit: bool) {
-        self.log[self.logged % LOG] = ctx as u16;
-        // Once full it stays full: the log is void then, and the whole table is copied.
-        self.logged += 1;
+        self.touched |= 1 << (ctx / BLOCK % 64);
         let p = &mut self.p[ctx % ROOM];
         *p = adapted(*p, bit);
     }
@@ -102,12 +100,12 @@ const TRAINED: &[u8] = include_bytes!("trained.bin");
 /// Adaptation shift: each bit moves its probability by 1/2^RATE of the distance.
 pub const RATE: u32 = 4;
 
-/// The probability after a bit. Clamped, so that no context ever becomes certain:
-/// the price of a surprise stays bounded whatever the rate.
-#[inline]
+/// The probability after a bit. No context ever becomes certain, because the step ends at zero first:
+/// the price of a surprise stays bounded.
+#[inline(always)]
 pub fn adapted(p: u16, bit: bool) -> u16 {
-    let next = if bit { p - (p >> RATE) } else { p + ((PROB_ONE - p) >> RATE) };
-    next.clamp(PROB_MIN, PROB_ONE - PROB_MIN)
+    let (down, up) = (p - (p >> RATE), p + ((PROB_ONE - p) >> RATE));
+    if bit { down } else { up }
 }
 
 /// Appends coded bytes to the caller's buffer.
@@ -116,7 +114,8 @@ pub struct Encoder<'a> {
     models: &'a mut Models,
     /// Where the coded part starts: the carry never walks back past it.
     start: usize,
-    low: u32,
+    /// The 33rd bit is a carry that has not been added yet.
+    low: u64,
     range: u32,
 }
 
@@ -139,9 +138,10 @@ impl<'a> Encoder<'a> {
         self.written() as u32 * 8 + self.range.leading_zeros()
     }
 
-    /// Adds one to the bytes already written. Rare.
+    /// Adds the carry to the bytes already written. Rare.
     #[cold]
     fn carry(&mut self) {
+        self.low &= u64::from(u32::MAX);
         for byte in self.out[self.start..].iter_mut().rev() {
             *byte = byte.wrapping_add(1);
             if *byte != 0 {
@@ -151,29 +151,28 @@ impl<'a> Encoder<'a> {
     }
 
     #[inline(always)]
-    fn raise(&mut self, by: u32) {
-        let (low, over) = self.low.overflowing_add(by);
-        self.low = low;
-        if over {
-            self.carry();
+    fn renormalise(&mut self) {
+        while self.range < TOP {
+            self.shift();
         }
     }
 
     #[inline]
-    fn renormalise(&mut self) {
-        while self.range < TOP {
-            self.out.push((self.low >> 24) as u8);
-            self.low <<= 8;
-            self.range <<= 8;
+    fn shift(&mut self) {
+        if self.low > u64::from(u32::MAX) {
+            self.carry();
         }
+        self.out.push((self.low >> 24) as u8);
+        self.low = u64::from((self.low as u32) << 8);
+        self.range <<= 8;
     }
 
     /// Ends the coded part with the shortest bytes inside the interval, trailing zeros dropped.
     pub fn finish(mut self) {
         // range >= 2^24, so some multiple of 2^24 lies in [low, low + range).
-        if self.low != 0 {
-            self.raise(TOP - 1);
-            self.out.push((self.low >> 24) as u8);
+        if self.low > 0 {
+            self.low += u64::from(TOP - 1);
+            self.shift();
         }
         while self.out.len() > self.start && self.out.last() == Some(&0) {
             self.out.pop();
@@ -182,15 +181,13 @@ impl<'a> Encoder<'a> {
 }
 
 impl Coder for Encoder<'_> {
-    #[inline]
+    /// Without a branch on the bit: it is a surprise too often to be foreseen.
+    #[inline(always)]
     fn bit(&mut self, ctx: usize, bit: bool) -> bool {
         let bound = (self.range >> PROB_BITS) * self.models.get(ctx);
-        if bit {
-            self.raise(bound);
-            self.range -= bound;
-        } else {
-            self.range = bound;
-        }
+        let (low, high) = (bound, self.range - bound);
+        self.low += u64::from(if bit { bound } else { 0 });
+        self.range = if bit { high } else { low };
         self.models.adapt(ctx, bit);
         self.renormalise();
         bit
@@ -202,7 +199,7 @@ impl Coder for Encoder<'_> {
             let step = left.min(RAW_STEP);
             left -= step;
             self.range >>= step;
-            self.raise(((value >> left) & ((1 << step) - 1)) * self.range);
+            self.low += u64::from(((value >> left) & ((1 << step) - 1)) * self.range);
             self.renormalise();
         }
         value

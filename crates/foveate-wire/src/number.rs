@@ -56,9 +56,30 @@ pub(crate) fn length(v: i32) -> usize {
 
 /// Class of a length against the expected one: 6 when equal.
 #[inline]
-fn near(expect: usize, n: usize) -> usize {
-    (n + 6).saturating_sub(expect).min(NEAR - 1)
+const fn near(expect: usize, n: usize) -> usize {
+    let above = (n + 6).saturating_sub(expect);
+    if above < NEAR { above } else { NEAR - 1 }
 }
+
+/// Lengths and expected lengths that [`STEP_AT`] has; a power of two, so that no index needs a check.
+const LENGTHS: usize = 64;
+
+/// For an expected length and a length `n`: which of the [`STEPS`] contexts the question belongs to whether
+/// a value is longer than `n`.
+const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
+    let mut table = [[0; LENGTHS]; LENGTHS];
+    let mut expect = 0;
+    while expect < LENGTHS {
+        let mut n = 0;
+        while n < LENGTHS {
+            let small = if n < SMALL { n } else { SMALL - 1 };
+            table[expect][n] = (near(expect, n) * SMALL + small) as u8;
+            n += 1;
+        }
+        expect += 1;
+    }
+    table
+};
 
 /// Codes any `i32`.
 pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
@@ -80,34 +101,29 @@ pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
 }
 
 /// Codes a bit length: first whether it is above the pivot, then away from it in unary, up or down.
-#[inline]
+#[inline(always)]
 fn code_length<C: Coder>(c: &mut C, s: &Slots, len: usize) -> usize {
+    let at = &STEP_AT[s.expect % LENGTHS];
+    let context = |n: usize| s.len + usize::from(at[n % LENGTHS]);
     let mut n = s.pivot.min(31);
-    let mut longer = c.bit(s.length_at(n), len > n);
+    let mut longer = c.bit(context(n), len > n);
     if longer {
         n += 1;
         while n < 32 && longer {
-            longer = c.bit(s.length_at(n), len > n);
+            longer = c.bit(context(n), len > n);
             n += usize::from(longer);
         }
         return n;
     }
     while n > 0 && !longer {
-        longer = c.bit(s.length_at(n - 1), len >= n);
+        longer = c.bit(context(n - 1), len >= n);
         n -= usize::from(!longer);
     }
     n
 }
 
-impl Slots {
-    /// The context of the question whether the length is above `n`.
-    #[inline]
-    fn length_at(&self, n: usize) -> usize {
-        self.len + near(self.expect, n) * SMALL + n.min(SMALL - 1)
-    }
-}
-
 /// Codes what is below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole magnitude.
+#[inline(always)]
 fn code_below<C: Coder>(c: &mut C, s: &Slots, n: usize, magnitude: u32) -> u32 {
     let below = n as u32 - 1;
     let modelled = below.min(MODELLED);

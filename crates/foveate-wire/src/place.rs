@@ -108,24 +108,30 @@ impl Fall {
 pub(crate) struct Known {
     /// Place at the baseline.
     pub place: [i32; 3],
-    /// Motion at the baseline.
-    pub motion: Motion,
+    /// The way that its motion foresees.
+    pub way: [i32; 3],
+    /// The rounds that its motion is the average of.
+    pub span: u32,
     /// Ticks since the baseline, at least 1.
     pub age: u32,
 }
 
 impl Known {
+    /// What a baseline tells.
+    pub(crate) fn new(place: [i32; 3], motion: &Motion, age: u32) -> Known {
+        Known { place, way: motion.way(age), span: motion.span(), age }
+    }
+
     /// Where the object is expected: place + way.
     pub(crate) fn predicted(&self) -> [i32; 3] {
-        let way = self.motion.way(self.age);
-        [0, 1, 2].map(|k| self.place[k].wrapping_add(way[k]))
+        [0, 1, 2].map(|k| self.place[k].wrapping_add(self.way[k]))
     }
 
     /// Twice the residual of free fall by one step per tick²: with the velocity averaged over `ticks`, a fall by
     /// `g` leaves a residual of −g · age · (age + ticks) / 2.
     fn falling(&self) -> i64 {
         let age = i64::from(self.age.min(1 << 10));
-        age * (age + self.motion.span().min(1 << 10))
+        age * (age + i64::from(self.span.min(1 << 10)))
     }
 }
 
@@ -160,9 +166,8 @@ pub(crate) fn code_place<C: Coder>(
     if c.bit(JUMP + age_class(k.age), jump) {
         return (code_absolute(c, s, place), true);
     }
-    let way = k.motion.way(k.age);
-    let at = [0, 1, 2].map(|a| k.place[a].wrapping_add(way[a]));
-    let r = code_residual(c, fall, k, way, [0, 1, 2].map(|a| place[a].wrapping_sub(at[a])));
+    let at = k.predicted();
+    let r = code_residual(c, fall, k, [0, 1, 2].map(|a| place[a].wrapping_sub(at[a])));
     ([0, 1, 2].map(|a| at[a].wrapping_add(r[a])), false)
 }
 
@@ -176,21 +181,16 @@ pub(crate) fn code_absolute<C: Coder>(c: &mut C, s: &Terrain, place: [i32; 3]) -
     })
 }
 
-/// Codes the residual of a place against the baseline's place + `way`.
-fn code_residual<C: Coder>(
-    c: &mut C,
-    fall: &mut Fall,
-    k: &Known,
-    way: [i32; 3],
-    r: [i32; 3],
-) -> [i32; 3] {
-    let (z, lift) = code_z(c, fall, k, way, r[2]);
-    let [x, y] = code_level(c, k, way, lift, [r[0], r[1]]);
+/// Codes the residual of a place against where it was expected.
+fn code_residual<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: [i32; 3]) -> [i32; 3] {
+    let (z, lift) = code_z(c, fall, k, r[2]);
+    let [x, y] = code_level(c, k, lift, [r[0], r[1]]);
     [x, y, z]
 }
 
 /// Codes the vertical residual; returns it and what happened (`LIFTS`).
-fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, way: [i32; 3], r: i32) -> (i32, usize) {
+fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, r: i32) -> (i32, usize) {
+    let way = k.way;
     let rise = rise_class(way, k.age);
     let at = rise * AGES + age_class(k.age);
     if !c.bit(Z_SAME + at, r != 0) {
@@ -221,7 +221,8 @@ fn code_z<C: Coder>(c: &mut C, fall: &mut Fall, k: &Known, way: [i32; 3], r: i32
 }
 
 /// Codes the horizontal residual, given what the vertical axis did.
-fn code_level<C: Coder>(c: &mut C, k: &Known, way: [i32; 3], lift: usize, r: [i32; 2]) -> [i32; 2] {
+fn code_level<C: Coder>(c: &mut C, k: &Known, lift: usize, r: [i32; 2]) -> [i32; 2] {
+    let way = k.way;
     let frame = Frame::new(way);
     let span = span(k.age);
     let scale = ulength(frame.length + frame.length / 2).min(SCALES - 1);
@@ -300,8 +301,8 @@ pub(crate) struct Frame {
     flip: [bool; 2],
     swap: bool,
     /// Shear factors in 1/4096: tan(θ/2) and sin θ of the angle within the octant, rounded down.
-    half: i64,
-    sine: i64,
+    half: u32,
+    sine: u32,
     /// Length of the way, rounded down, steps.
     pub length: u32,
 }
@@ -312,13 +313,15 @@ const FARTHEST: i32 = 1 << 22;
 impl Frame {
     /// The frame of a way; the vertical part does not matter.
     pub(crate) fn new(way: [i32; 3]) -> Self {
-        let x = i64::from(way[0].clamp(-FARTHEST, FARTHEST));
-        let y = i64::from(way[1].clamp(-FARTHEST, FARTHEST));
+        let (x, y) = (way[0].clamp(-FARTHEST, FARTHEST), way[1].clamp(-FARTHEST, FARTHEST));
         let (a, b) = (x.abs().max(y.abs()), x.abs().min(y.abs()));
-        let length = (a * a + b * b).isqrt();
-        let (half, sine) =
-            if length == 0 { (0, 0) } else { (b * 4096 / (length + a), b * 4096 / length) };
-        Self { flip: [x < 0, y < 0], swap: y.abs() > x.abs(), half, sine, length: length as u32 }
+        // In doubles, which are quick: all of it stays far from where rounding could reach the next integer.
+        let (long, short) = (f64::from(a), f64::from(b));
+        let length = (long * long + short * short).sqrt() as u32;
+        let whole = f64::from(length.max(1));
+        let (half, sine) = (short * 4096.0 / (whole + long), short * 4096.0 / whole);
+        let (half, sine) = (half as u32, sine as u32);
+        Self { flip: [x < 0, y < 0], swap: y.abs() > x.abs(), half, sine, length }
     }
 
     /// Into the frame: [along, across].
@@ -353,8 +356,8 @@ impl Frame {
 }
 
 /// factor · v / 4096, rounded; below 2^44 before the shift.
-fn shear(factor: i64, v: i32) -> i32 {
-    ((factor * i64::from(v) + 2048) >> 12) as i32
+fn shear(factor: u32, v: i32) -> i32 {
+    ((i64::from(factor) * i64::from(v) + 2048) >> 12) as i32
 }
 
 #[cfg(test)]

@@ -54,20 +54,22 @@ impl Motion {
         })
     }
 
-    pub(crate) fn span(&self) -> i64 {
-        i64::from(self.ticks.clamp(1, LONGEST))
+    pub(crate) fn span(&self) -> u32 {
+        self.ticks.clamp(1, LONGEST)
     }
 }
 
 /// The place in up to three coordinates, `rounds` after the state in `lanes` that came by `motion`.
 #[inline]
 pub fn place(place: &PlaceLanes, lanes: &[i32], motion: &Motion, rounds: u32) -> [i32; 3] {
-    let at = place.coordinates(lanes);
-    if !place.motion {
-        return at;
-    }
-    let way = motion.way(rounds);
+    let (at, way) = (place.coordinates(lanes), way(place, motion, rounds));
     [0, 1, 2].map(|axis| at[axis].wrapping_add(way[axis]))
+}
+
+/// The way that a replica goes on in `rounds`.
+#[inline]
+pub fn way(place: &PlaceLanes, motion: &Motion, rounds: u32) -> [i32; 3] {
+    if place.motion { motion.way(rounds) } else { [0; 3] }
 }
 
 #[cfg(test)]

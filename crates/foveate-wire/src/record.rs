@@ -71,7 +71,7 @@ fn code_moved<C: Coder>(
 ) -> ([i32; 3], Motion, usize) {
     let from = place.coordinates(base.lanes);
     let motion = if place.motion { base.motion } else { Motion::default() };
-    let known = Known { place: from, motion, age: base.age.max(1) };
+    let known = Known::new(from, &motion, base.age.max(1));
     let ahead = known.predicted();
     let off = |at: [i32; 3]| [0, 1, 2].map(|axis| at[axis].wrapping_sub(ahead[axis]));
     let jump = is_jump(place, off(now));
@@ -108,16 +108,23 @@ fn code_turn<C: Coder>(
     let turn = code_facing(c, age, miss, turn);
     for (facing, turn) in [kind.yaw, kind.pitch].into_iter().zip(turn) {
         if let Some((lane, steps)) = facing {
-            lanes[lane] = then(lane).wrapping_add(turn).rem_euclid(steps as i32);
+            lanes[lane] = wrap(then(lane).wrapping_add(turn), steps);
         }
     }
 }
 
 /// The turn from one angle to another by the shorter way.
 fn shorter_way(turned: i32, steps: u32) -> i32 {
+    let turned = wrap(turned, steps);
+    if turned > steps as i32 / 2 { turned - steps as i32 } else { turned }
+}
+
+/// An angle within its turn. Mostly it lies there or one turn beside it: dividing is for the others.
+#[inline]
+fn wrap(angle: i32, steps: u32) -> i32 {
     let steps = steps as i32;
-    let turned = turned.rem_euclid(steps);
-    if turned > steps / 2 { turned - steps } else { turned }
+    let near = if angle < 0 { angle.wrapping_add(steps) } else { angle };
+    if (0..steps).contains(&near) { near } else { angle.rem_euclid(steps) }
 }
 
 /// Everything without a special meaning: one bit that any of it changed, then one for each field.
@@ -165,7 +172,7 @@ fn code_lane<C: Coder>(
         LaneClass::Step => then.wrapping_add(step(now.wrapping_sub(then))),
         LaneClass::Turn { steps } => {
             let turned = step(shorter_way(now.wrapping_sub(then), steps));
-            then.wrapping_add(turned).rem_euclid(steps as i32)
+            wrap(then.wrapping_add(turned), steps)
         }
         LaneClass::Word => {
             if !c.bit(contexts::WORD, now != then) {

@@ -99,12 +99,7 @@ impl Grade {
             Micros::UNBOUNDED => Micros::UNBOUNDED,
             Micros(age) => Micros((age as f64 / f64::from(factor)) as u64),
         };
-        Grade {
-            max_age: age,
-            max_error: Metres(self.max_error.0 / factor),
-            weight: self.weight * factor,
-            ..self
-        }
+        Grade { max_age: age, max_error: Metres(self.max_error.0 / factor), ..self }
     }
 }
 

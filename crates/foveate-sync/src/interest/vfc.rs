@@ -57,7 +57,7 @@ impl Vfc {
 }
 
 /// The weight of a pair halves over this many times the innermost zone's radius.
-const FADE: f32 = 4.0;
+const FADE: f32 = 1.0;
 
 impl Policy for Vfc {
     #[inline]

@@ -23,7 +23,8 @@ impl Publisher {
         for graded in &scratch.graded {
             let pair = &mut observer.pairs[graded.pair as usize];
             let gate = &mut observer.gates[graded.pair as usize];
-            let class = usize::from(gate.class);
+            let wake = &mut observer.wakes[graded.pair as usize];
+            let class = usize::from(wake.class);
             observer.counters.samples[class] += 1;
             observer.counters.kept[class] += 1;
             let hot = &store.hot[pair.slot.at()];
@@ -32,16 +33,14 @@ impl Publisher {
             if let Some(reference) = pair.reference.filter(|_| state.known && !pair.forced) {
                 if gate.mode == Mode::Special {
                     // A loss or a pause lies behind it: the replica is not the one that the gate has.
-                    let lanes = store.pushed(hot, kind.lane_count(), reference.push);
-                    gate.refer(&reference, kind.place.map_or([0; 3], |p| p.coordinates(lanes)));
+                    gate.refer(&reference);
                 }
                 gate.mode = if state.differs { Mode::Wrong } else { Mode::Right };
-                gate.look_at = tick.plus(1);
+                wake.at = tick.plus(1);
             }
             let Some((fired, urgency)) = state.verdict(pair, &graded.grade, *rounds, tick) else {
                 if state.differs {
-                    let patience = state.patience(pair, graded, gate, *rounds, hot.reach);
-                    gate.look_at = tick.plus(patience);
+                    wake.at = tick.plus(state.patience(pair, graded, gate, (*rounds, tick), hot));
                 }
                 continue;
             };
@@ -89,11 +88,11 @@ impl Judged {
             pair.since = pair.since.or(Some(tick));
             return judged;
         };
-        let lanes = store.pushed(hot, kind.lane_count(), reference.push);
         let floor = deviation::floor(kind, grade);
         if let Some(place) = &kind.place {
-            let at = predict::place(place, lanes, &reference.motion, tick.since(reference.tick));
-            let off = |axis: usize| hot.place[axis].wrapping_sub(at[axis]) as f32;
+            let way = predict::way(place, &reference.motion, tick.since(reference.tick));
+            let at = |axis: usize| reference.at[axis].wrapping_add(way[axis]);
+            let off = |axis: usize| hot.place[axis].wrapping_sub(at(axis)) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
         }
@@ -103,9 +102,12 @@ impl Judged {
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
             || (judged.missed > 0 && {
-                let now = store.head(hot, kind);
-                let others = (hot.others.wrapping_sub(reference.push) as i32) > 0;
-                (others && deviation::others_changed(kind, lanes, now))
+                (reference.others_moved_on(hot)
+                    && deviation::others_changed(
+                        kind,
+                        store.pushed(hot, kind.lane_count(), reference.push),
+                        store.lanes(pair.slot),
+                    ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)
             });
         pair.since = if judged.differs { pair.since.or(Some(tick)) } else { None };
@@ -129,11 +131,15 @@ impl Judged {
             return Some((Fired::New, urgency * grade.weight));
         };
         let age = rounds.length * tick.since(reference.tick);
-        let by_age = age.0 as f32 / span.0 as f32;
+        // Waiting counts from when the difference arose: a replica that was right for long is not
+        // more urgent for it.
+        let waited = rounds.length * pair.since.map_or(0, |since| tick.since(since) + 1);
+        let by_age = waited.0 as f32 / span.0 as f32;
         let by_error = self.error / self.allowed.max(f32::MIN_POSITIVE);
         let by_missed = self.missed as f32 / grade.max_missed as f32;
         let urgency = by_age.max(by_error.min(URGENCY_CAP)).max(by_missed.min(URGENCY_CAP));
-        let urgency = urgency * grade.weight;
+        // An update now takes a quarter of what the whole state will take when it has expired.
+        let urgency = if self.expiring { f32::MAX } else { urgency * grade.weight };
         if pair.forced {
             return Some((Fired::New, urgency.max(URGENCY_CAP * grade.weight)));
         }
@@ -157,8 +163,8 @@ impl Judged {
         pair: &Pair,
         graded: &Graded,
         gate: &Gate,
-        rounds: Rounds,
-        reach: f32,
+        (rounds, now): (Rounds, Tick),
+        hot: &Hot,
     ) -> u32 {
         let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &pair.reference) else {
             return 1;
@@ -166,13 +172,12 @@ impl Judged {
         if graded.grade.max_missed != u32::MAX || graded.distance <= gate.edge {
             return 1;
         }
-        let (now, due) =
-            (gate.look_at.minus(1), reference.tick.plus(rounds.count(outlook.max_age)));
+        let due = reference.tick.plus(rounds.count(outlook.max_age));
         if !due.is_after(now) {
             return 1; // it waits for a looser θ, which may tighten at any moment
         }
         let left = due.since(now).min(u32::from(gate.rest));
-        let by_error = (outlook.max_error.0 - self.error) / (2.0 * reach).max(1e-6);
+        let by_error = (outlook.max_error.0 - self.error) / (2.0 * hot.reach).max(1e-6);
         left.min(by_error.max(0.0) as u32).max(1)
     }
 

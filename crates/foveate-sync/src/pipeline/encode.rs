@@ -4,7 +4,7 @@ use super::Publisher;
 use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{Notice, Observer, Reference, SentKind, SentRecord};
-use crate::store::{Hot, Store};
+use crate::store::{Hot, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
 
@@ -14,8 +14,6 @@ pub(super) struct Scratch {
     /// What is to be said, in the order of the aliases.
     pub said: Vec<Said>,
     lanes: Lanes,
-    /// Slot → its rank by cell.
-    pub rank: Vec<u32>,
 }
 
 /// One thing to be said.
@@ -121,7 +119,7 @@ impl Packet<'_> {
         writer: &mut PacketWriter<Encoder<'_>>,
         (alias, hot, facing): (Alias, &Hot, f32),
     ) -> (SentKind, bool) {
-        let gate = &mut observer.gates[pair];
+        let (gate, wake) = (&mut observer.gates[pair], &mut observer.wakes[pair]);
         let (tick, pair) = (self.tick, &mut observer.pairs[pair]);
         match pair.notice {
             Notice::FreezeDue => {
@@ -143,21 +141,23 @@ impl Packet<'_> {
         pair.base = pair.base.filter(|base| kept(base) && base.is_held(hot));
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
-        let mut state = Reference { push, tick, facing: facing_now, motion, number };
+        let at = hot.place;
+        let mut state = Reference { push, tick, at, facing: facing_now, motion, number };
         match &pair.base {
             Some(base) => {
                 let age = tick.since(base.tick);
-                state.facing = self.put_together(kind, hot, base, facing);
+                state.facing = self.put_together(kind, (pair.slot, hot), base, facing);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
-                self.lanes.now.extend_from_slice(self.store.head(hot, kind));
+                self.lanes.now.extend_from_slice(self.store.lanes(pair.slot));
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }
         }
-        gate.refer(&state, hot.place);
+        gate.refer(&state);
+        wake.at = tick.plus(1);
         pair.reference = Some(state);
         pair.sends = number;
         pair.since = None;
@@ -166,12 +166,25 @@ impl Packet<'_> {
     }
 
     /// Puts the observer's state and the one to be sent together; returns the latter's facing.
-    fn put_together(&mut self, kind: &Kind, hot: &Hot, base: &Reference, share: f32) -> [i32; 2] {
+    fn put_together(
+        &mut self,
+        kind: &Kind,
+        (slot, hot): (Slot, &Hot),
+        base: &Reference,
+        share: f32,
+    ) -> [i32; 2] {
         let (store, Lanes { base: then, now }) = (self.store, &mut *self.lanes);
-        then.clear();
-        then.extend_from_slice(store.pushed(hot, kind.lane_count(), base.push));
         now.clear();
-        now.extend_from_slice(store.head(hot, kind));
+        now.extend_from_slice(store.lanes(slot));
+        then.clear();
+        if base.others_moved_on(hot) {
+            then.extend_from_slice(store.pushed(hot, kind.lane_count(), base.push));
+        } else {
+            then.extend_from_slice(now);
+            if let Some(place) = &kind.place {
+                then[place.at..place.at + place.dims].copy_from_slice(&base.at[..place.dims]);
+            }
+        }
         let put = |lanes: &mut [i32]| {
             for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(base.facing) {
                 facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);

@@ -7,7 +7,7 @@
 use super::{Publisher, Rounds, Scratch, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
-use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair};
+use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -37,12 +37,8 @@ impl Publisher {
         if observer.pivots.is_empty() {
             return; // nobody to look from: everything stays as it is
         }
-        for at in &scratch.attention {
-            look.at_pair(observer, store, *at as usize, &mut scratch.graded);
-            if matches!(observer.pairs[*at as usize].notice, Notice::FreezeDue | Notice::GoneDue) {
-                scratch.notices.push(*at);
-            }
-        }
+        let Scratch { attention, graded, notices, .. } = scratch;
+        attention.iter().for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
     }
 }
 
@@ -100,24 +96,36 @@ struct Look {
 
 impl Look {
     #[inline]
-    fn at_pair(&self, observer: &mut Observer, store: &Store, at: usize, graded: &mut Vec<Graded>) {
-        let slot = observer.pairs[at].slot;
+    fn at_pair(
+        &self,
+        observer: &mut Observer,
+        store: &Store,
+        pair: u32,
+        (graded, notices): (&mut Vec<Graded>, &mut Vec<u32>),
+    ) {
+        let at = pair as usize;
+        let slot = observer.gates[at].slot;
         let hot = &store.hot[slot.at()];
         let (grade, distance) = match hot.alive {
             true => self.judge(observer, store, slot, hot),
             false => (None, 0.0),
         };
-        let pair = &mut observer.pairs[at];
-        match grade {
-            Some(grade) if pair.revive() => {
-                self.set_pace(&mut observer.gates[at], &grade, hot);
-                graded.push(Graded { pair: at as u32, grade, distance });
+        let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+        let Some(grade) = grade else {
+            *wake = self.out_of_reach(*wake, hot, distance - observer.policy.reach().0);
+            if gate.mode != Mode::Watched {
+                gate.mode = Mode::Special;
+                self.out_of_interest(&mut observer.pairs[at], wake, hot);
+                let notice = &observer.pairs[at].notice;
+                let due = matches!(notice, Notice::FreezeDue | Notice::GoneDue);
+                notices.extend(due.then_some(pair));
             }
-            Some(_) => {}
-            None => {
-                let beyond = distance - observer.policy.reach().0;
-                self.out_of_interest(pair, &mut observer.gates[at], hot, beyond);
-            }
+            return;
+        };
+        (wake.class, wake.known) = (grade.class, gate.mode != Mode::Watched);
+        if observer.pairs[at].revive() {
+            self.set_pace(gate, &grade, hot);
+            graded.push(Graded { pair, grade, distance });
         }
     }
 
@@ -125,7 +133,7 @@ impl Look {
     /// right after a look must still be told within θ, and must not outgrow ν.
     #[inline]
     fn set_pace(&self, gate: &mut Gate, grade: &Grade, hot: &Hot) {
-        (gate.class, gate.rest) = (grade.class, 1);
+        gate.rest = 1;
         let Some(outlook) = &grade.outlook else { return };
         let rounds = outlook.max_age.0 / self.rounds.length.0;
         if rounds < 4 {
@@ -133,8 +141,8 @@ impl Look {
         }
         // Object and replica may part at full speed each.
         let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
-        // Half of θ: the other half is for being late.
-        let rest = (rounds / 2).min(MAX_REST).min(by_error as u64).max(1);
+        // A difference that arises right after a look is then told within θ.
+        let rest = (rounds - 1).min(MAX_REST).min(by_error as u64).max(1);
         gate.rest = rest as u8;
         gate.edge = outlook.beyond.0 + rest as f32 * (hot.reach + self.slack);
     }
@@ -173,19 +181,16 @@ impl Look {
         (observer.policy.grade(&sight), distance)
     }
 
-    /// The life of a pair that nobody cares for: linger, freeze, forget.
-    fn out_of_interest(&self, pair: &mut Pair, gate: &mut Gate, hot: &Hot, beyond: f32) {
+    /// A pair that nobody cares for need not be looked at before it could have come into reach.
+    fn out_of_reach(&self, wake: Wake, hot: &Hot, beyond: f32) -> Wake {
+        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).ceil().clamp(1.0, MAX_LOOKS);
+        let wait = if wait.is_finite() { wait as u32 } else { 1 };
+        Wake { at: self.tick.plus(wait), known: false, ..wake }
+    }
+
+    /// The life of a pair that nobody cares for any more: linger, freeze, forget.
+    fn out_of_interest(&self, pair: &mut Pair, wake: &mut Wake, hot: &Hot) {
         pair.since = None;
-        if pair.alias.is_some() {
-            gate.mode = Mode::Special;
-        } else {
-            // Only watched: not before it could have come into reach.
-            let closing = (hot.reach + self.slack).max(1e-6);
-            let wait = (beyond / closing).clamp(1.0, MAX_LOOKS);
-            let wait = if wait.is_finite() { wait as u32 } else { 1 };
-            gate.look_at = self.tick.plus(wait);
-            return;
-        }
         pair.notice = match pair.notice {
             Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => pair.notice,
             _ if !hot.alive => Notice::GoneDue,
@@ -198,6 +203,16 @@ impl Look {
             }
             notice => notice,
         };
+        // Nor after its time has come.
+        let due = match pair.notice {
+            Notice::Lingering(since) => since.plus(self.rounds.count(self.rounds.freeze_after)),
+            Notice::Frozen(since) => since.plus(self.rounds.count(self.rounds.forget_after)),
+            Notice::FreezeSent(_) | Notice::GoneSent(_) => return, // an acknowledgement wakes it
+            _ => self.tick.plus(1),
+        };
+        if wake.at.is_after(due) {
+            wake.at = due;
+        }
     }
 
     fn passed(&self, since: Tick, span: Micros) -> bool {
@@ -251,7 +266,7 @@ fn refresh(
     let search = scratch.search;
     let mut at = 0;
     while at < observer.pairs.len() {
-        observer.gates[at].look_at = tick;
+        observer.wakes[at].at = tick;
         let pair = &observer.pairs[at];
         let hot = &store.hot[pair.slot.at()];
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
@@ -263,8 +278,9 @@ fn refresh(
         scratch.met[pair.slot.at()] = search;
         at += 1;
     }
+    observer.reserve(scratch.most_pairs + scratch.most_pairs / 4);
     let before = observer.pairs.len();
-    let Observer { pairs, gates, pivots, interactions, .. } = observer;
+    let Observer { pairs, gates, wakes, pivots, interactions, .. } = observer;
     let mut meet = |slot: Slot, within: f32| {
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
         let near = !within.is_finite()
@@ -274,6 +290,7 @@ fn refresh(
             *met = search;
             pairs.push(Pair::watch(slot, tick));
             gates.push(Gate::new(slot, tick));
+            wakes.push(Wake::new(tick));
         }
     };
     if wide.is_finite() {
@@ -283,4 +300,5 @@ fn refresh(
         (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));
     }
     observer.pairs[before..].iter().for_each(|pair| store.pin(pair.slot));
+    scratch.most_pairs = scratch.most_pairs.max(observer.pairs.len());
 }

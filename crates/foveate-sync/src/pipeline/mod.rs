@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
 const BATCH: usize = 4;
+/// Rounds after which observers are ordered anew: nobody gets far in them.
+const REORDER: u32 = 16;
 
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -67,6 +69,8 @@ struct Scratch {
     /// Slot → the last search that met it.
     met: Vec<u32>,
     search: u32,
+    /// The most pairs that any observer has had.
+    most_pairs: usize,
     /// Pairs that need more than a look.
     attention: Vec<u32>,
     graded: Vec<Graded>,
@@ -74,7 +78,10 @@ struct Scratch {
     notices: Vec<u32>,
     due: Vec<Bound>,
     packet: Vec<u8>,
-    order: Vec<ObserverId>,
+    /// The observers in the order of their turns,
+    order: Vec<(u32, ObserverId)>,
+    /// and when to order them anew.
+    reorder_at: Tick,
     encode: encode::Scratch,
 }
 
@@ -101,6 +108,7 @@ impl Publisher {
             self.observers.len() - 1
         });
         self.observers[at] = Some(observer);
+        self.scratch.reorder_at = self.store.tick();
         ObserverId(at as u32)
     }
 
@@ -159,49 +167,53 @@ impl Publisher {
         self.store.commit(tick);
         probe.enter(Stage::Index);
         self.rebuild_index();
+        // Taken out while they are worked on, so that store and observers can be borrowed apart.
+        let mut observers = std::mem::take(&mut self.observers);
         for at in 0..self.scratch.order.len() {
-            let id = self.scratch.order[at];
-            // Taken out while it is worked on, so that store and observer can be borrowed apart.
-            let Some(mut observer) = self.observers[id.0 as usize].take() else { continue };
+            let (_, id) = self.scratch.order[at];
+            let Some(observer) = &mut observers[id.0 as usize] else { continue };
             probe.enter(Stage::Ack);
             observer.settle_acks(tick);
             observer.on_time(now, self.rounds.length, tick);
             probe.enter(Stage::Grade);
-            self.grade(&mut observer);
+            self.grade(observer);
             probe.enter(Stage::Due);
-            self.due(&mut observer);
+            self.due(observer);
             probe.enter(Stage::Encode);
-            self.choose(&mut observer);
-            self.encode(&mut observer, |packet| send(id, packet));
-            self.observers[id.0 as usize] = Some(observer);
+            self.choose(observer);
+            self.encode(observer, |packet| send(id, packet));
         }
+        self.observers = observers;
         self.store.settle();
         probe.leave();
     }
 
-    /// Sorts the objects, and the observers by the cell of their first pivot's object: neighbours
-    /// look at the same objects, which are then still in the cache.
+    /// Sorts the objects, and now and then the observers.
     fn rebuild_index(&mut self) {
         let reach = |observer: &Observer| observer.policy.reach().0;
         let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
         // Cells of half the widest view: few enough to walk, small enough to miss the corners.
         self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
-        let order = &mut self.scratch.order;
-        order.clear();
         self.scratch.met.resize(self.store.rows().max(1), 0);
-        let rank = &mut self.scratch.encode.rank;
-        rank.clear();
-        rank.resize(self.store.rows(), u32::MAX);
-        for (at, slot) in self.index.by_cell().iter().enumerate() {
-            rank[slot.0 as usize] = at as u32;
+        if !self.scratch.reorder_at.is_after(self.store.tick()) {
+            self.scratch.reorder_at = self.store.tick().plus(REORDER);
+            self.order();
         }
-        let seated = self.observers.iter().enumerate().filter(|(_, observer)| observer.is_some());
-        order.extend(seated.map(|(at, _)| ObserverId(at as u32)));
-        let observers = &self.observers;
-        order.sort_by_key(|id| {
-            let first = observers[id.0 as usize].as_ref().and_then(Observer::first_object);
-            first.map_or(u32::MAX, |slot| rank[slot.0 as usize])
-        });
+    }
+
+    /// Orders the observers by the place of their first pivot's object: neighbours look at the same
+    /// objects, which are then still in the cache.
+    fn order(&mut self) {
+        let Publisher { store, index, observers, scratch, .. } = self;
+        let seated = observers.iter().enumerate();
+        let seated = seated.filter_map(|(at, observer)| Some((at, observer.as_ref()?)));
+        scratch.order.clear();
+        scratch.order.extend(seated.map(|(at, observer)| {
+            let first = observer.first_object();
+            let along = first.map_or(u32::MAX, |slot| index.along_curve(store.position(slot)));
+            (along, ObserverId(at as u32))
+        }));
+        scratch.order.sort_unstable();
     }
 
     /// Takes what is due in the order of urgency until the budget is spent; what does not fit
@@ -221,7 +233,7 @@ impl Publisher {
             }
             for bound in due.drain(fit..) {
                 observer.counters.postponed += 1;
-                let class = usize::from(observer.gates[bound.pair as usize].class);
+                let class = usize::from(observer.wakes[bound.pair as usize].class);
                 observer.counters.kept[class] -= u64::from(!bound.kept);
             }
         }

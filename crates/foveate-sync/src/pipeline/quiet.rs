@@ -5,6 +5,7 @@
 //! memory; only the others are graded (`docs/adr/0004-look-at-every-pair-cheaply.md`).
 
 use super::due::EXPIRES;
+use crate::deviation;
 use crate::interest::{CLASSES, Pivot};
 use crate::schedule::{Gate, Mode, Observer};
 use crate::store::{Hot, Store};
@@ -32,50 +33,50 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
     let quiet =
         Quiet { tick, reach_square: reach * reach, angle: floors.place.0, facing: floors.facing };
     let kinds = store.schema().kinds();
-    let mut right = [0u64; CLASSES];
-    for (at, gate) in observer.gates.iter_mut().enumerate() {
-        let counted = usize::from(gate.class);
-        if gate.look_at.is_after(tick) {
-            right[counted] += u64::from(gate.mode != Mode::Watched);
+    let mut right = [[0u64; CLASSES]; 2];
+    let Observer { wakes, gates, pairs, pivots, counters, .. } = observer;
+    for (at, wake) in wakes.iter_mut().enumerate() {
+        let counted = &mut right[usize::from(wake.known)][usize::from(wake.class) % CLASSES];
+        if wake.at.is_after(tick) {
+            *counted += 1;
             continue;
         }
-        let calm = match gate.mode {
-            Mode::Watched | Mode::Special => false,
+        let gate = &mut gates[at];
+        let rest = match gate.mode {
+            Mode::Watched | Mode::Special => None,
             Mode::Right | Mode::Wrong => {
                 let hot = &store.hot[gate.slot.at()];
-                let kind = &kinds[usize::from(hot.kind.0)];
-                quiet.is_right(gate, hot, kind, &observer.pivots)
+                quiet.rest(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };
-        if !calm {
+        let Some(rest) = rest else {
             attention.push(at as u32);
             continue;
-        }
-        right[counted] += 1;
+        };
+        *counted += 1;
+        wake.at = tick.plus(rest);
         if gate.mode == Mode::Wrong {
             gate.mode = Mode::Right;
-            observer.pairs[at].since = None;
+            pairs[at].since = None;
         }
     }
-    for (class, right) in right.into_iter().enumerate() {
-        observer.counters.samples[class] += right;
-        observer.counters.kept[class] += right;
+    for (class, right) in right[1].into_iter().enumerate() {
+        counters.samples[class] += right;
+        counters.kept[class] += right;
     }
 }
 
 impl Quiet {
-    /// Whether the replica is surely right. A no may still turn out to be a yes.
-    #[inline]
-    fn is_right(&self, gate: &mut Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> bool {
+    /// If the replica is surely right: for how many rounds it may be left alone. It may be right
+    /// without being surely so.
+    #[inline(always)]
+    fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u32> {
         let since = hot.head.wrapping_sub(gate.push);
         if since > EXPIRES || (hot.others.wrapping_sub(gate.push) as i32) > 0 || !hot.alive {
-            return false;
+            return None;
         }
-        let Some(place) = &kind.place else { return since == 1 };
+        let Some(place) = &kind.place else { return (since == 1).then_some(1) };
         let square = nearest_square(pivots, hot.pos);
-        if square > self.reach_square {
-            return false;
-        }
         let age = self.tick.since(gate.tick).min(predict::HORIZON) as f32;
         let off = |axis: usize| {
             hot.place[axis].wrapping_sub(gate.at[axis]) as f32 - gate.step[axis] * age
@@ -83,23 +84,11 @@ impl Quiet {
         let off = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
         // The replica's line is rounded to whole steps on each axis: allow for it.
         let distance = square.sqrt();
-        let floor = (distance * self.angle / place.precision).max(1.0) - 1.0;
-        let right = off <= floor * floor && self.faces(gate, hot, kind);
-        let rest = if right && distance > gate.edge { u32::from(gate.rest) } else { 1 };
-        gate.look_at = self.tick.plus(rest);
-        right
-    }
-
-    #[inline]
-    fn faces(&self, gate: &Gate, hot: &Hot, kind: &Kind) -> bool {
-        gate.facing == hot.facing
-            || kind.floored.iter().filter(|floored| floored.facing).all(|floored| {
-                let pitch = kind.pitch.is_some_and(|(lane, _)| lane == floored.lane);
-                let which = usize::from(pitch);
-                let off = hot.facing[which].wrapping_sub(gate.facing[which]).unsigned_abs();
-                let off = off.min(floored.modulus.wrapping_sub(off));
-                off as f32 <= floored.floor_steps as f32 * self.facing
-            }) && kind.facings_have_floors
+        let floor = (distance * self.angle - place.precision).max(0.0) / place.precision;
+        let right = square <= self.reach_square
+            && off <= floor * floor
+            && !deviation::turned(kind, &gate.facing, &hot.facing, self.facing);
+        right.then_some(if distance > gate.edge { u32::from(gate.rest) } else { 1 })
     }
 }
 

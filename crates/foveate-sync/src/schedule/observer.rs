@@ -1,7 +1,7 @@
 //! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
-use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord};
+use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord, Wake};
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
@@ -72,8 +72,10 @@ pub struct Observer {
     /// The pivots in this round.
     pub(crate) pivots: Vec<Pivot>,
     pub(crate) pairs: Vec<Pair>,
-    /// One for each pair, in the same order.
+    /// One for each pair, in the same order,
     pub(crate) gates: Vec<Gate>,
+    /// and so are these.
+    pub(crate) wakes: Vec<Wake>,
     /// The pair of an alias, or `u32::MAX`.
     pub(crate) by_alias: Vec<u32>,
     free_aliases: BinaryHeap<Reverse<u16>>,
@@ -105,6 +107,7 @@ impl Observer {
             pivots: Vec::new(),
             pairs: Vec::new(),
             gates: Vec::new(),
+            wakes: Vec::new(),
             by_alias: Vec::new(),
             free_aliases: BinaryHeap::new(),
             interactions: Vec::new(),
@@ -264,6 +267,7 @@ impl Observer {
         };
         self.by_alias[usize::from(alias)] = pair;
         self.gates[pair as usize].mode = Mode::Special;
+        self.wakes[pair as usize].known = true;
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Some(Alias(alias));
         pair.opened = tick;
@@ -275,16 +279,34 @@ impl Observer {
         let slot = self.pairs[pair].slot;
         let closed = std::mem::replace(&mut self.pairs[pair], Pair::watch(slot, tick));
         self.gates[pair] = Gate::new(slot, tick);
+        self.wakes[pair] = Wake::new(tick);
         if let Some(alias) = closed.alias {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
         }
     }
 
+    /// Makes room for so many pairs at once, so that meeting a few more allocates nothing.
+    pub(crate) fn reserve(&mut self, pairs: usize) {
+        if self.pairs.capacity() >= pairs {
+            return;
+        }
+        let more = pairs - self.pairs.len();
+        self.pairs.reserve(more);
+        self.gates.reserve(more);
+        self.wakes.reserve(more);
+        self.by_alias.reserve(pairs - self.by_alias.len().min(pairs));
+        self.free_aliases.reserve(pairs - self.free_aliases.len().min(pairs));
+        self.closed.reserve(pairs);
+        self.acks.reserve_exact(MAX_ACKS);
+        self.link.reserve(pairs);
+    }
+
     /// Forgets a pair; its alias may be used again, its slot too.
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
         let gone = self.pairs.swap_remove(pair);
         self.gates.swap_remove(pair);
+        self.wakes.swap_remove(pair);
         store.unpin(gone.slot);
         if let Some(alias) = gone.alias {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
@@ -306,12 +328,12 @@ impl Observer {
 
     /// Takes the acknowledgements in.
     pub(crate) fn settle_acks(&mut self, tick: Tick) {
-        let Observer { link, pairs, gates, by_alias, closed, acks, .. } = self;
+        let Observer { link, pairs, gates, wakes, by_alias, closed, acks, .. } = self;
         for (ack, at) in acks.drain(..) {
             link.on_ack(&ack, at, |settled, sent, record| {
                 if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
                     gates[at].mode = Mode::Special;
-                    gates[at].look_at = tick;
+                    wakes[at].at = tick;
                     if pairs[at].notice == Notice::Closed {
                         closed.push(record.alias);
                     }
@@ -322,11 +344,11 @@ impl Observer {
 
     /// Time passed: packets may be lost by now.
     pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
-        let Observer { link, pairs, gates, by_alias, closed, .. } = self;
+        let Observer { link, pairs, gates, wakes, by_alias, closed, .. } = self;
         link.on_time(now, round, |settled, sent, record| {
             if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
                 gates[at].mode = Mode::Special;
-                gates[at].look_at = tick;
+                wakes[at].at = tick;
                 if pairs[at].notice == Notice::Closed {
                     closed.push(record.alias);
                 }
@@ -337,6 +359,7 @@ impl Observer {
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
         self.gates.clear();
+        self.wakes.clear();
         self.pairs.drain(..).for_each(|pair| store.unpin(pair.slot));
     }
 }

@@ -4,11 +4,14 @@ use crate::store::{HISTORY, Hot, Slot};
 use foveate_wire::{Alias, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
-/// the packet that carried it. Ticks, not copies.
+/// the packet that carried it. What is compared in most rounds is copied; everything else is in the
+/// history, which is far away in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reference {
     pub push: u32,
     pub tick: Tick,
+    /// Its place in steps.
+    pub at: [i32; 3],
     /// Its facing, which may be older than its place: one that is nearly right is not sent again.
     pub facing: [i32; 2],
     /// How it got there, as the observer derives it too.
@@ -22,6 +25,12 @@ impl Reference {
     #[inline]
     pub fn is_held(&self, hot: &Hot) -> bool {
         hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
+    }
+
+    /// Whether a lane that is neither place nor facing was changed since.
+    #[inline]
+    pub fn others_moved_on(&self, hot: &Hot) -> bool {
+        (hot.others.wrapping_sub(self.push) as i32) > 0
     }
 }
 
@@ -61,19 +70,34 @@ pub enum Fired {
     Refresh = 4,
 }
 
-/// What tells in every round whether anything has to be done about a pair: the replica as a line,
-/// beside nothing else, because all gates are read in every round and most pairs are not.
+/// When a pair has to be looked at again. All of an observer's are read in every round, so they lie
+/// apart from everything else.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Wake {
+    /// The round of the next look.
+    pub at: Tick,
+    /// The class of the last grade.
+    pub class: u8,
+    /// Whether the observer knows of the object: only then it is a sample.
+    pub known: bool,
+}
+
+impl Wake {
+    pub fn new(tick: Tick) -> Wake {
+        Wake { at: tick, class: 0, known: false }
+    }
+}
+
+/// What tells whether anything has to be done about a pair that is looked at: the replica as a line,
+/// and beside it nothing else, so that it fills one line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Gate {
     pub slot: Slot,
     pub mode: Mode,
-    /// The class of the last grade.
-    pub class: u8,
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
     pub rest: u8,
     pub edge: f32,
-    /// The round of the next look.
-    pub look_at: Tick,
     /// The reference replica: its place,
     pub at: [i32; 3],
     /// its steps per round,
@@ -102,27 +126,14 @@ pub(crate) enum Mode {
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
         let (at, step, facing) = ([0; 3], [0.0; 3], [0; 2]);
-        Gate {
-            slot,
-            mode: Mode::Watched,
-            class: 0,
-            rest: 1,
-            edge: 0.0,
-            look_at: tick,
-            at,
-            step,
-            facing,
-            tick,
-            push: 0,
-        }
+        Gate { slot, mode: Mode::Watched, rest: 1, edge: 0.0, at, step, facing, tick, push: 0 }
     }
 
     /// Takes a new reference replica over.
-    pub fn refer(&mut self, state: &Reference, at: [i32; 3]) {
+    pub fn refer(&mut self, state: &Reference) {
         let pace = 1.0 / state.motion.ticks.max(1) as f32;
         self.mode = Mode::Right;
-        self.look_at = state.tick.plus(1);
-        self.at = at;
+        self.at = state.at;
         self.step = state.motion.moved.map(|moved| moved as f32 * pace);
         (self.facing, self.tick, self.push) = (state.facing, state.tick, state.push);
     }

@@ -14,6 +14,8 @@ const REORDERED: u16 = 3;
 /// Unresolved packets of one observer; beyond, the oldest counts as lost. It bounds the memory
 /// that an observer who never acknowledges can take.
 pub const MAX_IN_FLIGHT: usize = 256;
+/// Packets that are in flight on most links: a second's worth.
+const USUAL_IN_FLIGHT: usize = 24;
 /// Round trip assumed before the first acknowledgement.
 const FIRST_RTT: Micros = Micros(200_000);
 /// No link is given up on faster than this.
@@ -89,6 +91,12 @@ impl Link {
     /// Packets neither acknowledged nor lost.
     pub fn in_flight(&self) -> usize {
         self.packets.iter().filter(|packet| !packet.resolved).count()
+    }
+
+    /// Makes room for the records of a few rounds in which everything is said.
+    pub(crate) fn reserve(&mut self, records: usize) {
+        self.records.reserve(2 * records);
+        self.packets.reserve(USUAL_IN_FLIGHT);
     }
 
     /// Remembers a record of the packet that is being put together.

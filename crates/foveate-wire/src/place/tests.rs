@@ -30,7 +30,7 @@ fn three(rng: &mut fastrand::Rng) -> [i32; 3] {
 
 fn known(rng: &mut fastrand::Rng) -> Known {
     let motion = Motion { moved: three(rng), ticks: any(rng) as u32 };
-    Known { place: three(rng), motion, age: any(rng) as u32 }
+    Known::new(three(rng), &motion, any(rng) as u32)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn any_terrain_is_safe() {
 
 #[test]
 fn a_fall_is_learnt_from_two_equal_ones() {
-    let still = |age| Known { place: [0; 3], motion: Motion::default(), age };
+    let still = |age| Known::new([0; 3], &Motion::default(), age);
     // A fall by g leaves −g · age · (age + ticks) / 2; `ticks` counts as 1 for a state that stood.
     let (k, mut fall) = (still(3), Fall::new(0));
     assert_eq!(fall.residual(&k), None);

@@ -272,8 +272,17 @@ pub struct Kind {
     pub strict: Vec<bool>,
     /// Lanes that are neither place nor facing.
     pub others: Vec<usize>,
-    /// Whether yaw and pitch, as far as there are any, have floors.
-    pub facings_have_floors: bool,
+    /// Yaw and pitch as parts of a turn.
+    pub turns: [TurnSteps; 2],
+}
+
+/// A facing's turn, or none: zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TurnSteps {
+    /// Parts of the whole turn.
+    pub whole: u32,
+    /// Parts that a facing may be off without being a difference.
+    pub floor: u32,
 }
 
 impl Kind {
@@ -287,13 +296,15 @@ impl Kind {
             floored: Vec::new(),
             strict: vec![true; HIDDEN_LANES],
             others: (0..HIDDEN_LANES).collect(),
-            facings_have_floors: true,
+            turns: Default::default(),
             spec: KindSpec { fields: Vec::new(), ..spec },
         };
         spec.fields.into_iter().for_each(|field| kind.add(field));
-        let has_floor = |lane: usize| kind.floored.iter().any(|floored| floored.lane == lane);
-        let mut facings = [kind.yaw, kind.pitch].into_iter().flatten();
-        kind.facings_have_floors = facings.all(|(lane, _)| has_floor(lane));
+        kind.turns = [kind.yaw, kind.pitch].map(|facing| {
+            let Some((lane, whole)) = facing else { return TurnSteps::default() };
+            let floored = kind.floored.iter().find(|floored| floored.lane == lane);
+            TurnSteps { whole, floor: floored.map_or(0, |floored| floored.floor_steps) }
+        });
         kind
     }
 
