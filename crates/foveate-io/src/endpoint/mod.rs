@@ -38,6 +38,9 @@ const ARENA: usize = 16 * 1024;
 /// How often it is looked whether a certificate must be renewed.
 const RENEWAL_CHECK: Duration = Duration::from_secs(60);
 
+/// How often a shutdown looks whether it is done: that a link is forgotten is no event.
+const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
+
 /// Length of connection ids at clients. They stand in every packet that a server sends.
 const CLIENT_ID: usize = 4;
 
@@ -231,7 +234,7 @@ impl Endpoint {
         self.core.finish_messages();
         let messages_until = begun + duration(Micros(limit.0 / 2));
         while self.core.links.iter().any(|link| link.finishing) && Instant::now() < messages_until {
-            self.wait(messages_until, events)?;
+            self.wait(messages_until.min(Instant::now() + SHUTDOWN_STEP), events)?;
         }
         let open: Vec<LinkId> = self.core.links.iter().map(|link| link.id).collect();
         for link in open {
@@ -239,7 +242,7 @@ impl Endpoint {
         }
         let until = begun + duration(limit);
         while self.core.links.len() > 0 && Instant::now() < until {
-            self.wait(until, events)?;
+            self.wait(until.min(Instant::now() + SHUTDOWN_STEP), events)?;
         }
         events.append(&mut self.core.events);
         Ok(self.core.links.len())
