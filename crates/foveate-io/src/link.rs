@@ -19,7 +19,7 @@ use crate::slots::LinkId;
 /// Packets that a link may send for each datagram it may send: acknowledgements, handshakes, probes.
 const PACKETS_PER_DATAGRAM: u32 = 2;
 
-/// A link that sent a message or connected within this time is not calm: its timers are punctual.
+/// A link that had to do with messages or connected within this time is not calm: it is punctual.
 const RESTLESS: Duration = Duration::from_secs(1);
 
 /// How far a link is.
@@ -175,12 +175,14 @@ impl Link {
     /// Reads the stream and hands whole messages on. An error is the size of one that is too large.
     pub(crate) fn read(
         &mut self,
+        now: Instant,
         limit: Bytes,
         mut take: impl FnMut(bytes::Bytes),
     ) -> Result<(), Bytes> {
         let Some(stream) = self.stream else { return Ok(()) };
         let mut recv = self.conn.recv_stream(stream);
         let Ok(mut chunks) = recv.read(true) else { return Ok(()) };
+        self.restless_until = now + RESTLESS;
         let verdict = loop {
             match chunks.next(limit.0 as usize) {
                 Ok(Some(chunk)) => self.inbox.feed(&chunk.bytes),
@@ -196,11 +198,15 @@ impl Link {
         verdict
     }
 
+    /// Whether nothing is urgent: datagrams come and go, and no message is under way.
+    pub(crate) fn is_calm(&self, now: Instant) -> bool {
+        self.stage == Stage::Open && now >= self.restless_until && self.backlog().0 == 0
+    }
+
     /// When QUIC wants to be called; late by `slack` if nothing is urgent.
     pub(crate) fn quic_due(&mut self, now: Instant, slack: Duration) -> Option<Instant> {
-        let calm = self.stage == Stage::Open && now >= self.restless_until && self.backlog().0 == 0;
         let due = self.conn.poll_timeout()?;
-        Some(if calm { due + slack } else { due })
+        Some(if self.is_calm(now) { due + slack } else { due })
     }
 
     pub(crate) fn meter(&self) -> Meter {

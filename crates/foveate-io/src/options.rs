@@ -31,8 +31,9 @@ pub struct Options {
     /// Datagrams of one `flush` leave spread over this span, at best a large part of a tick; zero
     /// sends them at once.
     pub spread: Micros,
-    /// Packets that arrive closer together than this are received together. Fewer system calls,
-    /// for at most this much delay; a packet that comes after a pause is received at once.
+    /// Packets that arrive closer together than this are received together: fewer wakings, for at
+    /// most this much delay. A packet that comes after a pause is received at once, and so is
+    /// everything that waits when the time given to `wait` is over.
     pub gather: Micros,
     /// How late timers of a calm link may fire. QUIC acknowledges after 25 ms at the latest, with a
     /// packet of its own; with a tick's length on top, acknowledgements travel with datagrams.
@@ -118,7 +119,8 @@ impl Options {
             keep_alive: None,
             packet: Bytes(1_280),
             spread: Micros::ZERO,
-            gather: Micros::from_millis(1),
+            // A server looks at inputs when its tick begins; waiting is free until then.
+            gather: Micros::from_millis(5),
             timer_slack: Micros::from_millis(30),
             min_window: Bytes(16 * 1024),
             conditions: None,
@@ -128,7 +130,8 @@ impl Options {
 
     /// For clients, one or a thousand.
     pub fn client() -> Options {
-        Options { limits: Limits::client(), ..Options::server() }
+        let gather = Micros::from_millis(1);
+        Options { limits: Limits::client(), gather, ..Options::server() }
     }
 }
 

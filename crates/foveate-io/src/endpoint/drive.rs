@@ -1,6 +1,6 @@
 //! From connections to events: timers, what QUIC reports, the end of links.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn_proto::StreamEvent;
 
@@ -9,6 +9,9 @@ use crate::event::{CloseCode, Event, Reason};
 use crate::link::{Passage, Stage};
 use crate::options::duration;
 use crate::slots::LinkId;
+
+/// How long QUIC may keep an acknowledgement back.
+const ACK_DELAY: Duration = Duration::from_millis(25);
 
 impl Core {
     /// Something happened to the link at this place.
@@ -29,9 +32,13 @@ impl Core {
             if link.quic_due(now, slack).is_some_and(|due| due <= now) {
                 link.conn.handle_timeout(now);
                 self.touch(index);
+                self.make_ready(index);
             } else {
                 self.arm(now, index);
             }
+        }
+        while let Some(index) = self.asks.pop(now) {
+            self.make_ready(index);
         }
     }
 
@@ -95,7 +102,17 @@ impl Core {
         }
         match drained {
             true => self.remove(index),
-            false => self.make_ready(index),
+            false => self.ask(now, index),
+        }
+    }
+
+    /// Something happened, so that the link may have something to send. On a calm link it travels
+    /// with the next datagram, if there is one before the acknowledgement is due.
+    fn ask(&mut self, now: Instant, index: u32) {
+        let patience = ACK_DELAY + duration(self.options.timer_slack);
+        match self.links.at(index) {
+            Some(link) if link.is_calm(now) => self.asks.later(index, now + patience),
+            _ => self.make_ready(index),
         }
     }
 
@@ -164,7 +181,7 @@ impl Core {
         }
         let (id, mut flow, mut count, mut flooded) = (link.id, link.flow, 0, false);
         let events = &mut self.events;
-        let read = link.read(limits.max_message, |bytes| {
+        let read = link.read(now, limits.max_message, |bytes| {
             flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
             count += 1;
             events.push(Event::Message { link: id, bytes });

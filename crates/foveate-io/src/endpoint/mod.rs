@@ -28,7 +28,7 @@ use crate::options::{Options, Ways, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Socket};
 use crate::stagger::Stagger;
-use crate::timers::Timers;
+use crate::timers::{Asks, Timers};
 use crate::transport;
 
 /// Bytes that are taken from the allocator at a time for packets in either direction. Small, because
@@ -65,6 +65,7 @@ struct Core {
     admission: Admission,
     handshakes: u32,
     timers: Timers,
+    asks: Asks,
     /// Links to which something happened; links that may have something to send; links with
     /// something to send that waits for `flush`.
     touched: Vec<u32>,
@@ -281,6 +282,7 @@ impl Core {
             admission: Admission::default(),
             handshakes: 0,
             timers: Timers::default(),
+            asks: Asks::default(),
             touched: Vec::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
@@ -311,7 +313,7 @@ impl Core {
     /// When something must be done although nothing arrives.
     fn next_due(&self) -> Option<Instant> {
         let slice = self.stagger.next_due().map(|due| self.origin + duration(due));
-        [self.timers.next_due(), slice].into_iter().flatten().min()
+        [self.timers.next_due(), self.asks.next_due(), slice].into_iter().flatten().min()
     }
 
     fn renew(&mut self, now: SystemTime) -> Result<bool, Error> {

@@ -66,6 +66,7 @@ impl Core {
         let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return };
         link.ready = false;
+        self.asks.done(index);
         link.pump();
         let mut count = 0;
         while count < MAX_PACKETS_PER_TURN {
