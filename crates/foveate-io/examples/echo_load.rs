@@ -1,8 +1,8 @@
 //! What a client costs a server: one datagram down and one up per client and tick.
 //!
 //! `cargo run --release -p foveate-io --example echo_load -- [clients] [seconds] [spread ms] [gather
-//! µs]` starts itself a second time for the clients, so that each side's processor time is its own, and prints
-//! one line a figure. The server does nothing but IO.
+//! µs] [timer slack ms]` starts itself a second time for the clients, so that each side's processor
+//! time is its own, and prints one line a figure. The server does nothing but IO.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -24,15 +24,16 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, server, clients] = args.as_slice()
+    if let [role, server, clients, slack] = args.as_slice()
         && role == "clients"
     {
-        return clients_side(server.parse()?, clients.parse()?);
+        return clients_side(server.parse()?, clients.parse()?, Micros(slack.parse()?));
     }
     let number = |place: usize, default| args.get(place).map_or(Ok(default), |text| text.parse());
     let spread = Micros::from_millis(number(2, 0)?);
     let gather = Micros(number(3, Options::server().gather.0)?);
-    let options = Options { spread, gather, ..Options::server() };
+    let timer_slack = Micros::from_millis(number(4, 30)?);
+    let options = Options { spread, gather, timer_slack, ..Options::server() };
     server_side(number(0, 500)?, number(1, 10)?, options)
 }
 
@@ -45,10 +46,11 @@ fn server_side(clients: u64, seconds: u64, mut options: Options) -> Outcome {
         ..Limits::server()
     };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    let slack = options.timer_slack.0.to_string();
     let mut server = Endpoint::server(here, Certificate::development(), options)?;
     let idle_memory = resident()?;
     let mut load = Command::new(std::env::current_exe()?)
-        .args(["clients", &server.address()?.to_string(), &clients.to_string()])
+        .args(["clients", &server.address()?.to_string(), &clients.to_string(), &slack])
         .stdin(Stdio::null())
         .spawn()?;
     let mut links = Vec::new();
@@ -126,9 +128,9 @@ fn run(server: &mut Endpoint, links: &[LinkId], span: Duration) -> Result<u64, B
 }
 
 /// Every client sends once a tick, at a moment of its own, until the server closes the links.
-fn clients_side(server: SocketAddr, clients: u64) -> Outcome {
+fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcome {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut options = Options::client();
+    let mut options = Options { timer_slack, ..Options::client() };
     options.limits.max_links = clients as u32;
     let mut endpoint = Endpoint::client(here, &Trust::InsecureDevelopmentOnly, options)?;
     let mut phases: Vec<Vec<LinkId>> = vec![Vec::new(); PHASES as usize];

@@ -119,14 +119,12 @@ impl Core {
     fn happened(&mut self, now: Instant, index: u32, event: quinn_proto::Event) {
         let Some(link) = self.links.at(index) else { return };
         match event {
-            quinn_proto::Event::Connected => {
-                // A link that was closed while it shook hands stays closed.
-                if link.stage == Stage::Handshake {
-                    self.handshakes -= 1;
-                    link.open(now);
-                    let address = link.conn.remote_address();
-                    self.events.push(Event::Connected { link: link.id, address });
-                }
+            // A link that was closed while it shook hands stays closed.
+            quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
+                self.handshakes -= 1;
+                link.open(now);
+                let address = link.conn.remote_address();
+                self.events.push(Event::Connected { link: link.id, address });
             }
             quinn_proto::Event::ConnectionLost { reason } => {
                 let id = link.id;
