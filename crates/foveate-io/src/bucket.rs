@@ -1,0 +1,102 @@
+//! A token bucket in whole numbers: the same times give the same answers.
+
+use foveate_wire::Micros;
+
+/// Parts of a token that are counted, so that slow rates lose nothing to rounding.
+const PARTS: u64 = 1_000_000;
+
+/// How many tokens come in a second, and how many may lie ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate {
+    /// Tokens a second.
+    pub per_second: u32,
+    /// The largest number that may be taken at once after a pause.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// A rate whose burst is what one second brings.
+    pub const fn per_second(tokens: u32) -> Rate {
+        Rate { per_second: tokens, burst: tokens }
+    }
+
+    /// This many times as much, both in a second and at once.
+    pub const fn times(self, factor: u32) -> Rate {
+        Rate {
+            per_second: self.per_second.saturating_mul(factor),
+            burst: self.burst.saturating_mul(factor),
+        }
+    }
+}
+
+/// A bucket of tokens. It starts full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    parts: u64,
+    filled: Micros,
+}
+
+impl Bucket {
+    pub(crate) fn full(rate: Rate, now: Micros) -> Bucket {
+        Bucket { parts: u64::from(rate.burst) * PARTS, filled: now }
+    }
+
+    /// Takes `tokens`, or nothing at all.
+    pub(crate) fn take(&mut self, rate: Rate, now: Micros, tokens: u32) -> bool {
+        self.fill(rate, now);
+        match self.parts.checked_sub(u64::from(tokens) * PARTS) {
+            Some(left) => {
+                self.parts = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether nothing was taken lately.
+    pub(crate) fn is_full(&mut self, rate: Rate, now: Micros) -> bool {
+        self.fill(rate, now);
+        self.parts == u64::from(rate.burst) * PARTS
+    }
+
+    fn fill(&mut self, rate: Rate, now: Micros) {
+        // A token a second is a part a microsecond.
+        let came = (now - self.filled).0.saturating_mul(u64::from(rate.per_second));
+        self.parts = self.parts.saturating_add(came).min(u64::from(rate.burst) * PARTS);
+        self.filled = self.filled.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_its_burst_then_its_rate() {
+        let rate = Rate { per_second: 10, burst: 3 };
+        let mut bucket = Bucket::full(rate, Micros::ZERO);
+        let at_once = (0..10).filter(|_| bucket.take(rate, Micros::ZERO, 1)).count();
+        assert_eq!(at_once, 3);
+        let later = (1..=1_000).filter(|ms| bucket.take(rate, Micros::from_millis(*ms), 1)).count();
+        assert_eq!(later, 10);
+    }
+
+    #[test]
+    fn what_does_not_fit_takes_nothing() {
+        let rate = Rate::per_second(5);
+        let mut bucket = Bucket::full(rate, Micros::ZERO);
+        assert!(!bucket.take(rate, Micros::ZERO, 6));
+        assert!(bucket.is_full(rate, Micros::ZERO));
+        assert!(bucket.take(rate, Micros::ZERO, 5));
+    }
+
+    #[test]
+    fn time_that_runs_backwards_brings_nothing() {
+        let rate = Rate::per_second(1);
+        let mut bucket = Bucket::full(rate, Micros::from_millis(5_000));
+        assert!(bucket.take(rate, Micros::from_millis(5_000), 1));
+        assert!(!bucket.take(rate, Micros::ZERO, 1));
+        assert!(!bucket.take(rate, Micros::from_millis(5_999), 1));
+        assert!(bucket.take(rate, Micros::from_millis(6_000), 1));
+    }
+}

@@ -1,0 +1,241 @@
+//! From connections to events: timers, what QUIC reports, the end of links.
+
+use std::time::{Duration, Instant};
+
+use quinn_proto::StreamEvent;
+
+use super::{Core, absorb};
+use crate::event::{CloseCode, Event, Reason};
+use crate::link::{Passage, Stage};
+use crate::options::duration;
+use crate::slots::LinkId;
+
+/// How long QUIC may keep an acknowledgement back.
+const ACK_DELAY: Duration = Duration::from_millis(25);
+
+impl Core {
+    /// Something happened to the link at this place.
+    pub(super) fn touch(&mut self, index: u32) {
+        if let Some(link) = self.links.at(index)
+            && !std::mem::replace(&mut link.touched, true)
+        {
+            self.touched.push(index);
+        }
+    }
+
+    /// Looks at every link whose time has come.
+    pub(super) fn fire_timers(&mut self, now: Instant) {
+        while let Some(index) = self.timers.pop(now) {
+            self.release_held(now, index);
+            let slack = duration(self.options.timer_slack);
+            let Some(link) = self.links.at(index) else { continue };
+            if link.quic_due(now, slack).is_some_and(|due| due <= now) {
+                link.conn.handle_timeout(now);
+                self.touch(index);
+                self.make_ready(index);
+            } else {
+                self.arm(now, index);
+            }
+        }
+        while let Some(index) = self.asks.pop(now) {
+            self.make_ready(index);
+        }
+    }
+
+    /// Look at the link again when QUIC or a conditioner wants it.
+    pub(super) fn arm(&mut self, now: Instant, index: u32) {
+        let (origin, slack) = (self.origin, duration(self.options.timer_slack));
+        let Some(link) = self.links.at(index) else { return };
+        let held = link.conditioning.as_ref().and_then(|conditioning| conditioning.next_due());
+        // A packet that is held for ever is never due.
+        let held = held.and_then(|due| origin.checked_add(duration(due)));
+        if let Some(due) = [link.quic_due(now, slack), held].into_iter().flatten().min() {
+            self.timers.arm(index, due);
+        }
+    }
+
+    /// Lets pass what a conditioner has held long enough.
+    fn release_held(&mut self, now: Instant, index: u32) {
+        let time = self.micros(now);
+        while let Some(link) = self.links.at(index)
+            && let Some(conditioning) = &mut link.conditioning
+        {
+            if let Some(packet) = conditioning.received.pop(time) {
+                self.release(now, packet);
+            } else if let Some(packet) = conditioning.sent.pop(time) {
+                self.total.sent.packet(packet.bytes.len());
+                self.batch.push(packet.to, packet.source, &packet.bytes);
+            } else {
+                if conditioning.ending && conditioning.next_due().is_none() {
+                    link.conditioning = None;
+                    self.conditioned -= 1;
+                }
+                return;
+            }
+        }
+    }
+
+    pub(super) fn drive_touched(&mut self, now: Instant) {
+        let mut touched = std::mem::take(&mut self.touched);
+        // Driving may touch links again, by closing them; those come next.
+        for index in touched.drain(..) {
+            self.drive(now, index);
+        }
+        match self.touched.is_empty() {
+            true => self.touched = touched,
+            false => self.drive_touched(now),
+        }
+    }
+
+    fn drive(&mut self, now: Instant, index: u32) {
+        let Some(link) = self.links.at(index) else { return };
+        link.touched = false;
+        let mut drained = false;
+        while let Some(event) = link.conn.poll_endpoint_events() {
+            drained |= event.is_drained();
+            if let Some(answer) = self.quic.handle_event(link.handle, event) {
+                link.conn.handle_event(answer);
+            }
+        }
+        while let Some(event) = self.links.at(index).and_then(|link| link.conn.poll()) {
+            self.happened(now, index, event);
+        }
+        match drained {
+            true => self.remove(index),
+            false => self.ask(now, index),
+        }
+    }
+
+    /// Something happened, so that the link may have something to send. On a calm link it travels
+    /// with the next datagram, if there is one before the acknowledgement is due.
+    fn ask(&mut self, now: Instant, index: u32) {
+        let patience = ACK_DELAY + duration(self.options.timer_slack);
+        match self.links.at(index) {
+            Some(link) if link.is_calm(now) => self.asks.later(index, now + patience),
+            _ => self.make_ready(index),
+        }
+    }
+
+    fn happened(&mut self, now: Instant, index: u32, event: quinn_proto::Event) {
+        let Some(link) = self.links.at(index) else { return };
+        match event {
+            // A link that was closed while it shook hands stays closed.
+            quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
+                self.handshakes -= 1;
+                link.open(now);
+                let address = link.conn.remote_address();
+                self.events.push(Event::Connected { link: link.id, address });
+            }
+            quinn_proto::Event::ConnectionLost { reason } => {
+                let id = link.id;
+                self.ended(id, Reason::from(reason));
+            }
+            quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
+            quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
+                link.stream_opened();
+                self.take_messages(now, index);
+            }
+            quinn_proto::Event::Stream(StreamEvent::Readable { .. }) => {
+                self.take_messages(now, index);
+            }
+            quinn_proto::Event::Stream(
+                StreamEvent::Finished { .. } | StreamEvent::Stopped { .. },
+            ) => {
+                link.finishing = false;
+            }
+            // What waits is offered at every transmission.
+            _ => {}
+        }
+    }
+
+    fn take_datagrams(&mut self, now: Instant, index: u32) {
+        let time = self.micros(now);
+        let mut flooded = false;
+        let Some(link) = self.links.at(index) else { return };
+        while let Some(bytes) = link.conn.datagrams().recv() {
+            match link.flow.datagram(&self.options.limits, time, bytes.len()) {
+                Passage::Free if link.stage == Stage::Open => {
+                    link.received.datagrams += 1;
+                    self.events.push(Event::Datagram { link: link.id, bytes });
+                }
+                Passage::Free => {}
+                over => {
+                    self.counters.datagrams_over_rate += 1;
+                    flooded |= over == Passage::Flood;
+                }
+            }
+        }
+        if flooded {
+            self.close_flood(now, index);
+        }
+    }
+
+    fn take_messages(&mut self, now: Instant, index: u32) {
+        let time = self.micros(now);
+        let limits = &self.options.limits;
+        let Some(link) = self.links.at(index) else { return };
+        if link.stage != Stage::Open {
+            return;
+        }
+        let (id, mut flow, mut count, mut flooded) = (link.id, link.flow, 0, false);
+        let events = &mut self.events;
+        let read = link.read(now, limits.max_message, |bytes| {
+            flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
+            count += 1;
+            events.push(Event::Message { link: id, bytes });
+        });
+        link.flow = flow;
+        link.received.messages += count;
+        if let Err(size) = read {
+            self.counters.closed_oversized += 1;
+            let limit = limits.max_message.0;
+            let said = format!("a message of {} bytes exceeds the limit of {limit}", size.0);
+            self.close(now, id, CloseCode::MESSAGE_TOO_LARGE, &said);
+        } else if flooded {
+            self.close_flood(now, index);
+        }
+    }
+
+    /// Reports the end of a link, once.
+    pub(super) fn ended(&mut self, id: LinkId, reason: Reason) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        let stage = std::mem::replace(&mut link.stage, Stage::Closed);
+        link.finishing = false;
+        if stage == Stage::Handshake {
+            self.handshakes -= 1;
+            self.counters.handshakes_failed += 1;
+        }
+        // Nobody was told of a link that others began and that never was connected.
+        let told = stage == Stage::Open || (stage == Stage::Handshake && link.origin.is_none());
+        if told {
+            self.events.push(Event::Closed { link: id, reason });
+        }
+    }
+
+    /// QUIC has forgotten the connection.
+    fn remove(&mut self, index: u32) {
+        let Some(id) = self.links.at(index).map(|link| link.id) else { return };
+        self.ended(id, Reason::Reset);
+        let Some(link) = self.links.remove(index) else { return };
+        self.handles[link.handle.0] = u32::MAX;
+        absorb(&mut self.total, &link.meter());
+        if let Some(origin) = link.origin {
+            self.admission.release(origin);
+        }
+        if link.conditioning.is_some() {
+            self.conditioned -= 1;
+        }
+    }
+
+    /// Ends the streams of all links, so that it can be seen when their messages have arrived.
+    pub(super) fn finish_messages(&mut self) {
+        let open = self.links.iter_mut().filter(|link| link.stage == Stage::Open);
+        let finished: Vec<u32> = open
+            .map(|link| {
+                link.finish();
+                link.id.index
+            })
+            .collect();
+        finished.into_iter().for_each(|index| self.make_ready(index));
+    }
+}

@@ -1,0 +1,493 @@
+//! The endpoint: one socket, many links, one loop.
+//!
+//! `wait` is the loop: `receive → timers → drive → transmit → sleep`. Each step is a file or a
+//! function of that name; nothing else calls the system.
+
+mod drive;
+mod receive;
+mod transmit;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::BytesMut;
+use foveate_wire::{Bytes, Micros};
+use quinn_proto::{
+    EndpointConfig, HashedConnectionIdGenerator, NoneTokenStore, RandomConnectionIdGenerator,
+    SendDatagramError, TransportConfig, VarInt,
+};
+
+use crate::admission::Admission;
+use crate::error::Error;
+use crate::event::{CloseCode, Event, Reason};
+use crate::identity::{self, Certificate, CertificateHash, Identity, Trust};
+use crate::link::{Conditioning, Flow, Link, Stage};
+use crate::meter::{Counters, Meter};
+use crate::options::{Options, Ways, duration};
+use crate::slots::{LinkId, Slots};
+use crate::socket::{Batch, Socket};
+use crate::stagger::Stagger;
+use crate::timers::{Asks, Timers};
+use crate::transport;
+
+/// Bytes that are taken from the allocator at a time for packets in either direction. Small, because
+/// one byte of a stream that waits for the one before it keeps the whole.
+const ARENA: usize = 16 * 1024;
+
+/// How often it is looked whether a certificate must be renewed.
+const RENEWAL_CHECK: Duration = Duration::from_secs(60);
+
+/// How often a shutdown looks whether it is done: that a link is forgotten is no event.
+const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
+
+/// Length of connection ids at clients. They stand in every packet that a server sends.
+const CLIENT_ID: usize = 4;
+
+/// A UDP socket with its links, for a server or for any number of clients.
+///
+/// It does nothing on its own: call [`Endpoint::wait`] in a loop, hand in what is to be sent, and
+/// [`Endpoint::flush`] after each round.
+pub struct Endpoint {
+    socket: Socket,
+    core: Core,
+}
+
+/// Everything but the socket, so that packets can be handed on while the socket is read.
+struct Core {
+    quic: quinn_proto::Endpoint,
+    role: Role,
+    options: Options,
+    origin: Instant,
+    links: Slots<Link>,
+    /// By connection handle: the link's index.
+    handles: Vec<u32>,
+    admission: Admission,
+    handshakes: u32,
+    timers: Timers,
+    asks: Asks,
+    /// Links to which something happened; links that may have something to send; links with
+    /// something to send that waits for `flush`.
+    touched: Vec<u32>,
+    ready: Vec<u32>,
+    dirty: Vec<u32>,
+    stagger: Stagger,
+    batch: Batch,
+    /// For one packet that QUIC writes.
+    scratch: Vec<u8>,
+    arena_in: BytesMut,
+    arena_out: BytesMut,
+    /// Links with conditions.
+    conditioned: u32,
+    events: Vec<Event>,
+    counters: Counters,
+    /// Packets of the endpoint; datagrams, messages and losses of links that are gone.
+    total: Meter,
+    last_received: Option<Instant>,
+    closing: bool,
+}
+
+enum Role {
+    Server {
+        certificate: Certificate,
+        identity: Identity,
+        transport: Arc<TransportConfig>,
+        checked: Instant,
+    },
+    Client(quinn_proto::ClientConfig),
+}
+
+impl Endpoint {
+    /// Listens at `address`.
+    pub fn server(
+        address: SocketAddr,
+        certificate: Certificate,
+        options: Options,
+    ) -> Result<Endpoint, Error> {
+        let identity = Identity::obtain(&certificate, SystemTime::now())?;
+        let transport = Arc::new(transport::config(&options, 1)?);
+        let config = server_config(&identity, &transport)?;
+        let mut ids = EndpointConfig::default();
+        ids.cid_generator(|| Box::<HashedConnectionIdGenerator>::default());
+        let quic = quinn_proto::Endpoint::new(Arc::new(ids), Some(config), false, None);
+        let role = Role::Server { certificate, identity, transport, checked: Instant::now() };
+        Ok(Endpoint { socket: Socket::bind(address)?, core: Core::new(quic, role, options) })
+    }
+
+    /// Prepares to connect from `address`, mostly port 0 of the unspecified address of the right
+    /// family.
+    pub fn client(address: SocketAddr, trust: &Trust, options: Options) -> Result<Endpoint, Error> {
+        let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
+        config.transport_config(Arc::new(transport::config(&options, 0)?));
+        config.token_store(Arc::new(NoneTokenStore));
+        let mut ids = EndpointConfig::default();
+        ids.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(CLIENT_ID)));
+        let quic = quinn_proto::Endpoint::new(Arc::new(ids), None, false, None);
+        let core = Core::new(quic, Role::Client(config), options);
+        Ok(Endpoint { socket: Socket::bind(address)?, core })
+    }
+
+    /// Where the socket is bound.
+    pub fn address(&self) -> Result<SocketAddr, Error> {
+        Ok(self.socket.address()?)
+    }
+
+    /// Hash of the certificate that new links are shown; none at a client.
+    pub fn certificate_hash(&self) -> Option<CertificateHash> {
+        match &self.core.role {
+            Role::Server { identity, .. } => Some(identity.hash()),
+            Role::Client(_) => None,
+        }
+    }
+
+    /// Replaces a development certificate that is about to end; true if it was. Links that exist
+    /// stay. `wait` calls this by itself.
+    pub fn renew(&mut self, now: SystemTime) -> Result<bool, Error> {
+        self.core.renew(now)
+    }
+
+    /// Begins to connect; `Event::Connected` or `Event::Closed` follows. `name` is what the server's
+    /// certificate must be for, unless its hash is pinned.
+    pub fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
+        self.core.connect(address, name)
+    }
+
+    /// Sends once, unordered, and never again. It leaves at `flush`. If the path is congested, newer
+    /// datagrams push out older ones.
+    pub fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        self.core.send_datagram(link, bytes)
+    }
+
+    /// Sends reliably and in order. It leaves at `flush`. Empty messages are not delivered.
+    pub fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        self.core.send_message(link, bytes)
+    }
+
+    /// The largest datagram that the link takes at the moment; none before it is connected.
+    pub fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
+        let link = self.core.links.get_mut(link)?;
+        link.conn.datagrams().max_size().map(|size| Bytes(size as u32))
+    }
+
+    /// Closes a link. What was not sent yet is lost; `Event::Closed` follows. A stale id does nothing.
+    pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
+        self.core.close(Instant::now(), link, code, reason);
+    }
+
+    /// Transmits what was handed in, or begins to if `Options::spread` says so.
+    pub fn flush(&mut self) {
+        let now = Instant::now();
+        self.core.flush(now);
+        self.core.transmit_ready(now, &self.socket);
+    }
+
+    /// Puts a link under conditions from now on, or frees it of them. False for a stale id.
+    pub fn set_conditions(&mut self, link: LinkId, ways: Option<Ways>) -> bool {
+        self.core.set_conditions(link, ways)
+    }
+
+    /// What passed over a link so far.
+    pub fn meter(&self, link: LinkId) -> Option<Meter> {
+        self.core.links.get(link).map(Link::meter)
+    }
+
+    /// What passed over all links so far, those that are gone included.
+    pub fn total(&self) -> Meter {
+        self.core.total()
+    }
+
+    /// What was refused or dropped so far.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters
+    }
+
+    /// Links, those in handshake or being closed included.
+    pub fn links(&self) -> usize {
+        self.core.links.len()
+    }
+
+    /// Runs the loop until there are events or the time is over, and appends the events. What was
+    /// handed in is flushed first. A time that has passed receives what waits, and returns.
+    pub fn wait(&mut self, until: Instant, events: &mut Vec<Event>) -> Result<(), Error> {
+        let mut readable = true;
+        self.core.flush(Instant::now());
+        loop {
+            let now = Instant::now();
+            if readable && (now >= until || self.core.gathered(now) <= now) {
+                self.core.receive(now, &mut self.socket)?;
+            }
+            self.core.fire_timers(now);
+            self.core.drive_touched(now);
+            self.core.transmit_ready(now, &self.socket);
+            if !self.core.events.is_empty() || now >= until {
+                events.append(&mut self.core.events);
+                return Ok(());
+            }
+            readable = self.sleep(now, until)?;
+        }
+    }
+
+    /// Says goodbye: lets messages arrive, closes all links, and stays to answer stragglers. Takes
+    /// at most `limit`; returns how many links were not done by then.
+    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<Event>) -> Result<usize, Error> {
+        let begun = Instant::now();
+        self.core.closing = true;
+        self.core.finish_messages();
+        let messages_until = begun + duration(Micros(limit.0 / 2));
+        while self.core.links.iter().any(|link| link.finishing) && Instant::now() < messages_until {
+            self.wait(messages_until.min(Instant::now() + SHUTDOWN_STEP), events)?;
+        }
+        let open: Vec<LinkId> = self.core.links.iter().map(|link| link.id).collect();
+        for link in open {
+            self.close(link, CloseCode::SHUTDOWN, "shutting down");
+        }
+        let until = begun + duration(limit);
+        while self.core.links.len() > 0 && Instant::now() < until {
+            self.wait(until.min(Instant::now() + SHUTDOWN_STEP), events)?;
+        }
+        events.append(&mut self.core.events);
+        Ok(self.core.links.len())
+    }
+
+    /// Sleeps until something is due; true if packets may wait then.
+    fn sleep(&self, now: Instant, until: Instant) -> Result<bool, Error> {
+        let wake = self.core.next_due().map_or(until, |due| due.min(until));
+        let gathered = self.core.gathered(now);
+        if gathered > now {
+            std::thread::sleep(wake.min(gathered).saturating_duration_since(now));
+            return Ok(true);
+        }
+        Ok(self.socket.wait(wake.saturating_duration_since(now))?)
+    }
+}
+
+fn server_config(
+    identity: &Identity,
+    transport: &Arc<TransportConfig>,
+) -> Result<Arc<quinn_proto::ServerConfig>, Error> {
+    let mut config = quinn_proto::ServerConfig::with_crypto(Arc::new(identity.server_config()?));
+    config.transport_config(transport.clone());
+    Ok(Arc::new(config))
+}
+
+impl Core {
+    fn new(quic: quinn_proto::Endpoint, role: Role, options: Options) -> Core {
+        Core {
+            quic,
+            role,
+            options,
+            origin: Instant::now(),
+            links: Slots::default(),
+            handles: Vec::new(),
+            admission: Admission::default(),
+            handshakes: 0,
+            timers: Timers::default(),
+            asks: Asks::default(),
+            touched: Vec::new(),
+            ready: Vec::new(),
+            dirty: Vec::new(),
+            stagger: Stagger::default(),
+            batch: Batch::default(),
+            scratch: Vec::new(),
+            arena_in: BytesMut::new(),
+            arena_out: BytesMut::new(),
+            conditioned: 0,
+            events: Vec::new(),
+            counters: Counters::default(),
+            total: Meter::default(),
+            last_received: None,
+            closing: false,
+        }
+    }
+
+    /// Time for what is without IO: since the endpoint was made.
+    fn micros(&self, now: Instant) -> Micros {
+        Micros(now.saturating_duration_since(self.origin).as_micros() as u64)
+    }
+
+    /// Until when packets are left to gather.
+    fn gathered(&self, now: Instant) -> Instant {
+        self.last_received.map_or(now, |last| last + duration(self.options.gather))
+    }
+
+    /// When something must be done although nothing arrives.
+    fn next_due(&self) -> Option<Instant> {
+        let slice = self.stagger.next_due().map(|due| self.origin + duration(due));
+        [self.timers.next_due(), self.asks.next_due(), slice].into_iter().flatten().min()
+    }
+
+    fn renew(&mut self, now: SystemTime) -> Result<bool, Error> {
+        let Role::Server { certificate, identity, transport, .. } = &mut self.role else {
+            return Ok(false);
+        };
+        if !identity.is_due(now) {
+            return Ok(false);
+        }
+        let fresh = Identity::obtain(certificate, now)?;
+        self.quic.set_server_config(Some(server_config(&fresh, transport)?));
+        *identity = fresh;
+        self.counters.renewals += 1;
+        Ok(true)
+    }
+
+    fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
+        let Role::Client(config) = &self.role else { return Err(Error::OnlyListens) };
+        let limit = self.options.limits.max_links;
+        if self.closing || self.links.len() >= limit as usize {
+            return Err(Error::Full { limit });
+        }
+        let now = Instant::now();
+        let begun = self
+            .quic
+            .connect(now, config.clone(), address, name)
+            .map_err(|cause| Error::Connect { address, what: cause.to_string() })?;
+        let link = self.add(now, begun, None);
+        self.touch(link.index);
+        Ok(link)
+    }
+
+    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, link)?;
+        let mut datagrams = link.conn.datagrams();
+        let limit = datagrams.max_size().ok_or(Error::NotConnected)?;
+        if bytes.len() > limit {
+            let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
+            return Err(Error::DatagramTooLarge { size, limit });
+        }
+        if datagrams.send_buffer_space() < bytes.len() {
+            self.counters.datagrams_outdated += 1;
+        }
+        let copy = copy(&mut self.arena_out, bytes).freeze();
+        datagrams.send(copy, true).map_err(|cause| match cause {
+            SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
+                Error::NotConnected
+            }
+            SendDatagramError::TooLarge | SendDatagramError::Blocked(_) => {
+                Error::DatagramTooLarge {
+                    size: Bytes(bytes.len() as u32),
+                    limit: Bytes(limit as u32),
+                }
+            }
+        })?;
+        link.sent.datagrams += 1;
+        if !std::mem::replace(&mut link.dirty, true) {
+            self.dirty.push(link.id.index);
+        }
+        Ok(())
+    }
+
+    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, link)?;
+        let limits = &self.options.limits;
+        let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        if size > limits.max_message {
+            return Err(Error::MessageTooLarge { size, limit: limits.max_message });
+        }
+        let waiting = link.backlog();
+        if waiting.0.saturating_add(size.0) > limits.max_backlog.0 {
+            return Err(Error::BacklogFull { waiting, limit: limits.max_backlog });
+        }
+        link.push_message(Instant::now(), bytes);
+        if !std::mem::replace(&mut link.dirty, true) {
+            self.dirty.push(link.id.index);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, now: Instant, id: LinkId, code: CloseCode, reason: &str) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        if link.stage == Stage::Closed {
+            return;
+        }
+        let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
+        link.conn.close(now, VarInt::from_u32(code.0), said);
+        self.ended(id, Reason::Here { code, reason: reason.to_owned() });
+        self.touch(id.index);
+    }
+
+    fn set_conditions(&mut self, id: LinkId, ways: Option<Ways>) -> bool {
+        let seed = self.seed(id);
+        let Some(link) = self.links.get_mut(id) else { return false };
+        match (&mut link.conditioning, ways) {
+            (Some(conditioning), ways) => {
+                let Ways { received, sent } = ways.unwrap_or_default();
+                conditioning.received.set(received);
+                conditioning.sent.set(sent);
+                conditioning.ending = ways.is_none();
+            }
+            (none @ None, Some(ways)) => {
+                *none = Some(Box::new(Conditioning::new(ways, seed)));
+                self.conditioned += 1;
+            }
+            (None, None) => {}
+        }
+        true
+    }
+
+    /// Differs from link to link, and is the same in every run.
+    fn seed(&self, id: LinkId) -> u64 {
+        self.options.seed ^ (u64::from(id.generation) << 32 | u64::from(id.index)) << 1
+    }
+
+    fn total(&self) -> Meter {
+        let mut total = self.total;
+        let (mut trips, mut shortest) = (0, Micros::UNBOUNDED);
+        for meter in self.links.iter().map(Link::meter) {
+            absorb(&mut total, &meter);
+            trips += meter.round_trip.0;
+            shortest = shortest.min(meter.shortest_round_trip);
+            total.window += meter.window;
+        }
+        let links = self.links.len() as u64;
+        total.round_trip = Micros(trips.checked_div(links).unwrap_or(0));
+        total.shortest_round_trip = if links > 0 { shortest } else { Micros::ZERO };
+        total
+    }
+
+    fn add(
+        &mut self,
+        now: Instant,
+        begun: (quinn_proto::ConnectionHandle, quinn_proto::Connection),
+        origin: Option<crate::admission::Origin>,
+    ) -> LinkId {
+        let handle = begun.0;
+        let flow = Flow::new(&self.options.limits, self.micros(now));
+        let id = self.links.insert(|id| Link::new(id, begun, origin, flow, now));
+        if self.handles.len() <= handle.0 {
+            self.handles.resize(handle.0 + 1, u32::MAX);
+        }
+        self.handles[handle.0] = id.index;
+        self.handshakes += 1;
+        if self.options.conditions.is_some() {
+            self.set_conditions(id, self.options.conditions);
+        }
+        id
+    }
+}
+
+/// The link, if something can be sent on it.
+fn open(links: &mut Slots<Link>, id: LinkId) -> Result<&mut Link, Error> {
+    match links.get_mut(id) {
+        Some(link) if link.stage == Stage::Open => Ok(link),
+        Some(link) if link.stage == Stage::Handshake => Err(Error::NotConnected),
+        _ => Err(Error::Closed),
+    }
+}
+
+/// Adds what the endpoint does not count itself.
+fn absorb(total: &mut Meter, link: &Meter) {
+    total.received.datagrams += link.received.datagrams;
+    total.received.messages += link.received.messages;
+    total.sent.datagrams += link.sent.datagrams;
+    total.sent.messages += link.sent.messages;
+    total.lost_packets += link.lost_packets;
+}
+
+/// Copies into memory that many packets share, so that a packet costs no allocation of its own.
+fn copy(arena: &mut BytesMut, bytes: &[u8]) -> BytesMut {
+    if arena.capacity() < bytes.len() {
+        arena.reserve(ARENA.max(bytes.len()));
+    }
+    arena.extend_from_slice(bytes);
+    arena.split()
+}

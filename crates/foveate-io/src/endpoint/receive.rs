@@ -1,0 +1,164 @@
+//! From the socket to the connection that a packet belongs to.
+
+use std::time::{Instant, SystemTime};
+
+use foveate_wire::Bytes;
+use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Transmit};
+
+use super::{Core, RENEWAL_CHECK, Role, copy};
+use crate::admission::{Load, Origin, Verdict};
+use crate::error::Error;
+use crate::event::CloseCode;
+use crate::link::{Incoming, Passage, Stage};
+use crate::socket::{Arrived, Socket};
+
+impl Core {
+    /// Takes in every packet that waits.
+    pub(super) fn receive(&mut self, now: Instant, socket: &mut Socket) -> Result<(), Error> {
+        self.renew_in_time(now)?;
+        let before = self.total.received.packets;
+        socket.receive(|arrived| self.arrived(now, arrived))?;
+        if self.total.received.packets > before {
+            self.last_received = Some(now);
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self, now: Instant, arrived: Arrived<'_>) {
+        self.total.received.packet(arrived.bytes.len());
+        let Arrived { from, to, ecn, bytes } = arrived;
+        let bytes = copy(&mut self.arena_in, bytes);
+        // Whose packet it is shows only when QUIC has looked at it, and QUIC notes the time. So a
+        // packet that is to be late is looked at twice.
+        let kept = (self.conditioned > 0).then(|| bytes.clone());
+        self.scratch.clear();
+        match self.quic.handle(now, from, to, ecn, bytes, &mut self.scratch) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let held = kept.map(|bytes| Incoming { from, to, ecn, bytes });
+                self.route(now, handle, event, held);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
+            Some(DatagramEvent::Response(transmit)) => {
+                self.counters.packets_ignored += 1;
+                self.respond(&transmit);
+            }
+            None => self.counters.packets_ignored += 1,
+        }
+    }
+
+    /// Hands a packet to its link, or to the link's conditioner.
+    fn route(
+        &mut self,
+        now: Instant,
+        handle: ConnectionHandle,
+        event: ConnectionEvent,
+        held: Option<Incoming>,
+    ) {
+        let time = self.micros(now);
+        let Some(index) = self.handles.get(handle.0).copied() else { return };
+        let Some(link) = self.links.at(index) else { return };
+        match link.flow.packet(&self.options.limits, time) {
+            Passage::Free => {}
+            Passage::Dropped => {
+                self.counters.packets_over_rate += 1;
+                return;
+            }
+            Passage::Flood => {
+                self.counters.packets_over_rate += 1;
+                return self.close_flood(now, index);
+            }
+        }
+        if let (Some(conditioning), Some(held)) = (&mut link.conditioning, held) {
+            let size = Bytes(held.bytes.len() as u32);
+            if !conditioning.received.push(time, size, held) {
+                self.counters.conditioned_away += 1;
+            }
+            return self.arm(now, index);
+        }
+        link.conn.handle_event(event);
+        self.touch(index);
+    }
+
+    /// A packet that a conditioner held comes in now.
+    pub(super) fn release(&mut self, now: Instant, packet: Incoming) {
+        let Incoming { from, to, ecn, bytes } = packet;
+        self.scratch.clear();
+        let handled = self.quic.handle(now, from, to, ecn, bytes, &mut self.scratch);
+        if let Some(DatagramEvent::ConnectionEvent(handle, event)) = handled
+            && let Some(index) = self.handles.get(handle.0).copied()
+            && let Some(link) = self.links.at(index)
+        {
+            link.conn.handle_event(event);
+            self.touch(index);
+        }
+    }
+
+    fn admit(&mut self, now: Instant, incoming: quinn_proto::Incoming) {
+        let origin = Origin::from(incoming.remote_address().ip());
+        let proved = incoming.remote_address_validated();
+        let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
+        let time = self.micros(now);
+        let verdict = if self.closing {
+            self.counters.refused_full += 1;
+            Verdict::Refuse
+        } else {
+            let rules = (&self.options.limits, &mut self.counters);
+            self.admission.judge(origin, proved, load, time, rules)
+        };
+        self.scratch.clear();
+        match verdict {
+            Verdict::Accept => self.accept(now, incoming, origin),
+            Verdict::Refuse => {
+                let transmit = self.quic.refuse(incoming, &mut self.scratch);
+                self.respond(&transmit);
+            }
+            Verdict::Retry => match self.quic.retry(incoming, &mut self.scratch) {
+                Ok(transmit) => self.respond(&transmit),
+                Err(already) => self.quic.ignore(already.into_incoming()),
+            },
+        }
+    }
+
+    fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, origin: Origin) {
+        match self.quic.accept(incoming, now, &mut self.scratch, None) {
+            Ok(begun) => {
+                self.counters.accepted += 1;
+                let id = self.add(now, begun, Some(origin));
+                self.touch(id.index);
+            }
+            Err(refused) => {
+                self.counters.handshakes_failed += 1;
+                self.admission.release(origin);
+                if let Some(transmit) = refused.response {
+                    self.respond(&transmit);
+                }
+            }
+        }
+    }
+
+    /// Answers without a link; the packet is in `scratch`.
+    fn respond(&mut self, transmit: &Transmit) {
+        let bytes = &self.scratch[..transmit.size.min(self.scratch.len())];
+        self.total.sent.packet(bytes.len());
+        self.batch.push(transmit.destination, transmit.src_ip, bytes);
+    }
+
+    pub(super) fn close_flood(&mut self, now: Instant, index: u32) {
+        let Some(link) = self.links.at(index) else { return };
+        if link.stage != Stage::Closed {
+            self.counters.closed_flood += 1;
+            let id = link.id;
+            self.close(now, id, CloseCode::FLOOD, "far beyond the rate that is allowed");
+        }
+    }
+
+    fn renew_in_time(&mut self, now: Instant) -> Result<(), Error> {
+        if let Role::Server { checked, .. } = &mut self.role
+            && now.saturating_duration_since(*checked) >= RENEWAL_CHECK
+        {
+            *checked = now;
+            self.renew(SystemTime::now())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! What an endpoint reports.
+
+use std::net::SocketAddr;
+
+use quinn_proto::{ConnectionError, TransportErrorCode};
+
+use crate::slots::LinkId;
+
+/// Something happened to a link.
+///
+/// Of each link `Connected` comes first and `Closed` last, each once. A link that was begun by
+/// `connect` may be closed without having been connected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The handshake is over; both sides may send.
+    Connected {
+        /// Which.
+        link: LinkId,
+        /// The other side.
+        address: SocketAddr,
+    },
+    /// A datagram came.
+    Datagram {
+        /// On which link.
+        link: LinkId,
+        /// It shares memory with others: copy what is to be kept for long.
+        bytes: bytes::Bytes,
+    },
+    /// A whole message came, after all that were sent before it.
+    Message {
+        /// On which link.
+        link: LinkId,
+        /// The message.
+        bytes: bytes::Bytes,
+    },
+    /// It is over; the id names nothing any more.
+    Closed {
+        /// Which.
+        link: LinkId,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Why a link was closed, as a number for programs. Those below 256 are this crate's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CloseCode(pub u32);
+
+impl CloseCode {
+    /// All is well.
+    pub const DONE: CloseCode = CloseCode(0);
+    /// The endpoint shuts down.
+    pub const SHUTDOWN: CloseCode = CloseCode(1);
+    /// Too much was sent for too long.
+    pub const FLOOD: CloseCode = CloseCode(2);
+    /// A message exceeds the limit.
+    pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
+}
+
+/// Why a link was closed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Reason {
+    /// By this side.
+    #[error("closed here: {reason} ({})", code.0)]
+    Here {
+        /// The number given.
+        code: CloseCode,
+        /// The words given.
+        reason: String,
+    },
+    /// By the other side.
+    #[error("closed by the peer: {reason} ({})", code.0)]
+    Peer {
+        /// The number given.
+        code: CloseCode,
+        /// The words given, as far as they are text.
+        reason: String,
+    },
+    /// Nothing was heard for longer than the idle timeout.
+    #[error("nothing was heard from the peer for too long")]
+    Idle,
+    /// The server takes no further link, in all or from this address.
+    #[error("refused by the server: it is full, or has enough links from this address")]
+    Refused,
+    /// The other side knows nothing of this link, for example because it was started again.
+    #[error("the peer does not know this link any more")]
+    Reset,
+    /// The two do not understand or trust each other.
+    #[error("failed: {0}")]
+    Failed(String),
+}
+
+impl From<ConnectionError> for Reason {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::ApplicationClosed(close) => Reason::Peer {
+                code: CloseCode(u32::try_from(close.error_code.into_inner()).unwrap_or(u32::MAX)),
+                reason: String::from_utf8_lossy(&close.reason).into_owned(),
+            },
+            ConnectionError::ConnectionClosed(close)
+                if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
+            {
+                Reason::Refused
+            }
+            ConnectionError::TimedOut => Reason::Idle,
+            ConnectionError::Reset => Reason::Reset,
+            other => Reason::Failed(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Real sockets and clocks: QUIC links, many of them, driven from one loop.
+//!
+//! An [`Endpoint`] is a UDP socket with its links, for a server or for a thousand clients in one
+//! process. It is single-threaded and synchronous: the caller waits, gets events, hands in what is
+//! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
+//! it can be metered, and put under bad [`Conditions`] while it runs.
+//!
+//! What it refuses to do: it starts no thread and needs no async runtime; it knows nothing of
+//! games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
+//! no datagram twice; it never grows beyond its [`Limits`]: what is beyond is dropped or closed,
+//! and counted in [`Counters`].
+//!
+//! The path of a datum: `send_datagram` copies it into shared memory and queues it in the link's
+//! QUIC connection; `flush` (at once, or spread over the tick) has the connection write a packet,
+//! with acknowledgements riding along; a conditioner may hold or lose it; a batch of packets leaves
+//! with one system call. At the other end a batch is received with one call; each packet is routed
+//! by its connection id, held by a conditioner if there is one, deciphered, checked against the
+//! link's rate, and becomes an [`Event`].
+//!
+//! A message is its length in four bytes, least significant first, and its bytes, on the one
+//! bidirectional stream of the link. The client opens the stream with an empty message, which is
+//! not delivered.
+//!
+//! ```
+//! use foveate_io::{Certificate, Endpoint, Event, Options, Trust};
+//! use foveate_wire::Micros;
+//! use std::time::{Duration, Instant};
+//!
+//! let here = "127.0.0.1:0".parse()?;
+//! let mut server = Endpoint::server(here, Certificate::development(), Options::server())?;
+//! let trust = Trust::Pinned(server.certificate_hash().into_iter().collect());
+//! let mut client = Endpoint::client(here, &trust, Options::client())?;
+//! client.connect(server.address()?, "localhost")?;
+//!
+//! let (mut events, mut heard) = (Vec::new(), false);
+//! let deadline = Instant::now() + Duration::from_secs(20);
+//! while !heard && Instant::now() < deadline {
+//!     client.wait(Instant::now() + Duration::from_millis(1), &mut events)?;
+//!     for event in events.drain(..) {
+//!         if let Event::Connected { link, .. } = event {
+//!             client.send_datagram(link, b"hello")?;
+//!         }
+//!     }
+//!     server.wait(Instant::now() + Duration::from_millis(1), &mut events)?;
+//!     heard |= events.drain(..).any(|event| matches!(event, Event::Datagram { .. }));
+//! }
+//! assert!(heard);
+//! server.shutdown(Micros::from_millis(10), &mut events)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod admission;
+mod bucket;
+mod conditioner;
+mod endpoint;
+mod error;
+mod event;
+mod identity;
+mod link;
+mod messages;
+mod meter;
+mod options;
+mod slots;
+mod socket;
+mod stagger;
+mod timers;
+mod transport;
+
+pub use admission::MAX_ADDRESSES;
+pub use bucket::Rate;
+pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use event::{CloseCode, Event, Reason};
+pub use identity::{
+    Certificate, CertificateHash, Identity, PROTOCOL, RENEWED_BEFORE, Trust, VALID_FOR,
+};
+pub use meter::{Counters, Meter, Traffic};
+pub use options::{Limits, MIN_PACKET, Options, Ways};
+pub use slots::LinkId;
+pub use socket::SOCKET_BUFFER;

@@ -1,0 +1,140 @@
+//! What an endpoint may be told, with defaults for a game at 20 rounds a second.
+
+use std::time::Duration;
+
+use foveate_wire::{Bytes, Micros};
+
+use crate::bucket::Rate;
+use crate::conditioner::Conditions;
+
+/// Smallest UDP payload that `Options::packet` may name: what QUIC needs to shake hands.
+pub const MIN_PACKET: Bytes = Bytes(1_200);
+
+/// Bytes of datagrams that wait in either direction of a link at most.
+pub(crate) const DATAGRAM_BUFFER: usize = 16 * 1024;
+
+/// What a connection costs beside its buffers: state of QUIC and TLS, packets in flight. Measured
+/// with `echo_load`, rounded up.
+const CONNECTION: u32 = 64 * 1024;
+
+/// How an endpoint behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is allowed.
+    pub limits: Limits,
+    /// A link that hears nothing for so long is closed.
+    pub idle_timeout: Micros,
+    /// A silent link sends something this often; `None` leaves that to the layer above.
+    pub keep_alive: Option<Micros>,
+    /// UDP payload that is taken to fit the path. It falls back to 1200 where it does not.
+    pub packet: Bytes,
+    /// Datagrams of one `flush` leave spread over this span, at best a large part of a tick; zero
+    /// sends them at once.
+    pub spread: Micros,
+    /// Packets that arrive closer together than this are received together: fewer wakings, for at
+    /// most this much delay. A packet that comes after a pause is received at once, and so is
+    /// everything that waits when the time given to `wait` is over.
+    pub gather: Micros,
+    /// How late timers of a calm link may fire. QUIC acknowledges after 25 ms at the latest, with a
+    /// packet of its own; with a tick's length on top, acknowledgements travel with datagrams.
+    pub timer_slack: Micros,
+    /// Bytes that may be under way at least, whatever losses say. See the decision record.
+    pub min_window: Bytes,
+    /// Conditions that every new link starts with.
+    pub conditions: Option<Ways>,
+    /// Seed of the conditioners' chance.
+    pub seed: u64,
+}
+
+/// Conditions for both ways of a link.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Ways {
+    /// For what comes in.
+    pub received: Conditions,
+    /// For what goes out.
+    pub sent: Conditions,
+}
+
+/// What is allowed. Beyond it is a refusal and a counter.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Links at once, those in handshake or being closed included.
+    pub max_links: u32,
+    /// Of them, from one address (in IPv6: from one network of 64 bits).
+    pub max_links_per_address: u32,
+    /// Handshakes from one address.
+    pub handshakes_per_address: Rate,
+    /// With so many handshakes going on, newcomers must prove their address first.
+    pub retry_above: u32,
+    /// Datagrams received per link; what is beyond is dropped.
+    pub datagrams: Rate,
+    /// Bytes received per link, of datagrams and messages.
+    pub bytes: Rate,
+    /// A link that goes this many times beyond its rates is closed.
+    pub flood_factor: u32,
+    /// The largest message, in both directions.
+    pub max_message: Bytes,
+    /// Messages that wait for the peer to read them.
+    pub max_backlog: Bytes,
+}
+
+impl Limits {
+    /// For a server: clients are many and send little.
+    pub fn server() -> Limits {
+        Limits {
+            max_links: 2_048,
+            max_links_per_address: 32,
+            handshakes_per_address: Rate { per_second: 8, burst: 32 },
+            retry_above: 64,
+            datagrams: Rate::per_second(256),
+            bytes: Rate::per_second(256 * 1024),
+            flood_factor: 8,
+            max_message: Bytes(64 * 1024),
+            max_backlog: Bytes(256 * 1024),
+        }
+    }
+
+    /// For a client: there is one server, which may send a lot.
+    pub fn client() -> Limits {
+        Limits {
+            datagrams: Rate::per_second(4_096),
+            bytes: Rate::per_second(8 * 1024 * 1024),
+            ..Limits::server()
+        }
+    }
+
+    /// What one link may take in memory at most.
+    pub fn memory_per_link(&self) -> Bytes {
+        let messages = self.max_message.0 * 3 + self.max_backlog.0;
+        Bytes(CONNECTION + messages + 2 * DATAGRAM_BUFFER as u32)
+    }
+}
+
+impl Options {
+    /// For a server.
+    pub fn server() -> Options {
+        Options {
+            limits: Limits::server(),
+            idle_timeout: Micros::from_millis(10_000),
+            keep_alive: None,
+            packet: Bytes(1_280),
+            spread: Micros::ZERO,
+            // A server looks at inputs when its tick begins; waiting is free until then.
+            gather: Micros::from_millis(5),
+            timer_slack: Micros::from_millis(30),
+            min_window: Bytes(16 * 1024),
+            conditions: None,
+            seed: 0,
+        }
+    }
+
+    /// For clients, one or a thousand.
+    pub fn client() -> Options {
+        let gather = Micros::from_millis(1);
+        Options { limits: Limits::client(), gather, ..Options::server() }
+    }
+}
+
+pub(crate) fn duration(span: Micros) -> Duration {
+    Duration::from_micros(span.0)
+}

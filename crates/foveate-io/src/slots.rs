@@ -1,0 +1,100 @@
+//! Links by small dense numbers that go stale.
+
+/// A link. It stays valid until `Event::Closed`; after that it names nothing, even if its place is
+/// taken again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl LinkId {
+    /// A number below the limit of links, for tables beside the endpoint's. It is used again by later links.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A table whose places are used again.
+pub(crate) struct Slots<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+struct Place<T> {
+    generation: u32,
+    /// Boxed, because a connection is large and most of a table may be empty.
+    value: Option<Box<T>>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(crate) fn insert(&mut self, make: impl FnOnce(LinkId) -> T) -> LinkId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, value: None });
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[index as usize];
+        place.generation = place.generation.wrapping_add(1);
+        let id = LinkId { index, generation: place.generation };
+        place.value = Some(Box::new(make(id)));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Box<T>> {
+        let value = self.places.get_mut(index as usize)?.value.take()?;
+        self.free.push(index);
+        Some(value)
+    }
+
+    pub(crate) fn get(&self, id: LinkId) -> Option<&T> {
+        let place = self.places.get(id.index())?;
+        if place.generation == id.generation { place.value.as_deref() } else { None }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut T> {
+        let place = self.places.get_mut(id.index())?;
+        if place.generation == id.generation { place.value.as_deref_mut() } else { None }
+    }
+
+    /// Whatever is at this place now.
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut T> {
+        self.places.get_mut(index as usize)?.value.as_deref_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|place| place.value.as_deref())
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.value.as_deref_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_id_names_nothing_although_its_place_is_used_again() {
+        let mut slots = Slots::default();
+        let old = slots.insert(|_| "old");
+        assert_eq!(slots.remove(old.index), Some(Box::new("old")));
+        let new = slots.insert(|_| "new");
+        assert_eq!(new.index(), old.index());
+        assert_eq!(slots.get(old), None);
+        assert_eq!(slots.get_mut(old), None);
+        assert_eq!(slots.get(new), Some(&"new"));
+        assert_eq!(slots.len(), 1);
+        assert_eq!(slots.remove(7), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! Endpoints on real sockets of this machine, stepped in turn by one thread.
+//!
+//! Nothing here depends on how fast the machine is: a test says what must become true, and has
+//! half a minute for it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use foveate_io::{
+    Certificate, CertificateHash, Endpoint, Event, Limits, LinkId, Options, Rate, Reason, Trust,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An endpoint with what it reported.
+pub struct Party {
+    pub endpoint: Endpoint,
+    pub connected: Vec<LinkId>,
+    pub datagrams: Vec<(LinkId, Vec<u8>)>,
+    pub messages: Vec<(LinkId, Vec<u8>)>,
+    pub closed: Vec<(LinkId, Reason)>,
+}
+
+pub fn anywhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// A server's options, with room for many clients on one address.
+pub fn roomy() -> Options {
+    let limits = Limits {
+        max_links_per_address: 1_000,
+        handshakes_per_address: Rate::per_second(1_000),
+        retry_above: 1_000,
+        ..Limits::server()
+    };
+    Options { limits, ..Options::server() }
+}
+
+impl Party {
+    pub fn server(options: Options) -> Party {
+        let endpoint = Endpoint::server(anywhere(), Certificate::development(), options);
+        Party::of(endpoint.expect("a free port"))
+    }
+
+    /// Trusts whatever this server shows.
+    pub fn client(server: &Party, options: Options) -> Party {
+        Party::trusting(&Trust::Pinned(vec![server.hash()]), options)
+    }
+
+    pub fn trusting(trust: &Trust, options: Options) -> Party {
+        Party::of(Endpoint::client(anywhere(), trust, options).expect("a free port"))
+    }
+
+    fn of(endpoint: Endpoint) -> Party {
+        let (connected, datagrams, messages, closed) = Default::default();
+        Party { endpoint, connected, datagrams, messages, closed }
+    }
+
+    pub fn hash(&self) -> CertificateHash {
+        self.endpoint.certificate_hash().expect("a server")
+    }
+
+    pub fn connect(&mut self, server: &Party) -> LinkId {
+        let address = server.endpoint.address().expect("bound");
+        self.endpoint.connect(address, "localhost").expect("room for a link")
+    }
+
+    /// Lets the loop run for a moment and sorts what it reports.
+    pub fn step(&mut self) {
+        let mut events = Vec::new();
+        let until = Instant::now() + Duration::from_millis(1);
+        self.endpoint.wait(until, &mut events).expect("the socket works");
+        self.note(events);
+    }
+
+    pub fn note(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Connected { link, .. } => self.connected.push(link),
+                Event::Datagram { link, bytes } => self.datagrams.push((link, bytes.to_vec())),
+                Event::Message { link, bytes } => self.messages.push((link, bytes.to_vec())),
+                Event::Closed { link, reason } => self.closed.push((link, reason)),
+            }
+        }
+    }
+
+    pub fn reason(&self, link: LinkId) -> Option<&Reason> {
+        self.closed.iter().find(|(closed, _)| *closed == link).map(|(_, reason)| reason)
+    }
+}
+
+/// Steps both until `done`, or fails with what was waited for.
+pub fn until(
+    one: &mut Party,
+    two: &mut Party,
+    what: &str,
+    mut done: impl FnMut(&mut Party, &mut Party) -> bool,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done(one, two) {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        one.step();
+        two.step();
+    }
+}
+
+/// A server and a client with one link, as each of them calls it.
+pub fn pair(server: Options, client: Options) -> (Party, Party, LinkId, LinkId) {
+    let mut server = Party::server(server);
+    let mut client = Party::client(&server, client);
+    let theirs = client.connect(&server);
+    until(&mut server, &mut client, "a connection", |server, client| {
+        server.connected.len() == 1 && client.connected.len() == 1
+    });
+    let ours = server.connected[0];
+    (server, client, ours, theirs)
+}

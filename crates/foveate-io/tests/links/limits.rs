@@ -1,0 +1,125 @@
+//! What is beyond a limit is refused and counted, and hurts nobody else.
+
+use foveate_io::{CloseCode, Limits, Options, Rate, Reason};
+use foveate_wire::Bytes;
+
+use crate::harness::{Party, pair, roomy, until};
+
+fn limited(change: impl FnOnce(&mut Limits)) -> Options {
+    let mut options = roomy();
+    change(&mut options.limits);
+    options
+}
+
+/// Connects `count` clients and waits until each was taken or refused.
+fn connect_all(server: &mut Party, client: &mut Party, count: usize) {
+    (0..count).for_each(|_| _ = client.connect(server));
+    until(server, client, "an answer for everyone", |_, client| {
+        client.connected.len() + client.closed.len() == count
+    });
+}
+
+#[test]
+fn a_full_server_refuses() {
+    let mut server = Party::server(limited(|limits| limits.max_links = 3));
+    let mut client = Party::client(&server, Options::client());
+    connect_all(&mut server, &mut client, 5);
+    assert_eq!(client.connected.len(), 3);
+    assert!(client.closed.iter().all(|(_, reason)| *reason == Reason::Refused));
+    assert_eq!(server.endpoint.counters().refused_full, 2);
+}
+
+#[test]
+fn one_address_gets_its_share_of_links() {
+    let mut server = Party::server(limited(|limits| limits.max_links_per_address = 2));
+    let mut client = Party::client(&server, Options::client());
+    connect_all(&mut server, &mut client, 5);
+    assert_eq!(client.connected.len(), 2);
+    assert_eq!(server.endpoint.counters().refused_per_address, 3);
+
+    let gone = client.connected[0];
+    client.endpoint.close(gone, CloseCode::DONE, "bye");
+    until(&mut server, &mut client, "room", |server, _| server.endpoint.links() == 1);
+    client.connect(&server);
+    until(&mut server, &mut client, "the next one", |_, client| client.connected.len() == 3);
+}
+
+#[test]
+fn one_address_begins_handshakes_at_its_rate() {
+    let rate = Rate { per_second: 0, burst: 4 };
+    let mut server = Party::server(limited(|limits| limits.handshakes_per_address = rate));
+    let mut client = Party::client(&server, Options::client());
+    connect_all(&mut server, &mut client, 20);
+    // Four unproved, four that proved their address by a retry, and no more.
+    assert_eq!(client.connected.len(), 8);
+    let counters = server.endpoint.counters();
+    assert!(counters.retried >= 16, "{counters:?}");
+    assert!(counters.refused_rate >= 12, "{counters:?}");
+}
+
+#[test]
+fn a_busy_server_asks_for_proof_of_address() {
+    let mut server = Party::server(limited(|limits| limits.retry_above = 0));
+    let mut client = Party::client(&server, Options::client());
+    connect_all(&mut server, &mut client, 10);
+    assert_eq!(client.connected.len(), 10);
+    assert!(server.endpoint.counters().retried >= 10);
+}
+
+#[test]
+fn a_flood_is_dropped_and_counted_while_others_go_on() {
+    let options = limited(|limits| {
+        limits.datagrams = Rate { per_second: 1, burst: 50 };
+        limits.flood_factor = 100;
+    });
+    let mut server = Party::server(options);
+    let mut client = Party::client(&server, Options::client());
+    connect_all(&mut server, &mut client, 2);
+    let (flooder, quiet) = (client.connected[0], client.connected[1]);
+    for _ in 0..60 {
+        (0..10).for_each(|_| _ = client.endpoint.send_datagram(flooder, b"flood"));
+        client.step();
+        server.step();
+    }
+    client.endpoint.send_datagram(quiet, b"quiet").expect("connected");
+    until(&mut server, &mut client, "the quiet one", |server, _| {
+        server.datagrams.iter().any(|(_, bytes)| bytes == b"quiet")
+    });
+    let flood = server.datagrams.iter().filter(|(_, bytes)| bytes == b"flood").count();
+    assert!((40..100).contains(&flood), "{flood} of 600 passed");
+    assert!(server.endpoint.counters().datagrams_over_rate > 0);
+    assert!(server.closed.is_empty() && client.closed.is_empty());
+}
+
+#[test]
+fn a_flood_far_beyond_the_rate_closes_the_link() {
+    let options = limited(|limits| {
+        limits.datagrams = Rate { per_second: 1, burst: 20 };
+        limits.flood_factor = 2;
+    });
+    let (mut server, mut client, ours, theirs) = pair(options, Options::client());
+    until(&mut server, &mut client, "the end of the flood", |server, client| {
+        _ = client.endpoint.send_datagram(theirs, b"flood");
+        client.endpoint.flush();
+        !server.closed.is_empty() && !client.closed.is_empty()
+    });
+    assert!(matches!(server.reason(ours), Some(Reason::Here { code: CloseCode::FLOOD, .. })));
+    assert!(matches!(client.reason(theirs), Some(Reason::Peer { code: CloseCode::FLOOD, .. })));
+    assert_eq!(server.endpoint.counters().closed_flood, 1);
+}
+
+#[test]
+fn an_oversized_message_closes_the_link_with_a_clear_reason() {
+    let small = limited(|limits| limits.max_message = Bytes(1_000));
+    let (mut server, mut client, ours, theirs) = pair(small, Options::client());
+    client.endpoint.send_message(theirs, &[1; 1_000]).expect("connected");
+    client.endpoint.send_message(theirs, &[2; 1_001]).expect("within the client's own limit");
+    until(&mut server, &mut client, "both ends closed", |server, client| {
+        !server.closed.is_empty() && !client.closed.is_empty()
+    });
+    assert_eq!(server.messages, [(ours, vec![1; 1_000])]);
+    let reason = "a message of 1001 bytes exceeds the limit of 1000".to_owned();
+    let told = Reason::Peer { code: CloseCode::MESSAGE_TOO_LARGE, reason };
+    assert_eq!(client.reason(theirs), Some(&told));
+    assert_eq!(server.endpoint.counters().closed_oversized, 1);
+}

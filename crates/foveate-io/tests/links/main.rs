@@ -1,0 +1,8 @@
+//! Behaviour of links over real sockets.
+
+mod harness;
+mod hostile;
+mod identity;
+mod limits;
+mod network;
+mod traffic;

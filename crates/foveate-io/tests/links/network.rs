@@ -1,0 +1,64 @@
+//! Links under bad conditions.
+
+use foveate_io::{Conditions, Loss, Options, Ways};
+use foveate_wire::Micros;
+
+use crate::harness::{Party, pair, roomy, until};
+
+#[test]
+fn messages_arrive_in_order_despite_loss_delay_and_jitter() {
+    let bad = Conditions {
+        delay: Micros::from_millis(5),
+        jitter: Micros::from_millis(10),
+        loss: Loss::bursts(0.1, 2.0),
+        pipe: None,
+    };
+    let ways = Ways { received: bad, sent: bad };
+    let conditioned = Options { conditions: Some(ways), seed: 3, ..Options::client() };
+    let (mut server, mut client, ours, theirs) = pair(roomy(), conditioned);
+    let sent: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 500]).collect();
+    for message in &sent {
+        client.endpoint.send_message(theirs, message).expect("room");
+        server.endpoint.send_message(ours, message).expect("room");
+    }
+    until(&mut server, &mut client, "100 messages each way", |server, client| {
+        server.messages.len() == 100 && client.messages.len() == 100
+    });
+    assert!(server.messages.iter().map(|(_, message)| message).eq(&sent));
+    assert!(client.messages.iter().map(|(_, message)| message).eq(&sent));
+    assert!(client.endpoint.counters().conditioned_away > 0);
+    let round_trip = client.endpoint.meter(theirs).expect("open").shortest_round_trip;
+    assert!(round_trip >= Micros::from_millis(10), "QUIC sees the delay: {round_trip:?}");
+}
+
+/// Sends `count` datagrams, one a step, and steps until nothing more can come.
+fn send_many(server: &mut Party, client: &mut Party, count: usize) -> usize {
+    let link = client.connected[0];
+    let before = server.datagrams.len();
+    for _ in 0..count {
+        client.endpoint.send_datagram(link, b"count me").expect("connected");
+        client.step();
+        server.step();
+    }
+    for _ in 0..20 {
+        client.step();
+        server.step();
+    }
+    server.datagrams.len() - before
+}
+
+#[test]
+fn conditions_change_at_run_time_and_vanish() {
+    let (mut server, mut client, _, theirs) = pair(roomy(), Options::client());
+    assert_eq!(send_many(&mut server, &mut client, 50), 50);
+
+    let nothing = Conditions { loss: Loss::Each(1.0), ..Conditions::default() };
+    let ways = Ways { sent: nothing, ..Ways::default() };
+    assert!(client.endpoint.set_conditions(theirs, Some(ways)));
+    assert_eq!(send_many(&mut server, &mut client, 20), 0);
+
+    assert!(client.endpoint.set_conditions(theirs, None));
+    client.step();
+    assert_eq!(send_many(&mut server, &mut client, 50), 50);
+    assert!(client.endpoint.meter(theirs).expect("open").lost_packets > 0);
+}
