@@ -33,10 +33,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod game;
 mod source;
+mod stage;
 mod viewer;
 
+pub use game::Game;
 pub use source::{Source, SourceInput};
+pub use stage::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Stage};
 pub use viewer::{Event, Refused, Viewer, ViewerInput};
 
 use foveate_wire::Micros;

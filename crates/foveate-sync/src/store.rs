@@ -94,12 +94,16 @@ pub struct Store {
     lanes_at: Vec<u32>,
     /// Where an object's change ticks begin in `changed`.
     fields_at: Vec<u32>,
+    /// The number of its object's first push: earlier ones are a former object's.
+    first_push: Vec<u32>,
     /// Pairs that still speak of the slot; it is not reused before they have let go.
     pins: Vec<u32>,
     /// Written since the last commit.
     written: Vec<bool>,
     current: Vec<i32>,
     ring: Vec<i32>,
+    /// When each state of a ring was pushed, [`HISTORY`] for each row.
+    pushed_at: Vec<Tick>,
     changed: Vec<Tick>,
     /// Rows to reuse, by kind, because rows of one kind have one size.
     free: Vec<Vec<Slot>>,
@@ -121,10 +125,12 @@ impl Store {
             hot: Vec::new(),
             lanes_at: Vec::new(),
             fields_at: Vec::new(),
+            first_push: Vec::new(),
             pins: Vec::new(),
             written: Vec::new(),
             current: Vec::new(),
             ring: Vec::new(),
+            pushed_at: Vec::new(),
             changed: Vec::new(),
             by_id: BTreeMap::new(),
             jumped: Vec::new(),
@@ -169,25 +175,38 @@ impl Store {
         owner: OwnerId,
         value: &T,
     ) -> Result<Slot, StoreError> {
-        let schema = Arc::clone(&self.schema);
-        let kind_id = id.kind();
-        let kind = schema.kind(kind_id).filter(|kind| kind.spec.name == T::NAME);
+        let kind = self.schema.kind(id.kind()).filter(|kind| kind.spec.name == T::NAME);
         let kind = kind.ok_or_else(|| StoreError::UnknownKind(T::NAME.into()))?;
+        let mut lanes = vec![0; kind.lane_count()];
+        value.put(kind, &mut lanes);
+        self.create_lanes(id, owner, &lanes)
+    }
+
+    /// Adds an object whose lanes are known: one that was stored, or came from elsewhere.
+    pub fn create_lanes(
+        &mut self,
+        id: ObjectId,
+        owner: OwnerId,
+        lanes: &[i32],
+    ) -> Result<Slot, StoreError> {
+        let (schema, kind_id) = (Arc::clone(&self.schema), id.kind());
+        let kind = schema.kind(kind_id).filter(|kind| kind.lane_count() == lanes.len());
+        let kind = kind.ok_or_else(|| StoreError::UnknownKind(format!("{kind_id:?}")))?;
         if self.by_id.contains_key(&id) {
             return Err(StoreError::Exists(id));
         }
         let slot = self.row(kind_id, kind)?;
         self.by_id.insert(id, slot);
-        let lanes = self.lanes_mut(slot, kind);
-        lanes.fill(0);
-        lanes[LANE_OWNER] = owner.0 as i32;
-        value.put(kind, lanes);
+        let current = self.lanes_mut(slot, kind);
+        current.copy_from_slice(lanes);
+        current[LANE_OWNER] = owner.0 as i32;
         self.written[slot.at()] = true;
         let reach = kind.spec.max_speed / self.rounds_per_second;
         let hot = &mut self.hot[slot.at()];
         // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
         *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
         hot.others = hot.head;
+        self.first_push[slot.at()] = hot.head;
         self.jumped.push(Jump { slot, from: self.hot[slot.at()].pos });
         Ok(slot)
     }
@@ -219,10 +238,12 @@ impl Store {
         });
         self.lanes_at.push(self.current.len() as u32);
         self.fields_at.push(self.changed.len() as u32);
+        self.first_push.push(0);
         self.pins.push(0);
         self.written.push(false);
         self.current.resize(self.current.len() + lanes, 0);
         self.ring.resize(self.ring.len() + lanes * HISTORY as usize, 0);
+        self.pushed_at.resize(self.pushed_at.len() + HISTORY as usize, Tick(0));
         self.changed.resize(self.changed.len() + fields, Tick(0));
         Ok(slot)
     }
@@ -236,6 +257,19 @@ impl Store {
             return Err(StoreError::WrongKind(self.hot[slot.at()].id, T::NAME.into()));
         }
         value.put(kind, self.lanes_mut(slot, kind));
+        self.written[slot.at()] = true;
+        Ok(())
+    }
+
+    /// Gives an object new lanes, as [`set`](Store::set) would.
+    pub fn set_lanes(&mut self, slot: Slot, lanes: &[i32]) -> Result<(), StoreError> {
+        self.alive(slot)?;
+        let schema = Arc::clone(&self.schema);
+        let kind = self.kind_in(&schema, slot);
+        if kind.lane_count() != lanes.len() {
+            return Err(StoreError::WrongKind(self.hot[slot.at()].id, kind.spec.name.clone()));
+        }
+        self.lanes_mut(slot, kind).copy_from_slice(lanes);
         self.written[slot.at()] = true;
         Ok(())
     }
@@ -317,6 +351,8 @@ impl Store {
         }
         let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;
         self.ring[new..new + count].copy_from_slice(current);
+        let push = slot.at() * HISTORY as usize + (hot.head % HISTORY) as usize;
+        self.pushed_at[push] = self.tick;
         hot.head = hot.head.wrapping_add(1);
     }
 
@@ -363,6 +399,29 @@ impl Store {
     pub fn lanes(&self, slot: Slot) -> &[i32] {
         let at = self.lanes_at[slot.at()] as usize;
         &self.current[at..at + self.kind(slot).lane_count()]
+    }
+
+    /// The lanes as of the last commit; none for an object that was created since.
+    pub fn committed(&self, slot: Slot) -> Option<&[i32]> {
+        self.committed_at(slot, self.tick)
+    }
+
+    /// The lanes as of the end of a round, if the history reaches back to it.
+    pub fn committed_at(&self, slot: Slot, tick: Tick) -> Option<&[i32]> {
+        let hot = &self.hot[slot.at()];
+        let lanes = self.kind(slot).lane_count();
+        let first = self.first_push[slot.at()];
+        let held = hot.head.wrapping_sub(first).min(HISTORY);
+        (1..=held).map(|back| hot.head.wrapping_sub(back)).find_map(|push| {
+            let at = slot.at() * HISTORY as usize + (push % HISTORY) as usize;
+            (!self.pushed_at[at].is_after(tick)).then(|| self.pushed(hot, lanes, push))
+        })
+    }
+
+    /// All live objects of a kind, by id.
+    pub fn of_kind(&self, kind: KindId) -> impl Iterator<Item = ObjectId> + '_ {
+        let (first, last) = (ObjectId::new(kind, 0, 0), ObjectId::new(kind, u32::MAX, u32::MAX));
+        self.by_id.range(first..=last).map(|(id, _)| *id)
     }
 
     /// What a slot is made of.

@@ -15,7 +15,7 @@ use crate::metrics::{Counters, Probe, Stage};
 use crate::schedule::{Bound, Graded, Observer, ObserverId};
 use crate::store::Store;
 use foveate_wire::packet::Ack;
-use foveate_wire::{Micros, Models, Schema, Tick};
+use foveate_wire::{Micros, Models, ObjectId, Schema, Tick};
 use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
@@ -127,6 +127,17 @@ impl Publisher {
     /// An observer, to read.
     pub fn observer(&self, id: ObserverId) -> Option<&Observer> {
         self.observers.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Calls `found` with the objects that were within a radius when the last round began.
+    pub fn around(&self, at: [f32; 3], radius: f32, mut found: impl FnMut(ObjectId)) {
+        self.index.around(at, radius, |slot| {
+            let hot = &self.store.hot[slot.at()];
+            let square: f32 = (0..3).map(|axis| (hot.pos[axis] - at[axis]).powi(2)).sum();
+            if hot.alive && self.store.placed(hot.kind) && square <= radius * radius {
+                found(hot.id);
+            }
+        });
     }
 
     /// The length of a round, and the other times.

@@ -1,0 +1,317 @@
+//! The game, written once: rules that run wherever an object's owner is.
+//!
+//! Every object has exactly one owner. The owner runs [`Game::step`] for the truth; a client reruns
+//! it to predict its own avatar, and the effects of a rerun are dropped. Both see the world through
+//! a [`World`]: a server's is its store, a client's its replicas.
+//!
+//! **No rule writes two objects.** A [`Turn`] writes its own object, and asks others by actions. A
+//! relation lives in one of the two (an item has a holder; an inventory is a query), so that nothing
+//! doubles or gets lost when owners differ.
+//!
+//! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
+//! last tick. So the order in which objects take their turns does not matter.
+
+use foveate_sync::interest::View;
+use foveate_wire::{Kind, KindId, ObjectId, Replicate, Schema, Tick};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// A player, for good: the same number whenever the same name joins. It is the origin of the ids of
+/// the player's objects; 0 is the world itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PlayerId(pub u32);
+
+/// The rules of a game. Deterministic: everything they need is an argument.
+pub trait Game: Sized + Send + Sync + 'static {
+    /// What a player does in one tick: keys held, where they look. Small; sent in every tick.
+    type Input: Copy + Default + PartialEq + Serialize + DeserializeOwned + Send + std::fmt::Debug;
+    /// What somebody asks of an object; its owner carries it out.
+    type Action: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
+    /// What is seen or heard at a place and changes nothing: a bang, a spark.
+    type Event: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
+
+    /// What objects are made of.
+    fn schema(&self) -> &Arc<Schema>;
+
+    /// The kind of the players' avatars. A player's avatar is the object of this kind with the
+    /// player's origin and serial 0.
+    fn avatar(&self) -> KindId;
+
+    /// The objects that a new world begins with.
+    fn populate(&self) -> Vec<Spawn>;
+
+    /// The objects that a player begins with who was never here; the first is the avatar.
+    fn welcome(&self, world: &World<'_>, player: PlayerId, name: &str) -> Vec<Spawn>;
+
+    /// One tick of one object. `inputs`: what its player did in it, oldest first; mostly one.
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Self::Input]);
+
+    /// Somebody asks something of the turn's object. Whether they may is for this rule to say.
+    fn act(&self, turn: &mut Turn<'_, Self>, action: &Self::Action, by: By);
+
+    /// Whether objects of a kind have a turn in every tick.
+    fn steps(&self, _: KindId) -> bool {
+        true
+    }
+
+    /// Whether objects of a kind outlive a restart: with their player, or with the world.
+    fn keeps(&self, _: KindId) -> bool {
+        false
+    }
+
+    /// Whether an input is one that a player could give.
+    fn allows(&self, _: &Self::Input) -> bool {
+        true
+    }
+
+    /// The views that a player may choose from, by number; number 0 is the first one.
+    fn view(&self, which: u8) -> Option<View>;
+
+    /// The team of a player's avatar, 0 for none.
+    fn team(&self, _: &World<'_>, _avatar: ObjectId) -> u8 {
+        0
+    }
+
+    /// What a player looks from; beside the avatar, perhaps units.
+    fn eyes(&self, _: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
+        eyes.push(avatar);
+    }
+}
+
+/// Plays without a player: sees replicas, gives inputs and actions.
+pub trait Brain<G: Game>: Send {
+    /// What to do in this tick as `me`.
+    fn think(
+        &mut self,
+        world: &World<'_>,
+        me: ObjectId,
+        actions: &mut Vec<(ObjectId, G::Action)>,
+    ) -> G::Input;
+}
+
+/// Who asks, and what they saw when they did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// A rule, in the turn of this object.
+    Object(ObjectId),
+    /// A player, who saw the world as it was at this tick.
+    Player(PlayerId, Tick),
+}
+
+/// An object that is to come into being.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spawn {
+    /// Its kind.
+    pub kind: KindId,
+    /// Its state.
+    pub lanes: Vec<i32>,
+}
+
+impl Spawn {
+    /// An object with this value; `None` if the schema does not have its kind.
+    pub fn new<T: Replicate>(schema: &Schema, value: &T) -> Option<Spawn> {
+        let at = schema.kinds().iter().position(|kind| kind.spec.name == T::NAME)?;
+        let kind = &schema.kinds()[at];
+        let mut lanes = vec![0; kind.lane_count()];
+        value.put(kind, &mut lanes);
+        Some(Spawn { kind: KindId(at as u8), lanes })
+    }
+}
+
+/// Where an event happens, and from how far it is noticed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Spot {
+    /// At a point.
+    Point {
+        /// The point.
+        at: [f32; 3],
+        /// How far it is noticed.
+        radius: f32,
+    },
+    /// All along a line: a shot.
+    Segment {
+        /// One end.
+        from: [f32; 3],
+        /// The other.
+        to: [f32; 3],
+        /// How far from the line it is noticed.
+        radius: f32,
+    },
+}
+
+impl Spot {
+    /// Whether somebody at `eye` notices it.
+    pub fn reaches(&self, eye: [f32; 3]) -> bool {
+        let (from, to, radius) = match *self {
+            Spot::Point { at, radius } => (at, at, radius),
+            Spot::Segment { from, to, radius } => (from, to, radius),
+        };
+        let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
+        let off = [0, 1, 2].map(|axis| eye[axis] - from[axis]);
+        let dot = |a: [f32; 3], b: [f32; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        let share = (dot(off, along) / dot(along, along).max(1e-9)).clamp(0.0, 1.0);
+        let gap = [0, 1, 2].map(|axis| off[axis] - share * along[axis]);
+        dot(gap, gap) <= radius * radius
+    }
+}
+
+/// What a node knows of the objects, as of the end of the last tick.
+pub trait Scene {
+    /// The schema.
+    fn schema(&self) -> &Schema;
+    /// An object's state.
+    fn lanes(&self, id: ObjectId) -> Option<&[i32]>;
+    /// An object's state as it was at the end of a tick, if that is still known.
+    fn lanes_at(&self, id: ObjectId, tick: Tick) -> Option<&[i32]>;
+    /// Objects within a radius, in the order of their ids; perhaps a few more.
+    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>);
+    /// All objects of a kind, in the order of their ids.
+    fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>);
+}
+
+/// The world as a rule sees it.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    scene: &'a dyn Scene,
+    tick: Tick,
+    seen: Option<Tick>,
+}
+
+impl<'a> World<'a> {
+    /// The world at a tick.
+    pub fn new(scene: &'a dyn Scene, tick: Tick) -> World<'a> {
+        World { scene, tick, seen: None }
+    }
+
+    /// The tick whose turns are being taken.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// The world as somebody saw it who looked at an earlier tick: lag compensation. No further back
+    /// than `limit` ticks, whatever they say.
+    pub fn as_seen(&self, tick: Tick, limit: u32) -> World<'a> {
+        let earliest = self.tick.minus(limit);
+        let seen = if earliest.is_after(tick) { earliest } else { tick };
+        World { seen: self.tick.is_after(seen).then_some(seen), ..*self }
+    }
+
+    /// An object's value.
+    pub fn get<T: Replicate>(&self, id: ObjectId) -> Option<T> {
+        let kind = self.scene.schema().kind(id.kind()).filter(|kind| kind.spec.name == T::NAME)?;
+        let lanes = match self.seen {
+            Some(tick) => self.scene.lanes_at(id, tick),
+            None => self.scene.lanes(id),
+        };
+        Some(T::get(kind, lanes?))
+    }
+
+    /// Objects within a radius (now, not as seen), in the order of their ids; perhaps a few more.
+    pub fn near(&self, at: [f32; 3], radius: f32) -> Vec<ObjectId> {
+        let mut found = Vec::new();
+        self.scene.near(at, radius, &mut found);
+        found
+    }
+
+    /// All objects of a kind, in the order of their ids.
+    pub fn of_kind(&self, kind: KindId) -> Vec<ObjectId> {
+        let mut found = Vec::new();
+        self.scene.of_kind(kind, &mut found);
+        found
+    }
+}
+
+/// What rules brought about beside writing their own objects.
+#[derive(Debug)]
+pub struct Effects<G: Game> {
+    /// New objects, and whose they are.
+    pub spawned: Vec<(PlayerId, Spawn)>,
+    /// What happened where.
+    pub events: Vec<(Spot, G::Event)>,
+    /// What is asked of which object, by whom.
+    pub actions: Vec<(ObjectId, G::Action, By)>,
+}
+
+impl<G: Game> Default for Effects<G> {
+    fn default() -> Effects<G> {
+        Effects { spawned: Vec::new(), events: Vec::new(), actions: Vec::new() }
+    }
+}
+
+/// One object's turn.
+pub struct Turn<'a, G: Game> {
+    id: ObjectId,
+    kind: &'a Kind,
+    lanes: &'a mut [i32],
+    world: World<'a>,
+    effects: &'a mut Effects<G>,
+    removed: bool,
+}
+
+impl<'a, G: Game> Turn<'a, G> {
+    /// The turn of the object with this state.
+    pub fn new(
+        id: ObjectId,
+        kind: &'a Kind,
+        lanes: &'a mut [i32],
+        world: World<'a>,
+        effects: &'a mut Effects<G>,
+    ) -> Turn<'a, G> {
+        Turn { id, kind, lanes, world, effects, removed: false }
+    }
+
+    /// Whose turn it is.
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// The tick.
+    pub fn tick(&self) -> Tick {
+        self.world.tick
+    }
+
+    /// Everything else.
+    pub fn world(&self) -> World<'a> {
+        self.world
+    }
+
+    /// The object as it is by now; `None` if it is of another kind.
+    pub fn get<T: Replicate>(&self) -> Option<T> {
+        (self.kind.spec.name == T::NAME).then(|| T::get(self.kind, self.lanes))
+    }
+
+    /// Writes the object; nothing happens if it is of another kind.
+    pub fn set<T: Replicate>(&mut self, value: &T) {
+        if self.kind.spec.name == T::NAME {
+            value.put(self.kind, self.lanes);
+        }
+    }
+
+    /// The object is no more after this turn.
+    pub fn remove(&mut self) {
+        self.removed = true;
+    }
+
+    /// A new object of the same origin.
+    pub fn spawn<T: Replicate>(&mut self, value: &T) {
+        let spawn = Spawn::new(self.world.scene.schema(), value);
+        let origin = PlayerId(self.id.origin());
+        self.effects.spawned.extend(spawn.map(|spawn| (origin, spawn)));
+    }
+
+    /// Something to see or hear.
+    pub fn event(&mut self, spot: Spot, event: G::Event) {
+        self.effects.events.push((spot, event));
+    }
+
+    /// Asks something of another object; it hears of it in the next tick.
+    pub fn ask(&mut self, object: ObjectId, action: G::Action) {
+        self.effects.actions.push((object, action, By::Object(self.id)));
+    }
+
+    /// Whether the object was removed in this turn.
+    pub fn is_removed(&self) -> bool {
+        self.removed
+    }
+}

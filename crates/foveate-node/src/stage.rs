@@ -1,0 +1,193 @@
+//! The owner's side of a game: turns, in order, on the objects of a publisher.
+
+use crate::game::{By, Effects, Game, PlayerId, Scene, Spawn, Spot, Turn, World};
+use foveate_sync::{Publisher, Rounds, Slot, StoreError};
+use foveate_wire::{KindId, ObjectId, OwnerId, Schema, Tick};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Inputs of one player that one tick takes at most; later ones wait.
+pub const MAX_INPUTS: usize = 2;
+/// Actions that wait for the next tick at most; what is beyond is dropped and counted.
+pub const MAX_ACTIONS: usize = 65_536;
+/// New objects of one tick at most.
+pub const MAX_SPAWNS: usize = 4_096;
+
+/// Runs a game's rules for all objects that this node owns.
+pub struct Stage<G: Game> {
+    /// The rules.
+    pub game: Arc<G>,
+    /// The objects, and who is told of them. After [`step`](Stage::step) call its
+    /// [`round`](Publisher::round) with the same tick.
+    pub publisher: Publisher,
+    /// What players do in the coming tick, by avatar.
+    inputs: BTreeMap<ObjectId, Vec<G::Input>>,
+    waiting: Vec<(ObjectId, G::Action, By)>,
+    effects: Effects<G>,
+    /// The next serial of each origin.
+    serials: BTreeMap<u32, u32>,
+    turns: Vec<(ObjectId, Slot)>,
+    lanes: Vec<i32>,
+    dropped: u64,
+}
+
+impl<G: Game> Stage<G> {
+    /// An empty world.
+    pub fn new(game: Arc<G>, rounds: Rounds) -> Stage<G> {
+        Stage {
+            publisher: Publisher::new(Arc::clone(game.schema()), rounds),
+            game,
+            inputs: BTreeMap::new(),
+            waiting: Vec::new(),
+            effects: Effects::default(),
+            serials: BTreeMap::new(),
+            turns: Vec::new(),
+            lanes: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// Puts the objects of a new world into it.
+    pub fn populate(&mut self) -> Result<(), StoreError> {
+        let game = Arc::clone(&self.game);
+        game.populate().iter().try_for_each(|spawn| self.spawn(PlayerId(0), spawn).map(|_| ()))
+    }
+
+    /// A new object of a player's or the world's.
+    pub fn spawn(&mut self, origin: PlayerId, spawn: &Spawn) -> Result<ObjectId, StoreError> {
+        let serial = self.serials.entry(origin.0).or_default();
+        let id = ObjectId::new(spawn.kind, origin.0, *serial);
+        *serial += 1;
+        self.restore(id, &spawn.lanes)?;
+        Ok(id)
+    }
+
+    /// An object that was there before, as it was.
+    pub fn restore(&mut self, id: ObjectId, lanes: &[i32]) -> Result<Slot, StoreError> {
+        let serial = self.serials.entry(id.origin()).or_default();
+        *serial = (*serial).max(id.serial() + 1);
+        self.publisher.store.create_lanes(id, OwnerId(0), lanes)
+    }
+
+    /// A player's avatar, if it is in the world.
+    pub fn avatar(&self, player: PlayerId) -> Option<Slot> {
+        self.publisher.store.find(ObjectId::new(self.game.avatar(), player.0, 0))
+    }
+
+    /// What a player does in the coming tick. More than [`MAX_INPUTS`] are not taken.
+    pub fn input(&mut self, avatar: ObjectId, input: G::Input) -> bool {
+        let inputs = self.inputs.entry(avatar).or_default();
+        let room = inputs.len() < MAX_INPUTS;
+        if room {
+            inputs.push(input);
+        }
+        room
+    }
+
+    /// Somebody asks something of an object; its turn is in the coming tick.
+    pub fn ask(&mut self, object: ObjectId, action: G::Action, by: By) -> bool {
+        let room = self.waiting.len() < MAX_ACTIONS;
+        if room {
+            self.waiting.push((object, action, by));
+        }
+        room
+    }
+
+    /// Actions that were dropped because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The world at the end of the last tick.
+    pub fn world(&self) -> World<'_> {
+        World::new(&self.publisher, self.publisher.store.tick())
+    }
+
+    /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
+    pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(Spot, G::Event)) {
+        let asked = std::mem::take(&mut self.waiting);
+        for (id, action, by) in &asked {
+            if let Some(slot) = self.publisher.store.find(*id) {
+                self.turn(tick, (*id, slot), |game, turn| game.act(turn, action, *by));
+            }
+        }
+        self.waiting = asked;
+        self.waiting.clear();
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.clear();
+        turns.extend(self.publisher.store.iter().filter(|(id, _)| self.game.steps(id.kind())));
+        let mut inputs = std::mem::take(&mut self.inputs);
+        for turn in &turns {
+            let given = inputs.get(&turn.0).map_or(&[][..], Vec::as_slice);
+            self.turn(tick, *turn, |game, turn| game.step(turn, given));
+        }
+        inputs.values_mut().for_each(Vec::clear);
+        (self.turns, self.inputs) = (turns, inputs);
+        self.settle(&mut happened);
+    }
+
+    /// A player is gone: nothing of theirs waits any more.
+    pub fn forget(&mut self, avatar: ObjectId) {
+        self.inputs.remove(&avatar);
+    }
+
+    fn turn(
+        &mut self,
+        tick: Tick,
+        (id, slot): (ObjectId, Slot),
+        rule: impl FnOnce(&G, &mut Turn<'_, G>),
+    ) {
+        let Stage { game, publisher, effects, lanes, .. } = self;
+        let schema = Arc::clone(publisher.store.schema());
+        let Some(kind) = schema.kind(id.kind()) else { return };
+        lanes.clear();
+        lanes.extend_from_slice(publisher.store.lanes(slot));
+        let world = World::new(publisher, tick);
+        let mut turn = Turn::new(id, kind, lanes, world, effects);
+        rule(game, &mut turn);
+        // The object was found alive, and its lanes are its own: neither can be refused.
+        let written = match turn.is_removed() {
+            true => publisher.store.remove(slot),
+            false => publisher.store.set_lanes(slot, lanes),
+        };
+        debug_assert!(written.is_ok());
+    }
+
+    fn settle(&mut self, happened: &mut impl FnMut(Spot, G::Event)) {
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.events.drain(..).for_each(|(spot, event)| happened(spot, event));
+        for (origin, spawn) in effects.spawned.drain(..).take(MAX_SPAWNS) {
+            self.dropped += u64::from(self.spawn(origin, &spawn).is_err());
+        }
+        for (object, action, by) in effects.actions.drain(..) {
+            self.dropped += u64::from(!self.ask(object, action, by));
+        }
+        self.effects = effects;
+    }
+}
+
+impl Scene for Publisher {
+    fn schema(&self) -> &Schema {
+        self.store.schema()
+    }
+
+    fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
+        self.store.committed(self.store.find(id)?)
+    }
+
+    fn lanes_at(&self, id: ObjectId, tick: Tick) -> Option<&[i32]> {
+        self.store.committed_at(self.store.find(id)?, tick)
+    }
+
+    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+        self.around(at, radius, |id| found.push(id));
+        found.sort_unstable();
+    }
+
+    fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
+        found.extend(self.store.of_kind(kind));
+    }
+}
+
+#[cfg(test)]
+mod tests;

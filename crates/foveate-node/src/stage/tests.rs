@@ -1,0 +1,154 @@
+//! A small game: lamps that walk, and light what they are asked to.
+
+use super::*;
+use foveate_sync::interest::{View, presets};
+use foveate_wire::{Micros, Replicate};
+
+#[derive(Replicate, Clone, PartialEq, Debug)]
+struct Lamp {
+    #[replicate(place)]
+    pos: [f32; 2],
+    lit: bool,
+    seen: u8,
+}
+
+struct Lamps(Arc<Schema>);
+
+impl Game for Lamps {
+    type Input = i8;
+    type Action = bool;
+    type Event = u8;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.0
+    }
+
+    fn avatar(&self) -> KindId {
+        KindId(0)
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        let lamp = |x| Spawn::new(&self.0, &Lamp { pos: [x, 0.0], lit: false, seen: 0 });
+        [0.0, 3.0, 50.0].into_iter().filter_map(lamp).collect()
+    }
+
+    fn welcome(&self, _: &World<'_>, _: PlayerId, _: &str) -> Vec<Spawn> {
+        Spawn::new(&self.0, &Lamp { pos: [9.0, 9.0], lit: true, seen: 0 }).into_iter().collect()
+    }
+
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[i8]) {
+        let Some(mut lamp) = turn.get::<Lamp>() else { return };
+        lamp.pos[0] += inputs.iter().map(|by| f32::from(*by)).sum::<f32>();
+        let near = turn.world().near([lamp.pos[0], lamp.pos[1], 0.0], 5.0);
+        lamp.seen = near.iter().filter(|id| **id != turn.id()).count() as u8;
+        turn.set(&lamp);
+    }
+
+    fn act(&self, turn: &mut Turn<'_, Self>, lit: &bool, by: By) {
+        let Some(mut lamp) = turn.get::<Lamp>() else { return };
+        lamp.lit = *lit;
+        turn.set(&lamp);
+        turn.event(Spot::Point { at: [lamp.pos[0], 0.0, 0.0], radius: 10.0 }, 1);
+        match by {
+            // A player's wish is handed on, to whoever was near when they looked.
+            By::Player(_, tick) => {
+                let seen = turn.world().as_seen(tick, 20);
+                let others = turn.world().near([lamp.pos[0], 0.0, 0.0], 100.0);
+                let near = |id: &&ObjectId| seen.get::<Lamp>(**id).is_some_and(|l| l.pos[0] < 10.0);
+                let me = turn.id();
+                others
+                    .iter()
+                    .filter(near)
+                    .filter(|id| **id != me)
+                    .for_each(|id| turn.ask(*id, *lit));
+            }
+            By::Object(_) if lamp.pos[0] > 1_000.0 => turn.remove(),
+            By::Object(_) => {}
+        }
+    }
+
+    fn view(&self, _: u8) -> Option<View> {
+        Some(presets::broadcast())
+    }
+}
+
+fn stage() -> Stage<Lamps> {
+    let schema = Arc::new(Schema::new(vec![Lamp::spec()]).unwrap());
+    let mut stage = Stage::new(Arc::new(Lamps(schema)), Rounds::every(Micros::from_millis(50)));
+    stage.populate().unwrap();
+    stage
+}
+
+fn lamp(serial: u32) -> ObjectId {
+    ObjectId::new(KindId(0), 0, serial)
+}
+
+fn tick(stage: &mut Stage<Lamps>, tick: u32) -> usize {
+    let mut events = 0;
+    stage.step(Tick(tick), |_, _| events += 1);
+    stage.publisher.round(Tick(tick), Micros(50_000) * tick, |_, _| {});
+    events
+}
+
+#[test]
+fn a_rule_sees_its_neighbours_as_of_the_last_tick() {
+    let mut stage = stage();
+    tick(&mut stage, 1);
+    assert_eq!(stage.world().get::<Lamp>(lamp(0)).unwrap().seen, 0, "nobody was there before");
+    tick(&mut stage, 2);
+    let seen = |serial| stage.world().get::<Lamp>(lamp(serial)).unwrap().seen;
+    assert_eq!((seen(0), seen(1), seen(2)), (1, 1, 0));
+}
+
+#[test]
+fn inputs_move_only_their_avatar_and_only_so_many_a_tick() {
+    let mut stage = stage();
+    assert!((0..MAX_INPUTS).all(|_| stage.input(lamp(2), 2)));
+    assert!(!stage.input(lamp(2), 2), "a client cannot run faster by sending more");
+    tick(&mut stage, 1);
+    tick(&mut stage, 2);
+    assert_eq!(stage.world().get::<Lamp>(lamp(2)).unwrap().pos[0], 50.0 + 2.0 * MAX_INPUTS as f32);
+}
+
+#[test]
+fn actions_are_seen_as_the_asker_saw_the_world_and_spread_by_asking() {
+    let mut stage = stage();
+    for t in 1..=4 {
+        tick(&mut stage, t);
+    }
+    // The third lamp is near now, but was not when the player looked.
+    let moved = Lamp { pos: [4.0, 0.0], lit: false, seen: 0 };
+    stage.publisher.store.set(stage.publisher.store.find(lamp(2)).unwrap(), &moved).unwrap();
+    tick(&mut stage, 5);
+    stage.ask(lamp(0), true, By::Player(PlayerId(1), Tick(4)));
+    assert_eq!(tick(&mut stage, 6), 1);
+    assert_eq!(tick(&mut stage, 7), 1, "asked others hear of it in the next tick");
+    let lit = |serial| stage.world().get::<Lamp>(lamp(serial)).unwrap().lit;
+    assert_eq!((lit(0), lit(1), lit(2)), (true, true, false));
+}
+
+#[test]
+fn objects_spawn_with_their_origin_and_can_be_restored() {
+    let mut stage = stage();
+    let world = stage.game.welcome(&stage.world(), PlayerId(7), "ada");
+    let avatar = stage.spawn(PlayerId(7), &world[0]).unwrap();
+    assert_eq!((avatar.origin(), avatar.serial()), (7, 0));
+    tick(&mut stage, 1);
+    let slot = stage.avatar(PlayerId(7)).unwrap();
+    let lanes = stage.publisher.store.lanes(slot).to_vec();
+    stage.publisher.store.remove(slot).unwrap();
+    tick(&mut stage, 2);
+    assert!(stage.world().get::<Lamp>(avatar).is_none());
+    stage.restore(avatar, &lanes).unwrap();
+    tick(&mut stage, 3);
+    assert!(stage.world().get::<Lamp>(avatar).unwrap().lit);
+    assert_eq!(stage.spawn(PlayerId(7), &world[0]).unwrap().serial(), 1, "no id is used twice");
+}
+
+#[test]
+fn events_reach_who_is_near_the_line() {
+    let shot = Spot::Segment { from: [0.0; 3], to: [100.0, 0.0, 0.0], radius: 5.0 };
+    assert!(shot.reaches([50.0, 4.0, 0.0]) && shot.reaches([-3.0, 0.0, 0.0]));
+    assert!(!shot.reaches([50.0, 6.0, 0.0]) && !shot.reaches([106.0, 0.0, 0.0]));
+    assert!(Spot::Point { at: [1.0; 3], radius: 0.1 }.reaches([1.0; 3]));
+}
