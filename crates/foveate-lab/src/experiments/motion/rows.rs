@@ -182,6 +182,8 @@ enum By {
     Up,
     /// The same with the carriers' headers.
     UpWire,
+    /// Everybody's upload with the carriers' headers, server or not.
+    AllWire,
     /// The server's download.
     Down,
 }
@@ -192,7 +194,10 @@ type Pair = (&'static str, &'static str, &'static str, By, Option<f64>);
 /// The source's example: 20 packets of 100 B become one of 100 B and 19 of 30 B.
 const PAPER_INCREMENTS: f64 = 2_000.0 / (100.0 + 19.0 * 30.0);
 
-const SOURCE_PAIRS: [Pair; 14] = [
+/// Both predict, within the same bound.
+pub const BESIDE: &str = "ours beside its dead reckoning";
+
+const SOURCE_PAIRS: [Pair; 17] = [
     ("dead reckoning", PLAIN, "source + dead reckoning", By::Up, None),
     ("dead reckoning", PLAIN, "source + dead reckoning", By::Down, Some(1.0)),
     ("8-bit increments", PLAIN, "source + 8-bit increments", By::Up, Some(PAPER_INCREMENTS)),
@@ -207,6 +212,9 @@ const SOURCE_PAIRS: [Pair; 14] = [
     ("actions", PLAIN, "source + actions", By::Up, None),
     ("all of ours", PLAIN, FOVEATE, By::Up, None),
     ("all of ours", PLAIN, FOVEATE, By::UpWire, None),
+    (BESIDE, "source + dead reckoning", FOVEATE, By::Up, None),
+    (BESIDE, "source + dead reckoning", FOVEATE, By::UpWire, None),
+    (BESIDE, "source + dead reckoning", FOVEATE, By::AllWire, None),
 ];
 
 const OUR_PAIRS: [Pair; 5] = [
@@ -258,7 +266,8 @@ impl Runs<'_> {
             (By::Up, Topology::Peers) => {
                 ("all_up", |run| run.meter.nodes.iter().map(|flow| flow.up.bytes()).sum())
             }
-            (By::UpWire, Topology::Peers) => {
+            (By::AllWire, Topology::Peers) => return None,
+            (By::UpWire, Topology::Peers) | (By::AllWire, Topology::Server) => {
                 ("all_up_wire", |run| run.meter.nodes.iter().map(|flow| flow.up.wire).sum())
             }
             (By::Down, Topology::Peers) => return None,
