@@ -2,7 +2,7 @@
 //! source's protocol and by ours.
 
 use super::field::{Rollout, pose};
-use super::walk::{Grid, Point, STEPS};
+use super::walk::{Grid, Point, STEPS, length};
 use crate::movement::Pose;
 use foveate_wire::Micros;
 use std::ops::Range;
@@ -309,6 +309,16 @@ const START: [i32; 2] = [21, 21];
 /// The other unit goes from here to there while the first is on its way to the second target.
 const CROSSING: [[i32; 2]; 2] = [[87, 63], [66, 21]];
 
+/// The ground between two points, a unit to either side: free of obstacles, so that units who go it
+/// from either end meet whatever the seed.
+fn lane(from: Point, to: Point) -> impl Iterator<Item = Point> {
+    let count = length(from, to) / STEPS;
+    let on = move |n: i32| [0, 1].map(|axis| from[axis] + (to[axis] - from[axis]) * n / count);
+    (0..=count)
+        .map(on)
+        .flat_map(|[x, y]| [[x, y], [x - STEPS, y], [x + STEPS, y], [x, y - STEPS], [x, y + STEPS]])
+}
+
 /// A quick run is as long: the claim is about four targets.
 fn ordered(scenario: Scenario, seed: u64) -> Script {
     let point = |units: [i32; 2]| -> Point { units.map(|along| along * STEPS) };
@@ -325,8 +335,9 @@ fn ordered(scenario: Scenario, seed: u64) -> Script {
         orders.push((second + between, 1, point(CROSSING[1])));
         orders.sort_unstable();
     }
-    let keep: Vec<Point> =
+    let mut keep: Vec<Point> =
         TARGETS.iter().chain(&CROSSING).chain([&START]).map(|units| point(*units)).collect();
+    keep.extend(lane(point(CROSSING[0]), point(CROSSING[1])));
     let frames = second + between * TARGETS.len() as u32;
     let walk = Grid::open(CELLS.0, CELLS.1).strewn(BARS, &keep, seed);
     let run = Rollout::play(Arc::new(walk), &places, &orders, frames);

@@ -21,7 +21,7 @@ fn the_same_seed_gives_the_same_rows_and_another_seed_others() {
 
 #[test]
 fn full_state_arrives_nearest_first_and_keeps_to_its_budget() {
-    for seed in 1..8 {
+    for seed in 1..20 {
         let ours = Ours { budget: Some(JOIN_BUDGET), ..Ours::default() };
         let (script, ran) = engine(Scenario::JoinWorld, Topology::Server, ours, seed);
         let mine: Vec<(usize, usize)> =
@@ -30,6 +30,9 @@ fn full_state_arrives_nearest_first_and_keeps_to_its_budget() {
         assert_eq!(nearest_first(&script, 0, &mine), Some(1.0), "seed {seed}");
         let down = &ran.meter.nodes[1].down;
         assert!(down.peak() <= u64::from(JOIN_BUDGET.0), "seed {seed}: {}", down.peak());
+        let full = |tick: &meter::Split| tick[meter::Stream::FullState as usize];
+        let sent = ran.meter.nodes[0].up.ticks.iter().map(full).max().unwrap_or(0);
+        assert!(sent <= u64::from(JOIN_BUDGET.0), "seed {seed}: {sent} as it leaves");
         let frames: std::collections::BTreeSet<usize> = mine.iter().map(|m| m.0).collect();
         assert!(frames.len() > 10, "in chunks, not in a burst: {}", frames.len());
     }
@@ -63,15 +66,18 @@ fn orders_and_positions_end_at_the_same_place() {
 
 #[test]
 fn a_collision_brings_positions_until_it_is_resolved_and_then_none() {
-    for topology in Topology::ALL {
+    for (topology, seed) in Topology::ALL.into_iter().flat_map(|t| (1..8).map(move |s| (t, s))) {
         let orders = Ours { actions: true, ..Ours::default() };
-        let (script, ran) = engine(Scenario::Collision, topology, orders, 1);
+        let (script, ran) = engine(Scenario::Collision, topology, orders, seed);
         let run = script.orders.as_ref().expect("units have orders");
-        assert!(run.units.iter().any(|unit| unit.iter().any(|moment| moment.course.colliding)));
+        for unit in &run.units {
+            let collides = unit.iter().any(|moment| moment.course.colliding);
+            assert!(collides, "seed {seed}: they meet whatever the obstacles");
+        }
         let state = |ran: &Ran| ran.meter.sent_of(&[meter::Stream::State]);
         assert!(state(&ran) > 0, "positions while they collide");
         assert_eq!(ran.idle_positions, 0, "none before and none after");
-        let (_, calm) = engine(Scenario::Targets, topology, orders, 1);
+        let (_, calm) = engine(Scenario::Targets, topology, orders, seed);
         assert_eq!(state(&calm), 0, "no collision, no positions");
     }
 }
