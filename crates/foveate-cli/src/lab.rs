@@ -3,7 +3,7 @@
 use crate::arena;
 use crate::meter::RealMeter;
 use clap::{Args, Command, Subcommand};
-use foveate_lab::experiments::{Done, Options, a3, bounds, codec, scale, vfc};
+use foveate_lab::experiments::{Done, Options, a3, bounds, codec, motion, scale, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,11 @@ enum Experiment {
         /// Train on all of --train-on and write the table that ships
         #[arg(long, value_name = "FILE")]
         write_table: Option<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// GVO's scenarios by its protocol and by ours: traffic per node, actions against positions
+    Motion {
         #[command(flatten)]
         common: Common,
     },
@@ -148,6 +153,7 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
         Experiment::Codec { traces, train_on, common, .. } => {
             common.finish(codec::lab(&paths(traces), train_on, common.options())?)
         }
+        Experiment::Motion { common } => common.finish(motion::lab(common.options())?),
         Experiment::Scale { trace, common } => {
             common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
         }

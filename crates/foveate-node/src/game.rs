@@ -239,6 +239,15 @@ impl<G: Game> Default for Effects<G> {
     }
 }
 
+impl<G: Game> Effects<G> {
+    /// As if nothing had happened.
+    pub fn clear(&mut self) {
+        self.spawned.clear();
+        self.events.clear();
+        self.actions.clear();
+    }
+}
+
 /// One object's turn.
 pub struct Turn<'a, G: Game> {
     id: ObjectId,

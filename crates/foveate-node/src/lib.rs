@@ -33,12 +33,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod client;
 pub mod game;
+pub mod server;
+pub mod session;
 mod source;
 mod stage;
 mod viewer;
 
+pub use client::Client;
 pub use game::Game;
+pub use server::{Link, Outbox, Server};
 pub use source::{Source, SourceInput};
 pub use stage::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Stage};
 pub use viewer::{Event, Refused, Viewer, ViewerInput};

@@ -4,6 +4,7 @@ pub mod a3;
 pub mod bounds;
 pub mod codec;
 mod micro;
+pub mod motion;
 mod rivals;
 pub mod scale;
 pub mod vfc;

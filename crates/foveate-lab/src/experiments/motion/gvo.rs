@@ -1,0 +1,389 @@
+//! The source's protocol, for comparison only: its messages, its two topologies, and each of its
+//! optimisations on and off.
+//!
+//! The network is the source's laboratory: a constant delay, no loss. So nothing has to be kept in
+//! flight: what is sent in a frame arrives in it, and the server answers in it.
+
+use super::Topology;
+use super::messages as say;
+use super::meter::{Carrier, Meter, Stream, share};
+use super::script::{FRAME, Script, ZONE};
+use super::squeeze::Squeeze;
+use crate::movement::Pose;
+use foveate_wire::Micros;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One way of every link.
+pub const LATENCY: Micros = Micros(20_000);
+/// Dead reckoning tells when its prediction is off by more units than this. The source gives no
+/// figure; ours has the same bound.
+pub const THRESHOLD: f32 = 0.25;
+/// And when the facing is off by more than this many degrees: ours has the same floor.
+pub const FACING: f32 = 15.0;
+/// What one step of an increment is worth, in units. The source gives no figure.
+const OFFSET: f32 = 1.0 / 16.0;
+/// What a TCP segment holds.
+const SEGMENT: usize = 1_460;
+/// Whose the objects are that nobody owns.
+const NOBODY: u16 = u16::MAX;
+
+/// Which of the source's optimisations are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tricks {
+    pub dead_reckoning: bool,
+    /// Bits of an offset.
+    pub increments: Option<u32>,
+    pub aggregation: bool,
+    pub zoning: bool,
+    pub squeeze: Option<Squeeze>,
+    /// Orders instead of positions, where the script has any.
+    pub actions: bool,
+}
+
+/// What one end of a hop last told the other of an object.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// The last pose, its frame, and the speed per frame that the receiver derives.
+    last: Option<(Pose, usize, [f32; 3])>,
+    /// The last full position, and its number.
+    full: Option<(Pose, u32)>,
+}
+
+/// (stage of the frame, from, to, carrier): what is sent together if anything is.
+type Way = (u8, usize, usize, Carrier);
+
+struct Play<'a> {
+    script: &'a Script,
+    topology: Topology,
+    tricks: Tricks,
+    meter: Meter,
+    queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
+    told: BTreeMap<(usize, usize, usize), Told>,
+    /// Players who have joined and not left.
+    joined: BTreeSet<usize>,
+    frame: usize,
+}
+
+type Zone = [i32; 2];
+
+fn zone(pose: &Pose) -> Zone {
+    [0, 1].map(|axis| (pose.pos[axis] / ZONE).floor() as i32)
+}
+
+/// Plays a script by the source's protocol.
+pub fn play(script: &Script, topology: Topology, tricks: Tricks) -> Meter {
+    let meter = Meter::new(topology.nodes(script.players.len()));
+    let (queue, told, joined) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let mut play = Play { script, topology, tricks, meter, queue, told, joined, frame: 0 };
+    for frame in 0..script.frames {
+        play.frame = frame;
+        for player in 0..script.players.len() {
+            if script.players[player].start == frame {
+                play.join(player);
+            } else if script.players[player].end == frame {
+                play.leave(player);
+            }
+        }
+        let ordered = script.orders.as_ref().filter(|_| tricks.actions);
+        let units = ordered.map_or(0, |run| run.units.len());
+        (0..units).for_each(|unit| play.command(unit));
+        (units..script.things.len()).for_each(|thing| play.report(thing));
+        if tricks.zoning && frame > 0 {
+            (0..script.things.len()).for_each(|thing| play.cross(thing));
+        }
+        play.flush();
+    }
+    play.meter
+}
+
+impl Play<'_> {
+    fn post(&mut self, stage: u8, (from, to): (usize, usize), stream: Stream, bytes: Vec<u8>) {
+        let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
+        self.queue.entry((stage, from, to, carrier)).or_default().push((stream, bytes));
+    }
+
+    fn node(&self, player: usize) -> usize {
+        self.topology.node(player)
+    }
+
+    /// The players who are there, but for one.
+    fn others(&self, but: Option<usize>) -> Vec<usize> {
+        self.joined.iter().copied().filter(|player| Some(*player) != but).collect()
+    }
+
+    fn objects(&self, owner: Option<usize>) -> Vec<u8> {
+        let things =
+            (0..self.script.things.len()).filter(|t| self.script.things[*t].owner == owner);
+        let poses = things.filter_map(|thing| Some((thing, self.script.pose(thing, self.frame)?)));
+        say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses.collect::<Vec<_>>())
+    }
+
+    fn list(&mut self, stage: u8, from: usize) {
+        let there = self.others(None);
+        let ids: Vec<u16> = there.iter().map(|player| *player as u16).collect();
+        let topology = self.topology;
+        let nodes = there.into_iter().map(|player| topology.node(player));
+        for to in nodes.filter(|to| *to != from) {
+            self.post(stage, (from, to), Stream::Control, say::player_list(from as u16, &ids));
+        }
+    }
+
+    fn join(&mut self, player: usize) {
+        self.joined.insert(player);
+        let (me, others) = (self.node(player), self.others(Some(player)));
+        match self.topology {
+            Topology::Server => {
+                self.post(0, (me, 0), Stream::Control, say::hello(player as u16));
+                self.list(1, 0);
+                let mine = self.objects(Some(player));
+                for to in self.others(None) {
+                    self.post(1, (0, self.node(to)), Stream::FullState, mine.clone());
+                }
+                let world = self.script.things.iter().any(|thing| thing.owner.is_none());
+                let theirs = others.into_iter().map(Some).chain(world.then_some(None));
+                for owner in theirs {
+                    self.post(1, (0, me), Stream::FullState, self.objects(owner));
+                }
+            }
+            Topology::Peers => {
+                let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
+                self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
+                self.list(1, entry);
+                for other in others {
+                    let to = self.node(other);
+                    if to != entry {
+                        self.post(1, (me, to), Stream::Control, say::identify(player as u16));
+                    }
+                    self.post(1, (me, to), Stream::FullState, self.objects(Some(player)));
+                    self.post(1, (to, me), Stream::FullState, self.objects(Some(other)));
+                }
+            }
+        }
+    }
+
+    /// The others notice that a connection failed. The server tells who is left; the source does not
+    /// say so, but clients have no other way to know.
+    fn leave(&mut self, player: usize) {
+        self.joined.remove(&player);
+        if self.topology == Topology::Server {
+            self.list(1, 0);
+        }
+    }
+
+    /// An object is where it is: its owner tells the server, the server the others; or its owner the
+    /// others.
+    fn report(&mut self, thing: usize) {
+        let Some(owner) = self.script.things[thing].owner else { return };
+        let Some(pose) = self.script.pose(thing, self.frame) else { return };
+        let (me, listeners) = (self.node(owner), self.listeners(thing, owner, &pose));
+        let thinned = self.tricks.dead_reckoning;
+        match self.topology {
+            Topology::Server => {
+                self.tell(0, (me, 0), thing, false);
+                for to in listeners {
+                    self.tell(1, (0, to), thing, thinned);
+                }
+            }
+            Topology::Peers => {
+                for to in listeners {
+                    self.tell(0, (me, to), thing, thinned);
+                }
+            }
+        }
+    }
+
+    /// The nodes that are told where an object is.
+    fn listeners(&self, thing: usize, owner: usize, pose: &Pose) -> Vec<usize> {
+        let zone = zone(pose);
+        let hears = |player: &usize| {
+            !self.tricks.zoning
+                || self.script.things[thing].owner.is_none()
+                || self.active(*player, self.frame).contains(&zone)
+                || (self.topology == Topology::Peers && self.zone_owner(zone) == *player)
+        };
+        let others = self.others(Some(owner)).into_iter().filter(hears);
+        others.map(|player| self.node(player)).collect()
+    }
+
+    /// Zones in which a player has objects.
+    fn active(&self, player: usize, frame: usize) -> BTreeSet<Zone> {
+        let poses = self.script.of(player).filter_map(|thing| self.script.pose(thing, frame));
+        poses.map(|pose| zone(&pose)).collect()
+    }
+
+    /// The peer that keeps a zone's list: fixed from the start.
+    fn zone_owner(&self, [x, z]: Zone) -> usize {
+        (x + 3 * z).rem_euclid(self.script.players.len() as i32) as usize
+    }
+
+    /// Tells of an object on one hop, in full or by an increment; if thinned, only when the other
+    /// end's prediction is off.
+    fn tell(&mut self, stage: u8, hop: (usize, usize), thing: usize, thinned: bool) {
+        let (script, frame) = (self.script, self.frame);
+        let Some(pose) = script.pose(thing, frame) else { return };
+        let told = self.told.entry((hop.0, hop.1, thing)).or_default();
+        // Before the first position it knows the full state.
+        let before = script.pose(thing, frame.saturating_sub(1)).unwrap_or(pose);
+        let (last, at, speed) = told.last.unwrap_or((before, frame.saturating_sub(1), [0.0; 3]));
+        let gone = (frame - at) as f32;
+        let off =
+            (0..3).map(|i| (last.pos[i] + speed[i] * gone - pose.pos[i]).powi(2)).sum::<f32>();
+        let wrong = off.sqrt() > THRESHOLD || turned(&last, &pose) > FACING.to_radians();
+        if !(if thinned { wrong } else { script.moved(thing, frame) }) {
+            return;
+        }
+        let speed = [0, 1, 2].map(|i| (pose.pos[i] - last.pos[i]) / gone.max(1.0));
+        told.last = Some((pose, frame, speed));
+        self.place(stage, hop, thing, &pose);
+    }
+
+    fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &Pose) {
+        let (sender, stamp) = (hop.0 as u16, FRAME.0 * self.frame as u64);
+        let told = self.told.entry((hop.0, hop.1, thing)).or_default();
+        let by = self.tricks.increments.zip(told.full);
+        let fitting = by.and_then(|(bits, (full, number))| {
+            Some((offsets(&full, pose, bits)?, (number, stamp), bits))
+        });
+        let bytes = match fitting {
+            Some((offsets, at, bits)) => say::increment(sender, thing, offsets, at, bits),
+            None => {
+                told.full = Some((*pose, told.full.map_or(0, |(_, number)| number + 1)));
+                say::position(sender, thing, pose, stamp, say::POSITION)
+            }
+        };
+        self.post(stage, hop, Stream::State, bytes);
+    }
+
+    /// A unit under orders: an action when its course changes, positions while it collides.
+    fn command(&mut self, unit: usize) {
+        let Some(run) = &self.script.orders else { return };
+        let (now, turns) = (run.units[unit][self.frame], run.turns(unit, self.frame));
+        let before = run.units[unit][self.frame.saturating_sub(1)].course;
+        let Some(owner) = self.script.things[unit].owner else { return };
+        let me = self.node(owner);
+        let server = self.topology == Topology::Server;
+        let authority = if server { 0 } else { me };
+        let target = super::field::pose(now.course.target, 0.0).pos;
+        let stamp = FRAME.0 * self.frame as u64;
+        let says = |from: usize| say::action(from as u16, unit, now.pose.pos, target, stamp);
+        let ordered = turns && before.target != now.course.target;
+        let resolved = turns && before.colliding && !now.course.colliding;
+        if ordered && server {
+            self.post(0, (me, 0), Stream::Action, says(me));
+        }
+        let nodes: Vec<usize> = self.others(None).into_iter().map(|p| self.node(p)).collect();
+        for to in nodes.into_iter().filter(|to| *to != authority) {
+            // The owner knows its own order; that a collision is over it hears from the authority.
+            if resolved || (ordered && to != me) {
+                self.post(1, (authority, to), Stream::Action, says(authority));
+            }
+            if now.course.colliding {
+                self.place(1, (authority, to), unit, &now.pose);
+            }
+        }
+    }
+
+    /// An object that has crossed into another zone.
+    fn cross(&mut self, thing: usize) {
+        let (script, frame) = (self.script, self.frame);
+        let Some(player) = script.things[thing].owner else { return };
+        let (Some(before), Some(now)) = (script.pose(thing, frame - 1), script.pose(thing, frame))
+        else {
+            return;
+        };
+        let (entered, me) = (zone(&now), self.node(player));
+        if zone(&before) == entered {
+            return;
+        }
+        let others = self.others(Some(player));
+        let new = !self.active(player, frame - 1).contains(&entered);
+        let keeper = match self.topology {
+            Topology::Server => 0,
+            Topology::Peers => self.node(self.zone_owner(entered)),
+        };
+        if self.topology == Topology::Peers && keeper != me {
+            self.post(0, (me, keeper), Stream::Event, say::zone_get(me as u16, entered));
+            let active = others.iter().filter(|p| self.active(**p, frame).contains(&entered));
+            let active: Vec<u16> = active.map(|player| *player as u16).collect();
+            let set = say::zone_set(keeper as u16, entered, &active);
+            self.post(1, (keeper, me), Stream::Event, set);
+        }
+        for other in &others {
+            let to = self.node(*other);
+            if to != keeper {
+                let told = say::zone_changed(keeper as u16, player as u16, thing, entered);
+                self.post(1, (keeper, to), Stream::Event, told);
+            }
+            let there: Vec<usize> = script.of(*other).collect();
+            for theirs in there.into_iter().filter(|_| new) {
+                let Some(pose) = script.pose(theirs, frame).filter(|p| zone(p) == entered) else {
+                    continue;
+                };
+                let from = if self.topology == Topology::Server { 0 } else { to };
+                self.told.entry((from, me, theirs)).or_default().full = None;
+                self.place(1, (from, me), theirs, &pose);
+            }
+        }
+    }
+
+    /// Sends what the frame has gathered.
+    fn flush(&mut self) {
+        let now = FRAME * self.frame as u32;
+        for ((stage, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
+            let at = now + LATENCY * u32::from(stage);
+            if self.tricks.aggregation {
+                let mut weights = [0.0; 5];
+                let mut all = Vec::new();
+                for (stream, bytes) in &messages {
+                    weights[*stream as usize] += bytes.len() as f64;
+                    all.extend(bytes);
+                }
+                self.send(at, (from, to), carrier, &all, weights);
+            } else {
+                for (stream, bytes) in &messages {
+                    let mut weights = [0.0; 5];
+                    weights[*stream as usize] = 1.0;
+                    self.send(at, (from, to), carrier, bytes, weights);
+                }
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        at: Micros,
+        (from, to): (usize, usize),
+        carrier: Carrier,
+        bytes: &[u8],
+        weights: [f64; 5],
+    ) {
+        let pressed = self.tricks.squeeze.and_then(|squeeze| squeeze.press(bytes));
+        let mut left = pressed.map_or(bytes.len(), |pressed| pressed.len());
+        while left > 0 {
+            let part = left.min(SEGMENT);
+            let split = share(part as u64, weights);
+            self.meter.sent(from, at, carrier, split);
+            self.meter.received(to, at + LATENCY, carrier, split);
+            left -= part;
+        }
+    }
+}
+
+/// How far two facings are apart, in radians.
+fn turned(a: &Pose, b: &Pose) -> f32 {
+    let apart = (a.yaw - b.yaw).rem_euclid(std::f32::consts::TAU);
+    apart.min(std::f32::consts::TAU - apart)
+}
+
+/// The offsets to a full position, if each fits; facings always do, in as many parts of a turn.
+fn offsets(full: &Pose, pose: &Pose, bits: u32) -> Option<[i8; 6]> {
+    let most = (1 << (bits - 1)) - 1;
+    let mut out = [0; 6];
+    for (axis, out) in out.iter_mut().take(3).enumerate() {
+        let steps = ((pose.pos[axis] - full.pos[axis]) / OFFSET).round() as i32;
+        *out = i8::try_from(steps).ok().filter(|_| steps.abs() <= most)?;
+    }
+    let turn = (pose.yaw - full.yaw).rem_euclid(std::f32::consts::TAU) / std::f32::consts::TAU;
+    out[3] = ((turn * (1 << bits) as f32) as i32 as u8) as i8;
+    Some(out)
+}

@@ -1,0 +1,199 @@
+//! The source's messages, byte by byte: its layouts, brought to the sizes that it measured.
+//!
+//! The layouts leave the animation state and most strings open. Their lengths are chosen so that a
+//! message has the source's size; they hold a short text and zeros.
+
+use crate::movement::Pose;
+
+/// Bytes of a position on the wire, as the source measured it.
+pub const POSITION: usize = 95;
+/// Of an action.
+const ACTION: usize = 79;
+/// Of an object in a full state: three of them make the 246 B that the source measured.
+const FULL_OBJECT: usize = 77;
+
+/// A message under construction. Integers are big-endian; the source does not say.
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// The header: length (put in at the end), type, stream, sender, one bit that takes a byte.
+    pub fn new(kind: u8, stream: u8, sender: u16, stamp: Option<u64>) -> Message {
+        let mut bytes = vec![0, 0, 0, 0, kind, stream];
+        bytes.extend(sender.to_be_bytes());
+        bytes.push(u8::from(stamp.is_some()) << 7);
+        stamp.iter().for_each(|stamp| bytes.extend(stamp.to_be_bytes()));
+        Message(bytes)
+    }
+
+    fn u16(mut self, value: u16) -> Message {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    fn u32(mut self, value: u32) -> Message {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Message {
+        self.0.extend(bytes);
+        self
+    }
+
+    fn floats(mut self, values: [f32; 3]) -> Message {
+        values.iter().for_each(|value| self.0.extend(value.to_be_bytes()));
+        self
+    }
+
+    /// A string: 32 bits of length, then so many bytes, zeros after the text.
+    fn text(self, text: &str, length: usize) -> Message {
+        let mut bytes: Vec<u8> = text.bytes().take(length).collect();
+        bytes.resize(length, 0);
+        self.u32(length as u32).bytes(&bytes)
+    }
+
+    /// A last string that fills the message up to a size.
+    fn filled(self, text: &str, size: usize) -> Message {
+        let length = size.saturating_sub(self.0.len() + 4);
+        self.text(text, length)
+    }
+
+    pub fn done(mut self) -> Vec<u8> {
+        let length = (self.0.len() as u32).to_be_bytes();
+        self.0[..4].copy_from_slice(&length);
+        self.0
+    }
+}
+
+fn turned(pose: &Pose) -> [f32; 3] {
+    [0.0, pose.yaw, pose.pitch]
+}
+
+const ANIMATION: &str = "walk_forward";
+
+/// Where an object is, with its timestamp.
+pub fn position(sender: u16, thing: usize, pose: &Pose, stamp: u64, size: usize) -> Vec<u8> {
+    let message = Message::new(2, 1, sender, Some(stamp)).u16(thing as u16);
+    message.floats(pose.pos).floats(turned(pose)).filled(ANIMATION, size).done()
+}
+
+/// Offsets of 8 or 4 bits to the last full position, which is named by its number. With 8 bits the
+/// message has the 30 B of the source's example.
+pub fn increment(
+    sender: u16,
+    thing: usize,
+    offsets: [i8; 6],
+    (number, stamp): (u32, u64),
+    bits: u32,
+) -> Vec<u8> {
+    let message = Message::new(3, 1, sender, Some(stamp)).u16(thing as u16).u32(number);
+    let bytes = offsets.map(|offset| offset as u8);
+    let message = match bits {
+        8 => message.bytes(&bytes),
+        _ => message.bytes(&[0, 2, 4].map(|at| bytes[at] << 4 | bytes[at + 1] & 15)),
+    };
+    // The animation's number.
+    message.bytes(&[1]).done()
+}
+
+/// A unit is here and goes there.
+pub fn action(sender: u16, thing: usize, from: [f32; 3], to: [f32; 3], stamp: u64) -> Vec<u8> {
+    let message = Message::new(4, 2, sender, Some(stamp)).u16(thing as u16);
+    message.floats(from).floats(to).filled("move", ACTION).done()
+}
+
+fn greeting(message: Message, player: u16) -> Message {
+    message
+        .u16(player)
+        .text(&format!("player_{player}"), 9)
+        .text("10.0.0.10", 9)
+        .u16(4_000)
+        .u16(4_001)
+}
+
+/// Who I am.
+pub fn hello(player: u16) -> Vec<u8> {
+    greeting(Message::new(0, 0, player, None), player).done()
+}
+
+/// Who is there. With a timestamp: two players then take the 85 B that the source measured.
+pub fn player_list(sender: u16, players: &[u16]) -> Vec<u8> {
+    let message = Message::new(1, 0, sender, Some(0)).u32(players.len() as u32);
+    players.iter().fold(message, |message, player| greeting(message, *player)).done()
+}
+
+/// What a peer says on a new connection.
+pub fn identify(player: u16) -> Vec<u8> {
+    Message::new(5, 0, player, None).u16(player).u16(4_001).done()
+}
+
+/// A player's objects, each with its string id.
+pub fn full_state(owner: u16, things: &[(usize, Pose)]) -> Vec<u8> {
+    let message = Message::new(6, 3, owner, None).u16(owner).u32(things.len() as u32);
+    let each = |message: Message, (thing, pose): &(usize, Pose)| {
+        let end = message.0.len() + FULL_OBJECT;
+        let message = message.u16(*thing as u16).floats(pose.pos).floats(turned(pose));
+        message.text(ANIMATION, 20).filled(&format!("unit_{thing:03}"), end)
+    };
+    things.iter().fold(message, each).done()
+}
+
+pub fn zone_changed(sender: u16, player: u16, thing: usize, [x, z]: [i32; 2]) -> Vec<u8> {
+    let message = Message::new(7, 4, sender, None).u16(player).u16(thing as u16);
+    message.u32(x as u32).u32(z as u32).done()
+}
+
+pub fn zone_get(sender: u16, [x, z]: [i32; 2]) -> Vec<u8> {
+    Message::new(8, 4, sender, None).u32(x as u32).u32(z as u32).done()
+}
+
+pub fn zone_set(sender: u16, [x, z]: [i32; 2], players: &[u16]) -> Vec<u8> {
+    let message = Message::new(9, 4, sender, None).u32(x as u32).u32(z as u32);
+    let message = message.u32(players.len() as u32);
+    players.iter().fold(message, |message, player| message.u16(*player)).done()
+}
+
+pub fn selection(sender: u16, thing: usize) -> Vec<u8> {
+    Message::new(10, 4, sender, None).u16(thing as u16).done()
+}
+
+/// One of each message of the source's table of compression, with the size that it has there.
+pub fn samples(round: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let pose = |n: u64| Pose { pos: [12.5 + n as f32, 40.25, 0.0], yaw: 1.5, ..Pose::default() };
+    let (thing, stamp) = (3 + round as usize, 1_000_000 + 40_000 * round);
+    let (one, two) = (1 + round as u16, 2 + round as u16);
+    let mut full = full_state(one, &[(1, pose(0)), (2, pose(1)), (3, pose(2))]);
+    // The table's full state is 6 B longer than the one on the wire.
+    full.extend([0; 6]);
+    vec![
+        ("identify", identify(one)),
+        ("hello", hello(one)),
+        ("player list", player_list(one, &[one, two])),
+        ("full state", full),
+        ("selection", selection(one, thing)),
+        ("position", position(one, thing, &pose(round), stamp, 84)),
+        ("action", action(one, thing, pose(round).pos, pose(round + 9).pos, stamp)),
+        ("zone change", zone_changed(one, one, thing, [1, round as i32])),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_the_sizes_that_the_source_measured() {
+        let pose = Pose::default();
+        assert_eq!(position(1, 2, &pose, 3, POSITION).len(), POSITION);
+        assert_eq!(action(1, 2, pose.pos, pose.pos, 3).len(), ACTION);
+        assert_eq!(increment(1, 2, [0; 6], (4, 5), 8).len(), 30);
+        assert_eq!(hello(1).len(), 41);
+        assert_eq!(identify(1).len(), 13);
+        assert_eq!(player_list(1, &[1, 2]).len(), 85);
+        assert_eq!(full_state(1, &[(1, pose); 3]).len(), 246);
+        assert_eq!(zone_changed(1, 1, 2, [0, 0]).len(), 21);
+        assert_eq!(selection(1, 2).len(), 11);
+        let table = samples(0).into_iter().map(|(_, bytes)| bytes.len()).collect::<Vec<_>>();
+        assert_eq!(table, [13, 41, 85, 252, 11, 84, 79, 21]);
+    }
+}

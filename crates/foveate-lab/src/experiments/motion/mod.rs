@@ -1,0 +1,230 @@
+//! `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol and by ours, with
+//! both kinds of movement: steered directly, and sent to a target.
+//!
+//! A script says who is there and where everything is (`script`, `field`, `walk`). It is played by
+//! the source's messages (`gvo`, `messages`, `squeeze`: comparisons, nothing else uses them) and by
+//! the engine that ships (`ours`). A meter counts as the source's did (`meter`).
+
+mod describe;
+mod field;
+mod gvo;
+mod messages;
+mod meter;
+mod ours;
+mod rows;
+mod script;
+mod squeeze;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use walk::{Grid, Point, Walk};
+
+use super::{Done, ExperimentError, Options, in_parallel};
+use crate::output::{Outcome, Progress};
+use foveate_wire::Bytes;
+use gvo::Tricks;
+use meter::Meter;
+use ours::{Exact, Ours, Ran};
+use script::{Scenario, Script};
+use squeeze::Squeeze;
+
+/// What one observer may be sent in 100 ms while it learns what there is.
+const JOIN_BUDGET: Bytes = Bytes(600);
+
+/// How nodes are connected.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Topology {
+    /// Node 0 is the server; player p is node p + 1.
+    Server,
+    /// Player p is node p.
+    Peers,
+}
+
+impl Topology {
+    const ALL: [Topology; 2] = [Topology::Server, Topology::Peers];
+
+    fn name(self) -> &'static str {
+        match self {
+            Topology::Server => "server",
+            Topology::Peers => "peers",
+        }
+    }
+
+    fn nodes(self, players: usize) -> usize {
+        self.node(players)
+    }
+
+    fn node(self, player: usize) -> usize {
+        player + usize::from(self == Topology::Server)
+    }
+
+    fn player(self, node: usize) -> Option<usize> {
+        node.checked_sub(usize::from(self == Topology::Server))
+    }
+
+    fn node_name(self, node: usize) -> String {
+        match self {
+            Topology::Server if node == 0 => "server".to_owned(),
+            Topology::Server => format!("client {node}"),
+            Topology::Peers => format!("peer {}", node + 1),
+        }
+    }
+}
+
+/// By which protocol, with what on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Way {
+    Source(Tricks),
+    Ours(Ours),
+}
+
+impl From<ours::PlayError> for ExperimentError {
+    fn from(error: ours::PlayError) -> ExperimentError {
+        match error {
+            ours::PlayError::Schema(error) => error.into(),
+            ours::PlayError::View(error) => error.into(),
+        }
+    }
+}
+
+/// One run: a scenario, a topology, a way with its name.
+struct Case {
+    scenario: Scenario,
+    topology: Topology,
+    variant: &'static str,
+    way: Way,
+}
+
+/// A run's result.
+struct Played {
+    scenario: Scenario,
+    topology: Topology,
+    variant: &'static str,
+    seconds: f64,
+    meter: Meter,
+    /// What only our engine can tell.
+    ran: Option<Ran>,
+}
+
+/// The name of the source's protocol with nothing on: a position in every frame.
+const PLAIN: &str = "source";
+/// The name of ours with everything on.
+const FOVEATE: &str = "foveate";
+
+/// The source's protocol with one thing on, or two.
+fn tricks() -> Vec<(&'static str, Tricks)> {
+    let none = Tricks::default();
+    let (rle, huffman) = (Some(Squeeze::RunLengths), Some(Squeeze::Huffman));
+    vec![
+        (PLAIN, none),
+        ("source + dead reckoning", Tricks { dead_reckoning: true, ..none }),
+        ("source + 8-bit increments", Tricks { increments: Some(8), ..none }),
+        ("source + 4-bit increments", Tricks { increments: Some(4), ..none }),
+        ("source + aggregation", Tricks { aggregation: true, ..none }),
+        ("source + RLE", Tricks { squeeze: rle, ..none }),
+        ("source + Huffman", Tricks { squeeze: huffman, ..none }),
+        ("source + aggregation + RLE", Tricks { squeeze: rle, aggregation: true, ..none }),
+        ("source + aggregation + Huffman", Tricks { squeeze: huffman, aggregation: true, ..none }),
+        ("source + zoning", Tricks { zoning: true, ..none }),
+        ("source + actions", Tricks { actions: true, ..none }),
+    ]
+}
+
+/// Ours, with one thing off or different.
+fn variants() -> Vec<(&'static str, Ours)> {
+    let all = Ours::default();
+    vec![
+        (FOVEATE, all),
+        ("foveate, no prediction", Ours { predicts: false, ..all }),
+        ("foveate, a packet each", Ours { apart: true, ..all }),
+        ("foveate, graded view", Ours { exact: Exact::Graded, ..all }),
+        ("foveate, zoned", Ours { exact: Exact::Zoned, ..all }),
+        ("foveate, actions", Ours { actions: true, ..all }),
+        ("foveate, join budget", Ours { budget: Some(JOIN_BUDGET), ..all }),
+    ]
+}
+
+/// Which variants a scenario is played in.
+fn wanted(scenario: Scenario, variant: &str) -> bool {
+    let wanted: &[&str] = match scenario {
+        Scenario::Join2 | Scenario::Join4 | Scenario::JoinWorld => {
+            &[PLAIN, FOVEATE, "foveate, join budget"]
+        }
+        Scenario::Newcomer => &[PLAIN, FOVEATE],
+        Scenario::Moving3 => {
+            return !["source + zoning", "source + actions", "foveate, zoned", "foveate, actions"]
+                .contains(&variant)
+                && variant != "foveate, join budget";
+        }
+        Scenario::Straight | Scenario::Restless => &[
+            PLAIN,
+            "source + dead reckoning",
+            "source + 8-bit increments",
+            "source + 4-bit increments",
+            FOVEATE,
+            "foveate, no prediction",
+        ],
+        Scenario::Zones => &[PLAIN, "source + zoning", FOVEATE, "foveate, zoned"],
+        Scenario::Targets | Scenario::Collision => &[
+            PLAIN,
+            "source + dead reckoning",
+            "source + actions",
+            FOVEATE,
+            "foveate, graded view",
+            "foveate, actions",
+        ],
+    };
+    wanted.contains(&variant)
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for scenario in Scenario::ALL {
+        for topology in Topology::ALL {
+            // Without a server nobody holds a world that is nobody's.
+            if scenario == Scenario::JoinWorld && topology == Topology::Peers {
+                continue;
+            }
+            let source = tricks().into_iter().map(|(name, tricks)| (name, Way::Source(tricks)));
+            let ours = variants().into_iter().map(|(name, ours)| (name, Way::Ours(ours)));
+            for (variant, way) in source.chain(ours) {
+                if wanted(scenario, variant) {
+                    cases.push(Case { scenario, topology, variant, way });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn play(case: &Case, options: Options) -> Result<Played, ExperimentError> {
+    let Case { scenario, topology, variant, way } = *case;
+    let script = Script::new(scenario, options.seed, options.quick);
+    let seconds = (script::FRAME * script.frames as u32).as_secs();
+    let (meter, ran) = match way {
+        Way::Source(tricks) => (gvo::play(&script, topology, tricks), None),
+        Way::Ours(ours) => {
+            let ran = ours::play(&script, topology, ours, options.seed)?;
+            (ran.meter.clone(), Some(ran))
+        }
+    };
+    Ok(Played { scenario, topology, variant, seconds, meter, ran })
+}
+
+/// Runs everything.
+pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+    let cases = cases();
+    let progress = Progress::new("motion", cases.len() as u64);
+    let played = in_parallel(&cases, |case| {
+        let played = play(case, options);
+        progress.tick(1);
+        played
+    });
+    progress.finish();
+    let played = played.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let found = rows::Found::of(&played, options);
+    let mut outcome = Outcome::new("motion", options.seed);
+    found.push(&mut outcome)?;
+    Ok(describe::done(outcome, &played, &found))
+}

@@ -1,0 +1,517 @@
+//! A client: joins, is told, and predicts its own avatar.
+//!
+//! Without IO, like the server: messages and datagrams come in by calls and leave through an
+//! [`Outbox`]. Call [`Client::tick`] once a round with what the player does.
+//!
+//! **Prediction.** The avatar moves at once: the client runs the game's rule on its own copy, input by
+//! input, and remembers what came of each. A frame tells which input the server's state takes into
+//! account. If that is what was foreseen, nothing happens; otherwise the copy is put right and the
+//! later inputs run again. How far that moved it is the *correction*.
+
+use crate::game::{Effects, Game, PlayerId, Scene, Turn, World};
+use crate::server::{Link, Outbox};
+use crate::session::{
+    ClientMessage, Frame, REPEATED, Refusal, ResumeKey, Seated, ServerMessage, Upward, VERSIONS,
+    read_message, write_message,
+};
+use foveate_sync::ReplicaSet;
+use foveate_sync::replica::{Change, ReceiveError};
+use foveate_wire::{Kind, KindId, Micros, ObjectId, Schema, Tick, predict};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Inputs that are remembered until the server has used them: two seconds at 20 Hz.
+pub const MAX_FORESEEN: usize = 40;
+/// Inputs that wait at the server above which one is left out, so that they are used sooner.
+const TOO_EARLY: u8 = 3;
+/// Rounds between two inputs left out or doubled: the effect must show first.
+const PATIENCE: u32 = 20;
+/// Changes and events that are kept for the game; beyond, the oldest are dropped.
+const MAX_NEWS: usize = 4_096;
+
+/// How far a client has come.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Phase {
+    /// No answer yet.
+    Joining,
+    /// In.
+    Playing(Seated),
+    /// Turned away: why, and in words.
+    Refused(Refusal, String),
+}
+
+/// Something that the game may care for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum News<E> {
+    /// Something happened to a replica.
+    Change(Change),
+    /// Something is to be seen or heard.
+    Event(E),
+}
+
+/// An input, and what the rule made of the avatar with it.
+struct Foreseen<I> {
+    seq: u16,
+    input: I,
+    lanes: Vec<i32>,
+}
+
+/// What a client counts.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Counts {
+    /// States of the own avatar that were as foreseen.
+    pub foreseen: u64,
+    /// And those that were not.
+    pub corrected: u64,
+    /// Datagrams that could not be read.
+    pub malformed: u64,
+    /// Ticks left out or doubled to keep step with the server.
+    pub adjusted: u64,
+}
+
+/// One player's view of a server's world.
+pub struct Client<G: Game> {
+    game: Arc<G>,
+    name: String,
+    token: Vec<u8>,
+    link: Option<Link>,
+    phase: Phase,
+    resume: Option<ResumeKey>,
+    round: Micros,
+    /// The replicas.
+    pub replicas: ReplicaSet,
+    /// The server's tick by our clock, in microseconds, as the quickest frames tell it.
+    lead: Option<i64>,
+    rtt: Option<Micros>,
+    next_input: u16,
+    foreseen: VecDeque<Foreseen<G::Input>>,
+    /// The avatar as the rule left it after the newest input.
+    own: Vec<i32>,
+    /// How far the last correction moved the avatar, in world units.
+    correction: Option<f32>,
+    /// How many inputs waited at the server, and since when that is so.
+    waiting: u8,
+    adjusted_at: u32,
+    ticks: u32,
+    scene: Ghosts,
+    effects: Effects<G>,
+    news: VecDeque<News<G::Event>>,
+    counts: Counts,
+    bytes: Vec<u8>,
+}
+
+impl<G: Game> Client<G> {
+    /// A client who wants to join.
+    pub fn new(game: Arc<G>, name: &str, token: &[u8]) -> Client<G> {
+        let schema = Arc::clone(game.schema());
+        Client {
+            game,
+            name: name.into(),
+            token: token.into(),
+            link: None,
+            phase: Phase::Joining,
+            resume: None,
+            round: Micros::from_millis(50),
+            replicas: ReplicaSet::new(Arc::clone(&schema), Tick(0)),
+            lead: None,
+            rtt: None,
+            next_input: 0,
+            foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
+            own: Vec::new(),
+            correction: None,
+            waiting: 0,
+            adjusted_at: 0,
+            ticks: 0,
+            scene: Ghosts::new(schema),
+            effects: Effects::default(),
+            news: VecDeque::new(),
+            counts: Counts::default(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// A link to the server was made: the first, or a new one after a break.
+    pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
+        self.link = Some(link);
+        let hello = ClientMessage::<G::Action>::Hello {
+            versions: VERSIONS.to_vec(),
+            schema: self.game.schema().hash(),
+            name: self.name.clone(),
+            token: self.token.clone(),
+            resume: self.resume,
+        };
+        out.message(link, &write_message(&hello));
+    }
+
+    /// The link ended. With a new one the session goes on, if that is soon.
+    pub fn closed(&mut self) {
+        self.link = None;
+        if matches!(self.phase, Phase::Playing(_)) {
+            self.phase = Phase::Joining;
+        }
+    }
+
+    /// How far it has come.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Who one is, once in.
+    pub fn seated(&self) -> Option<Seated> {
+        match self.phase {
+            Phase::Playing(seated) => Some(seated),
+            _ => None,
+        }
+    }
+
+    /// A message arrived.
+    pub fn message(&mut self, bytes: &[u8]) {
+        match read_message::<ServerMessage>(bytes) {
+            Some(ServerMessage::Welcome {
+                player, avatar, tick, round, resume, resumed, ..
+            }) => {
+                if !resumed {
+                    let schema = Arc::clone(self.game.schema());
+                    self.replicas = ReplicaSet::new(schema, Tick(tick));
+                    self.own.clear();
+                }
+                (self.next_input, self.lead) = (0, None);
+                self.foreseen.clear();
+                self.round = Micros(round.max(1));
+                self.resume = Some(resume);
+                let (player, avatar) = (PlayerId(player), ObjectId(avatar));
+                self.phase = Phase::Playing(Seated { player, avatar });
+            }
+            Some(ServerMessage::Refused { why, text, schema }) => {
+                let differs = self.game.schema().check_description(&schema).err();
+                let text = match (why, differs) {
+                    (Refusal::Schema, Some(differs)) => differs.to_string(),
+                    _ => text,
+                };
+                // Whatever was kept for us is not kept any more.
+                self.resume = None;
+                self.phase = Phase::Refused(why, text);
+            }
+            None => self.counts.malformed += 1,
+        }
+    }
+
+    /// A datagram arrived.
+    pub fn datagram(&mut self, bytes: &[u8], now: Micros) {
+        let Some(seated) = self.seated() else { return };
+        let Some(frame) = Frame::read(bytes) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        let mut own = false;
+        if !frame.state.is_empty() {
+            let Client { replicas, news, .. } = self;
+            let heard = replicas.receive(frame.state, |change| {
+                own |= matches!(change, Change::Updated(id) | Change::Appeared(id) if id == seated.avatar);
+                remember(news, News::Change(change));
+            });
+            match heard {
+                Ok(tick) => self.learn_clock(tick, now),
+                Err(ReceiveError::Packet(_)) => self.counts.malformed += 1,
+                Err(ReceiveError::Duplicate(_) | ReceiveError::TooOld(_)) => {}
+            }
+        }
+        self.learn_rtt(frame.echo, now);
+        self.read_events(frame.events);
+        if let Some((seq, waiting)) = frame.input {
+            self.waiting = waiting;
+            if own {
+                self.reconcile(seated.avatar, seq);
+            }
+        }
+    }
+
+    /// The server's clock runs ahead of ours by as much as its quickest frames say.
+    fn learn_clock(&mut self, tick: Tick, now: Micros) {
+        let lead = (u64::from(tick.0) * self.round.0) as i64 - now.0 as i64;
+        // The largest is the one that was under way for the shortest time; it fades, for clocks drift.
+        self.lead = Some(self.lead.map_or(lead, |known| lead.max(known - 20)));
+    }
+
+    fn learn_rtt(&mut self, echo: Option<(u16, u8)>, now: Micros) {
+        let Some((clock, held)) = echo else { return };
+        let passed = ((now.0 / 1_000) as u16).wrapping_sub(clock);
+        let sample = Micros::from_millis(u64::from(passed.saturating_sub(u16::from(held))));
+        self.rtt = Some(self.rtt.map_or(sample, |rtt| Micros((7 * rtt.0 + sample.0) / 8)));
+    }
+
+    fn read_events(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let Ok((event, rest)) = postcard::take_from_bytes::<G::Event>(bytes) else {
+                self.counts.malformed += 1;
+                return;
+            };
+            remember(&mut self.news, News::Event(event));
+            bytes = rest;
+        }
+    }
+
+    /// The tick that the newest state on its way to us is of, as far as we can tell.
+    pub fn tick_now(&self, now: Micros) -> Tick {
+        let Some(lead) = self.lead else { return self.replicas.newest() };
+        Tick(((now.0 as i64 + lead).max(0) as u64 / self.round.0) as u32)
+    }
+
+    /// The round-trip time, as the server's echoes tell it.
+    pub fn rtt(&self) -> Option<Micros> {
+        self.rtt
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How far the last correction moved the avatar, once.
+    pub fn take_correction(&mut self) -> Option<f32> {
+        self.correction.take()
+    }
+
+    /// What happened, oldest first.
+    pub fn poll(&mut self) -> Option<News<G::Event>> {
+        self.news.pop_front()
+    }
+
+    /// The own avatar's state, predicted to the newest input; empty before the first.
+    pub fn own(&self) -> &[i32] {
+        &self.own
+    }
+
+    /// The world as it can be seen: replicas predicted to now, the own avatar as it was steered.
+    pub fn world(&self, now: Micros) -> World<'_> {
+        World::new(&self.scene, self.tick_now(now))
+    }
+
+    /// One round: the replicas are brought to now, the avatar does what the player does, and the
+    /// server is told. `decide` sees the world and gives the input.
+    pub fn tick(
+        &mut self,
+        now: Micros,
+        out: &mut impl Outbox,
+        decide: impl FnOnce(&World<'_>, ObjectId) -> G::Input,
+    ) {
+        let (Some(seated), Some(link)) = (self.seated(), self.link) else { return };
+        self.ticks = self.ticks.wrapping_add(1);
+        let tick = self.tick_now(now);
+        self.scene.refresh(&self.replicas, tick);
+        if self.own.is_empty() {
+            if let Some(own) = self.replicas.get(seated.avatar) {
+                self.own.extend_from_slice(own.lanes());
+            }
+        }
+        self.scene.put(seated.avatar, &self.own);
+        let times = self.in_step();
+        if times > 0 && !self.own.is_empty() {
+            let input = decide(&World::new(&self.scene, tick), seated.avatar);
+            (0..times).for_each(|_| self.foresee(seated.avatar, input, tick));
+        }
+        self.send(link, now, out);
+    }
+
+    /// How many inputs this round gives: one, but none or two to keep the server's queue short.
+    fn in_step(&mut self) -> usize {
+        if self.ticks.wrapping_sub(self.adjusted_at) < PATIENCE || self.waiting <= TOO_EARLY {
+            return 1;
+        }
+        self.adjusted_at = self.ticks;
+        self.counts.adjusted += 1;
+        0
+    }
+
+    fn foresee(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
+        self.run(avatar, input, tick);
+        let seq = self.next_input;
+        self.next_input = seq.wrapping_add(1);
+        let spare =
+            if self.foreseen.len() >= MAX_FORESEEN { self.foreseen.pop_front() } else { None };
+        let mut lanes = spare.map_or_else(Vec::new, |old| old.lanes);
+        lanes.clear();
+        lanes.extend_from_slice(&self.own);
+        self.foreseen.push_back(Foreseen { seq, input, lanes });
+    }
+
+    /// Runs the rule on our copy of the avatar; what else it brings about is the server's matter.
+    fn run(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
+        let Client { game, own, scene, effects, .. } = self;
+        let schema = Arc::clone(game.schema());
+        let Some(kind) = schema.kind(avatar.kind()) else { return };
+        if own.len() != kind.lane_count() {
+            return;
+        }
+        let world = World::new(scene, tick);
+        game.step(&mut Turn::new(avatar, kind, own, world, effects), &[input]);
+        effects.clear();
+    }
+
+    /// The server's state after input `seq` has come.
+    fn reconcile(&mut self, avatar: ObjectId, seq: u16) {
+        while self.foreseen.front().is_some_and(|known| (known.seq.wrapping_sub(seq) as i16) < 0) {
+            self.foreseen.pop_front();
+        }
+        let Some(truth) = self.replicas.get(avatar) else { return };
+        let known = self.foreseen.front().filter(|known| known.seq == seq);
+        if known.is_some_and(|known| known.lanes == truth.lanes()) {
+            self.counts.foreseen += 1;
+            return;
+        }
+        let (before, tick) = (std::mem::take(&mut self.own), self.replicas.newest());
+        self.own.extend_from_slice(truth.lanes());
+        if known.is_some() {
+            self.foreseen.pop_front();
+        }
+        let mut later = std::mem::take(&mut self.foreseen);
+        for known in &mut later {
+            self.run(avatar, known.input, tick);
+            known.lanes.clear();
+            known.lanes.extend_from_slice(&self.own);
+        }
+        self.foreseen = later;
+        self.counts.corrected += 1;
+        if before.len() == self.own.len() {
+            self.correction = distance(self.game.schema(), avatar.kind(), &before, &self.own);
+        }
+    }
+
+    fn send(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
+        let newest = self.foreseen.iter().rev().take(REPEATED).rev();
+        let mut upward = Upward {
+            ack: self.replicas.ack(),
+            clock: (now.0 / 1_000) as u16,
+            first: 0,
+            inputs: Vec::with_capacity(REPEATED),
+        };
+        for known in newest {
+            // Only those in a row can be named by the first one's number.
+            if upward.inputs.is_empty() {
+                upward.first = known.seq;
+            }
+            upward.inputs.push(known.input);
+        }
+        self.bytes.clear();
+        upward.write(&mut self.bytes);
+        out.datagram(link, &self.bytes);
+    }
+
+    /// Asks something of an object.
+    pub fn ask(&self, object: ObjectId, action: G::Action, now: Micros, out: &mut impl Outbox) {
+        let Some(link) = self.link else { return };
+        let ask = ClientMessage::Ask { object: object.0, action, seen: self.tick_now(now).0 };
+        out.message(link, &write_message(&ask));
+    }
+
+    /// Asks for another view; it counts at once.
+    pub fn set_view(&self, which: u8, out: &mut impl Outbox) {
+        let Some(link) = self.link else { return };
+        out.message(link, &write_message(&ClientMessage::<G::Action>::View(which)));
+    }
+
+    /// Says good-bye.
+    pub fn leave(&mut self, out: &mut impl Outbox) {
+        if let Some(link) = self.link {
+            out.message(link, &write_message(&ClientMessage::<G::Action>::Leave));
+        }
+        self.resume = None;
+    }
+}
+
+fn remember<E>(news: &mut VecDeque<News<E>>, new: News<E>) {
+    if news.len() >= MAX_NEWS {
+        news.pop_front();
+    }
+    news.push_back(new);
+}
+
+/// How far apart two states of a kind are.
+fn distance(schema: &Schema, kind: KindId, a: &[i32], b: &[i32]) -> Option<f32> {
+    let place = schema.kind(kind)?.place?;
+    let (a, b) = (place.coordinates(a), place.coordinates(b));
+    let square: f32 = (0..3).map(|k| (a[k].wrapping_sub(b[k]) as f32).powi(2)).sum();
+    Some(square.sqrt() * place.precision)
+}
+
+/// Replicas as rules see them: predicted to now.
+struct Ghosts {
+    schema: Arc<Schema>,
+    /// By id; where the lanes begin.
+    at: Vec<(ObjectId, usize)>,
+    lanes: Vec<i32>,
+}
+
+impl Ghosts {
+    fn new(schema: Arc<Schema>) -> Ghosts {
+        Ghosts { schema, at: Vec::new(), lanes: Vec::new() }
+    }
+
+    fn refresh(&mut self, replicas: &ReplicaSet, tick: Tick) {
+        self.at.clear();
+        self.lanes.clear();
+        for view in replicas.iter() {
+            let Some(kind) = self.schema.kind(view.kind()) else { continue };
+            let at = self.lanes.len();
+            self.at.push((view.id(), at));
+            self.lanes.extend_from_slice(view.lanes());
+            if let Some(place) = kind.place.filter(|place| place.motion) {
+                let rounds = tick.since(view.tick());
+                let rounds = if rounds > u32::MAX / 2 { 0 } else { rounds };
+                let there = predict::place(&place, view.lanes(), &view.motion(), rounds);
+                let lanes = &mut self.lanes[at + place.at..at + place.at + place.dims];
+                lanes.copy_from_slice(&there[..place.dims]);
+            }
+        }
+    }
+
+    /// Puts one's own state in place of the replica.
+    fn put(&mut self, id: ObjectId, lanes: &[i32]) {
+        if let Ok(found) = self.at.binary_search_by_key(&id, |(id, _)| *id) {
+            let at = self.at[found].1;
+            if let Some(old) = self.lanes.get_mut(at..at + lanes.len()) {
+                old.copy_from_slice(lanes);
+            }
+        }
+    }
+
+    fn kind(&self, id: ObjectId) -> Option<&Kind> {
+        self.schema.kind(id.kind())
+    }
+
+    fn of(&self, id: ObjectId, at: usize) -> Option<&[i32]> {
+        self.lanes.get(at..at + self.kind(id)?.lane_count())
+    }
+}
+
+impl Scene for Ghosts {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
+        let found = self.at.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.of(id, self.at[found].1)
+    }
+
+    /// A client does not rewind: what it sees is what it saw.
+    fn lanes_at(&self, id: ObjectId, _: Tick) -> Option<&[i32]> {
+        self.lanes(id)
+    }
+
+    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+        for (id, lanes_at) in &self.at {
+            let Some(place) = self.kind(*id).and_then(|kind| kind.place) else { continue };
+            let Some(lanes) = self.of(*id, *lanes_at) else { continue };
+            let there = place.coordinates(lanes).map(|steps| steps as f32 * place.precision);
+            let square: f32 = (0..3).map(|k| (there[k] - at[k]).powi(2)).sum();
+            if square <= radius * radius {
+                found.push(*id);
+            }
+        }
+    }
+
+    fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
+        found.extend(self.at.iter().map(|(id, _)| *id).filter(|id| id.kind() == kind));
+    }
+}

@@ -1,0 +1,589 @@
+//! A dedicated server: who is in, what they do, what they are told.
+//!
+//! Without IO: links, messages and datagrams come in by calls, and leave through an [`Outbox`].
+//! One call of [`Server::tick`] a round does everything else, in order: inputs, rules, events,
+//! states. Whoever hosts it asks [`Server::poll`] what it has to do beside: look a player up,
+//! keep what a leaving one had.
+//!
+//! ```text
+//! connected ─ Hello ─▶ Asked ─ admit ─▶ seated ◀─ resume ─ away ─ too long ─▶ left
+//!                 └─ refused            └────── link lost ──────┘
+//! ```
+
+mod seat;
+
+pub use seat::Away;
+
+use crate::game::{By, Game, PlayerId, Spot};
+use crate::session::{
+    ClientMessage, FRAME_ROOM, Frame, MAX_NAME, Refusal, ResumeKey, ServerMessage, Upward,
+    VERSIONS, read_message, write_message,
+};
+use crate::stage::Stage;
+use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds, StoreError};
+use foveate_wire::packet::MAX_PACKET;
+use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use seat::Seat;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A link of the transport's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Link(pub u64);
+
+/// Where a node's bytes go.
+pub trait Outbox {
+    /// May be lost. Not kept: it is copied, or sent at once.
+    fn datagram(&mut self, to: Link, bytes: &[u8]);
+    /// Arrives, in order, or the link ends.
+    fn message(&mut self, to: Link, bytes: &[u8]);
+    /// After what was said before, the link ends.
+    fn close(&mut self, link: Link, why: Refusal);
+}
+
+/// What a server may be told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// Rounds, and how long replicas linger.
+    pub rounds: Rounds,
+    /// Players at once.
+    pub max_players: usize,
+    /// Bytes to each player in a round; what is not used is kept for [`BURST`] rounds.
+    pub budget: Option<Bytes>,
+    /// How long a player whose link broke stays in the world and may come back.
+    pub resume_for: Micros,
+    /// How long somebody who sends nothing is believed to be there.
+    pub timeout: Micros,
+}
+
+/// Rounds for which unused budget is kept.
+pub const BURST: u32 = 8;
+/// A player who acknowledges nothing for so long is deaf.
+pub const DEAF_AFTER: Micros = Micros(10_000_000);
+/// A player hears something at least this often.
+pub const KEEP_ALIVE: Micros = Micros(1_000_000);
+/// Links that have not said who they are.
+pub const MAX_STRANGERS: usize = 4_096;
+/// Rounds between two looks at what a player looks from.
+const LOOK_ABOUT: u32 = 8;
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            rounds: Rounds::every(Micros::from_millis(50)),
+            max_players: 1_024,
+            budget: Some(Bytes(3_200)),
+            resume_for: Micros(10_000_000),
+            timeout: Micros(10_000_000),
+        }
+    }
+}
+
+/// What the host has to do, or may want to know.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ServerEvent {
+    /// Somebody wants in, whose version, schema and name are in order. Answer by
+    /// [`Server::admit`] or [`Server::refuse`].
+    Asked {
+        /// Where they are.
+        link: Link,
+        /// Who they say they are.
+        name: String,
+        /// What they brought to prove it.
+        token: Vec<u8>,
+    },
+    /// A player is in, anew or again.
+    Joined(PlayerId, String),
+    /// A player's link broke; they may be back.
+    Broken(PlayerId),
+    /// A player is gone; these were theirs and are to be kept.
+    Left(PlayerId, Vec<(ObjectId, Vec<i32>)>),
+    /// Somebody was turned away.
+    Refused(Refusal),
+}
+
+/// What was turned down, by reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Refused {
+    /// Whole sessions.
+    pub sessions: BTreeMap<Refusal, u64>,
+    /// Datagrams that could not be read.
+    pub malformed: u64,
+    /// Inputs that no player could give.
+    pub impossible: u64,
+    /// Inputs beyond what a player can do in the time.
+    pub hasty: u64,
+    /// Actions beyond what a player may ask for in a tick, or of a view that does not exist.
+    pub excess: u64,
+}
+
+/// A server of one world.
+pub struct Server<G: Game> {
+    /// The world.
+    pub stage: Stage<G>,
+    settings: Settings,
+    /// Who has not said who they are, or waits for an answer.
+    strangers: BTreeMap<Link, Option<String>>,
+    by_link: BTreeMap<Link, u32>,
+    by_player: BTreeMap<PlayerId, u32>,
+    by_name: BTreeMap<String, u32>,
+    seats: Vec<Option<Seat<G>>>,
+    /// The seat of each observer.
+    seat_of: Vec<u32>,
+    events: VecDeque<ServerEvent>,
+    refused: Refused,
+    /// Draws resume keys: a seed from the host, who has true randomness.
+    keys: u128,
+    upward: Upward<G::Input>,
+    happened: Vec<(Spot, G::Event)>,
+    frame: Vec<u8>,
+}
+
+impl<G: Game> Server<G> {
+    /// An empty world; call [`Stage::populate`] or restore what was kept. `secret`: 128 random bits.
+    pub fn new(game: Arc<G>, settings: Settings, secret: u128) -> Server<G> {
+        Server {
+            stage: Stage::new(game, settings.rounds),
+            settings,
+            strangers: BTreeMap::new(),
+            by_link: BTreeMap::new(),
+            by_player: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            seats: Vec::new(),
+            seat_of: Vec::new(),
+            events: VecDeque::new(),
+            refused: Refused::default(),
+            keys: secret,
+            upward: Upward::default(),
+            happened: Vec::new(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// The next thing for the host, if any.
+    pub fn poll(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// Players who are in, with or without a link.
+    pub fn players(&self) -> usize {
+        self.by_player.len()
+    }
+
+    /// What was turned down.
+    pub fn refusals(&self) -> &Refused {
+        &self.refused
+    }
+
+    /// A link was made.
+    pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
+        if self.strangers.len() >= MAX_STRANGERS {
+            return self.turn_away(link, Refusal::Full, "too many are at the door", out);
+        }
+        self.strangers.insert(link, None);
+    }
+
+    /// A link ended.
+    pub fn closed(&mut self, link: Link, now: Micros) {
+        self.strangers.remove(&link);
+        if let Some(at) = self.by_link.remove(&link)
+            && let Some(seat) = &mut self.seats[at as usize]
+        {
+            seat.leave_link(now);
+            self.events.push_back(ServerEvent::Broken(seat.player));
+        }
+    }
+
+    /// A message arrived.
+    pub fn message(&mut self, link: Link, bytes: &[u8], now: Micros, out: &mut impl Outbox) {
+        let Some(message) = read_message::<ClientMessage<G::Action>>(bytes) else {
+            self.drop_link(link, now);
+            return self.turn_away(link, Refusal::Malformed, "a message cannot be read", out);
+        };
+        match (message, self.by_link.get(&link).copied()) {
+            (ClientMessage::Hello { versions, schema, name, token, resume }, None) => {
+                if let Some(resume) = resume
+                    && self.resume(link, &name, resume, now, out)
+                {
+                    return;
+                }
+                match self.check(&versions, schema, &name) {
+                    Ok(()) => {
+                        self.strangers.insert(link, Some(name.clone()));
+                        self.events.push_back(ServerEvent::Asked { link, name, token });
+                    }
+                    Err((why, text)) => self.turn_away(link, why, &text, out),
+                }
+            }
+            (ClientMessage::View(which), Some(at)) => self.set_view(at, which),
+            (ClientMessage::Ask { object, action, seen }, Some(at)) => {
+                let Some(seat) = &mut self.seats[at as usize] else { return };
+                let by = By::Player(seat.player, Tick(seen));
+                let taken = seat.may_ask() && self.stage.ask(ObjectId(object), action, by);
+                self.refused.excess += u64::from(!taken);
+            }
+            (ClientMessage::Leave, Some(at)) => self.leave(at),
+            _ => {
+                self.drop_link(link, now);
+                self.turn_away(link, Refusal::Malformed, "a message out of turn", out);
+            }
+        }
+    }
+
+    /// A datagram arrived.
+    pub fn datagram(&mut self, link: Link, bytes: &[u8], now: Micros) {
+        let Some(at) = self.by_link.get(&link) else { return };
+        let Some(seat) = &mut self.seats[*at as usize] else { return };
+        if !self.upward.read(bytes) {
+            self.refused.malformed += 1;
+            return;
+        }
+        seat.heard = now;
+        seat.echo = Some((self.upward.clock, now));
+        if let Some(ack) = self.upward.ack {
+            seat.acked = now;
+            self.stage.publisher.on_ack(seat.observer, &ack, now);
+        }
+        for (nth, input) in self.upward.inputs.iter().enumerate() {
+            if !self.stage.game.allows(input) {
+                self.refused.impossible += 1;
+                continue;
+            }
+            let seq = self.upward.first.wrapping_add(nth as u16);
+            self.refused.hasty += u64::from(!seat.take_input(seq, *input));
+        }
+    }
+
+    fn check(&self, versions: &[u8], schema: u64, name: &str) -> Result<(), (Refusal, String)> {
+        if !VERSIONS.iter().any(|version| versions.contains(version)) {
+            let text = format!("you speak wire versions {versions:?}, this server {VERSIONS:?}");
+            return Err((Refusal::Version, text));
+        }
+        self.stage
+            .game
+            .schema()
+            .check_hash(schema)
+            .map_err(|error| (Refusal::Schema, error.to_string()))?;
+        if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+            return Err((Refusal::Name, format!("a name has 1 to {MAX_NAME} printable bytes")));
+        }
+        if self.by_name.contains_key(name) || self.strangers.values().flatten().any(|n| n == name) {
+            return Err((Refusal::NameTaken, format!("somebody called {name} is here")));
+        }
+        let max = self.settings.max_players;
+        if self.by_player.len() >= max {
+            return Err((Refusal::Full, format!("{max} players are as many as fit")));
+        }
+        Ok(())
+    }
+
+    /// Says no to somebody at the door.
+    pub fn refuse(&mut self, link: Link, why: Refusal, out: &mut impl Outbox) {
+        self.turn_away(link, why, &format!("{why:?}"), out);
+    }
+
+    fn turn_away(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
+        self.strangers.remove(&link);
+        let schema = match why {
+            Refusal::Schema => self.stage.game.schema().describe(),
+            _ => String::new(),
+        };
+        let refused = ServerMessage::Refused { why, text: text.into(), schema };
+        out.message(link, &write_message(&refused));
+        out.close(link, why);
+        *self.refused.sessions.entry(why).or_default() += 1;
+        self.events.push_back(ServerEvent::Refused(why));
+    }
+
+    /// The link of somebody seated is no more; they may come back.
+    fn drop_link(&mut self, link: Link, now: Micros) {
+        self.closed(link, now);
+    }
+
+    /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
+    pub fn admit(
+        &mut self,
+        link: Link,
+        player: PlayerId,
+        kept: &[(ObjectId, Vec<i32>)],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> Result<(), StoreError> {
+        let Some(name) = self.strangers.remove(&link).flatten() else { return Ok(()) };
+        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
+            self.stage.restore(*id, lanes)?;
+        }
+        if self.stage.avatar(player).is_none() {
+            let game = Arc::clone(&self.stage.game);
+            for spawn in game.welcome(&self.stage.world(), player, &name) {
+                self.stage.spawn(player, &spawn)?;
+            }
+        }
+        let avatar = ObjectId::new(self.stage.game.avatar(), player.0, 0);
+        let Some(slot) = self.stage.publisher.store.find(avatar) else {
+            return Err(StoreError::UnknownKind("avatar".into()));
+        };
+        let Some(view) = self.stage.game.view(0).and_then(|view| view.build().ok()) else {
+            return Err(StoreError::UnknownKind("view".into()));
+        };
+        let tick = self.stage.publisher.store.tick();
+        let observer = Observer::new(view, Pivots::Object(slot), tick).with_budget(self.budget());
+        let observer = self.stage.publisher.add(observer);
+        let seat = Seat::new((player, avatar), name, observer, self.next_key(), now);
+        let at = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.seats.push(None);
+            self.seats.len() - 1
+        });
+        let of = observer.0 as usize;
+        self.seat_of.resize(self.seat_of.len().max(of + 1), u32::MAX);
+        self.seat_of[of] = at as u32;
+        self.by_player.insert(player, at as u32);
+        self.by_name.insert(seat.name.clone(), at as u32);
+        self.events.push_back(ServerEvent::Joined(player, seat.name.clone()));
+        self.seats[at] = Some(seat);
+        self.seat_link(at as u32, link, false, now, out);
+        Ok(())
+    }
+
+    fn budget(&self) -> Budget {
+        self.settings.budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
+    }
+
+    /// The next of a sequence that nobody can guess who does not know the secret.
+    fn next_key(&mut self) -> ResumeKey {
+        // Two rounds of a 128-bit multiply and fold; keys are compared, never published.
+        self.keys =
+            self.keys.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(1);
+        let mixed =
+            (self.keys ^ self.keys >> 64).wrapping_mul(0xda94_2042_e4dd_58b5_9e37_79b9_7f4a_7c15);
+        ResumeKey((mixed ^ mixed >> 59).to_le_bytes())
+    }
+
+    fn resume(
+        &mut self,
+        link: Link,
+        name: &str,
+        key: ResumeKey,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let Some(at) = self.by_name.get(name).copied() else { return false };
+        let Some(seat) = &mut self.seats[at as usize] else { return false };
+        if seat.resume != key {
+            return false;
+        }
+        // The old link may not have been missed yet.
+        if let Some(old) = seat.link.take() {
+            self.by_link.remove(&old);
+            out.close(old, Refusal::NameTaken);
+        }
+        self.strangers.remove(&link);
+        self.events.push_back(ServerEvent::Joined(seat.player, seat.name.clone()));
+        self.seat_link(at, link, true, now, out);
+        true
+    }
+
+    fn seat_link(
+        &mut self,
+        at: u32,
+        link: Link,
+        resumed: bool,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(seat) = &mut self.seats[at as usize] else { return };
+        seat.come_back(link, now);
+        self.by_link.insert(link, at);
+        let welcome = ServerMessage::Welcome {
+            version: VERSIONS[VERSIONS.len() - 1],
+            player: seat.player.0,
+            avatar: seat.avatar.0,
+            tick: self.stage.publisher.store.tick().0,
+            round: self.settings.rounds.length.0,
+            resume: seat.resume,
+            resumed,
+        };
+        out.message(link, &write_message(&welcome));
+    }
+
+    fn set_view(&mut self, at: u32, which: u8) {
+        let view = self.stage.game.view(which).and_then(|view| view.build().ok());
+        let seat = self.seats[at as usize].as_ref();
+        match (view, seat) {
+            (Some(view), Some(seat)) => {
+                if let Some(observer) = self.stage.publisher.observer_mut(seat.observer) {
+                    observer.set_policy(view);
+                }
+            }
+            _ => self.refused.excess += 1,
+        }
+    }
+
+    /// A player leaves for good: what is theirs goes with them.
+    fn leave(&mut self, at: u32) {
+        let Some(seat) = self.seats[at as usize].take() else { return };
+        seat.link.and_then(|link| self.by_link.remove(&link));
+        self.by_player.remove(&seat.player);
+        self.by_name.remove(&seat.name);
+        self.stage.publisher.remove(seat.observer);
+        self.stage.forget(seat.avatar);
+        let store = &mut self.stage.publisher.store;
+        let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == seat.player.0).collect();
+        let mut kept = Vec::new();
+        for (id, slot) in theirs {
+            if self.stage.game.keeps(id.kind()) {
+                kept.push((id, store.lanes(slot).to_vec()));
+            }
+            let removed = store.remove(slot);
+            debug_assert!(removed.is_ok());
+        }
+        self.events.push_back(ServerEvent::Left(seat.player, kept));
+    }
+
+    /// One round: inputs, rules, events, states; then those who are away too long leave.
+    pub fn tick(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
+        for seat in self.seats.iter_mut().flatten() {
+            while let Some(input) = seat.next_input() {
+                self.stage.input(seat.avatar, input);
+            }
+        }
+        let happened = &mut self.happened;
+        happened.clear();
+        self.stage.step(tick, |spot, event| happened.push((spot, event)));
+        self.tell_events();
+        self.look_about(tick);
+        self.tell_states(tick, now, out);
+        self.show_out(now, out);
+    }
+
+    /// Gives each event to those who are near enough to notice it.
+    fn tell_events(&mut self) {
+        let Server { stage, happened, seats, by_player, .. } = self;
+        let avatar = stage.game.avatar();
+        for (spot, event) in happened.iter() {
+            let Ok(bytes) = postcard::to_allocvec(event) else { continue };
+            let (centre, reach) = match *spot {
+                Spot::Point { at, radius } => (at, radius),
+                Spot::Segment { from, to, radius } => {
+                    let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
+                    let half = (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f32>();
+                    (middle, radius + half.sqrt() / 2.0)
+                }
+            };
+            stage.publisher.around(centre, reach, |id| {
+                let seat = (id.kind() == avatar).then(|| by_player.get(&PlayerId(id.origin())));
+                if let Some(at) = seat.flatten()
+                    && let Some(seat) = &mut seats[*at as usize]
+                    && stage
+                        .publisher
+                        .store
+                        .find(id)
+                        .is_some_and(|slot| spot.reaches(stage.publisher.store.position(slot)))
+                {
+                    seat.notice(&bytes);
+                }
+            });
+        }
+    }
+
+    /// Now and then: what each player looks from, and in which team they are.
+    fn look_about(&mut self, tick: Tick) {
+        let Server { stage, seats, .. } = self;
+        let mut eyes = Vec::new();
+        for (at, seat) in seats.iter_mut().enumerate() {
+            let Some(seat) = seat else { continue };
+            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
+                continue;
+            }
+            eyes.clear();
+            stage.game.eyes(&stage.world(), seat.avatar, &mut eyes);
+            if eyes == seat.eyes {
+                continue;
+            }
+            let slots = eyes.iter().filter_map(|id| stage.publisher.store.find(*id)).collect();
+            seat.eyes.clone_from(&eyes);
+            if let Some(observer) = stage.publisher.observer_mut(seat.observer) {
+                observer.set_pivots(Pivots::Objects(slots));
+            }
+        }
+    }
+
+    fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
+        let Server { stage, seats, seat_of, frame, .. } = self;
+        stage.publisher.round(tick, now, |observer, packet| {
+            let at = seat_of[observer.0 as usize] as usize;
+            let Some(Some(seat)) = seats.get_mut(at) else { return };
+            let Some(link) = seat.link else { return };
+            seat.write_frame(tick, now, packet, frame);
+            out.datagram(link, frame);
+        });
+        for seat in seats.iter_mut().flatten() {
+            if let Some(link) = seat.link
+                && seat.has_something_to_say(now)
+            {
+                seat.write_frame(tick, now, &[], frame);
+                out.datagram(link, frame);
+            }
+        }
+    }
+
+    fn show_out(&mut self, now: Micros, out: &mut impl Outbox) {
+        for at in 0..self.seats.len() {
+            let Some(seat) = &self.seats[at] else { continue };
+            match seat.away(now, &self.settings) {
+                None => {}
+                Some(Away::Gone) => self.leave(at as u32),
+                Some(Away::Silent) => {
+                    let link = seat.link;
+                    self.leave(at as u32);
+                    link.into_iter().for_each(|link| out.close(link, Refusal::Deaf));
+                }
+                Some(Away::Deaf) => {
+                    let link = seat.link;
+                    self.leave(at as u32);
+                    if let Some(link) = link {
+                        self.turn_away(link, Refusal::Deaf, "nothing was acknowledged", out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everybody is told that it is over; what was theirs comes as [`ServerEvent::Left`].
+    pub fn close(&mut self, out: &mut impl Outbox) {
+        let links: Vec<Link> = self.by_link.keys().chain(self.strangers.keys()).copied().collect();
+        (0..self.seats.len()).for_each(|at| self.leave(at as u32));
+        for link in links {
+            self.turn_away(link, Refusal::Closing, "the server is going down", out);
+        }
+    }
+
+    /// An observer's player, for looking on from outside.
+    pub fn player_of(&self, observer: ObserverId) -> Option<PlayerId> {
+        let at = *self.seat_of.get(observer.0 as usize)?;
+        self.seats.get(at as usize)?.as_ref().map(|seat| seat.player)
+    }
+}
+
+const _: () = assert!(FRAME_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + FRAME_ROOM <= 1_240);
+
+/// Room for events beside a packet of this length.
+fn room_for_events(packet: usize) -> usize {
+    (MAX_PACKET + FRAME_ROOM - packet).saturating_sub(2 + 3 + 3 + 2 + 2)
+}
+
+impl<G: Game> Seat<G> {
+    fn write_frame(&mut self, tick: Tick, now: Micros, state: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        let events = self.events_for(room_for_events(state.len()));
+        let frame = Frame {
+            input: self.input_news(),
+            echo: self.echo_news(now),
+            tick: tick.0 as u16,
+            events: &events,
+            state,
+        };
+        frame.write(out);
+        self.told(now, events);
+    }
+}

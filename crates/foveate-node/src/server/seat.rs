@@ -1,0 +1,189 @@
+//! One player's place at a server.
+
+use super::{DEAF_AFTER, KEEP_ALIVE, Link, Settings};
+use crate::game::{Game, PlayerId};
+use crate::session::ResumeKey;
+use crate::stage::MAX_INPUTS;
+use foveate_sync::ObserverId;
+use foveate_wire::{Micros, ObjectId};
+use std::collections::VecDeque;
+
+/// Inputs that wait for their tick at most: 400 ms at 20 Hz. Whoever is further ahead is too fast.
+const MAX_WAITING: usize = 8;
+/// Inputs that wait before the first is used: what jitter may hold up.
+const HEAD_START: usize = 2;
+/// Above this many waiting inputs two are used in a tick: the link was held up and has recovered.
+const CATCH_UP: usize = 4;
+/// Bytes of events that wait for a frame at most; what is beyond is not told.
+const MAX_EVENTS: usize = 900;
+/// Actions of one player in a round at most.
+const MAX_ASKED: u32 = 32;
+
+/// Why somebody is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Away {
+    /// The link broke, and nobody came back.
+    Gone,
+    /// The link is there, but nothing comes.
+    Silent,
+    /// Something comes, but no acknowledgement.
+    Deaf,
+}
+
+pub(super) struct Seat<G: Game> {
+    pub player: PlayerId,
+    pub avatar: ObjectId,
+    pub name: String,
+    pub link: Option<Link>,
+    pub observer: ObserverId,
+    pub resume: ResumeKey,
+    pub eyes: Vec<ObjectId>,
+    /// When something came from them,
+    pub heard: Micros,
+    /// and an acknowledgement.
+    pub acked: Micros,
+    /// Their clock, and when it was heard.
+    pub echo: Option<(u16, Micros)>,
+    spoke: Micros,
+    broken: Option<Micros>,
+    /// Inputs and their numbers.
+    waiting: VecDeque<(u16, G::Input)>,
+    /// The number of the newest input used.
+    done: Option<u16>,
+    /// The number of the first input that has not come.
+    next: Option<u16>,
+    /// Inputs taken out of `waiting` in this tick.
+    used: usize,
+    started: bool,
+    events: Vec<u8>,
+    asked: u32,
+}
+
+impl<G: Game> Seat<G> {
+    pub fn new(
+        (player, avatar): (PlayerId, ObjectId),
+        name: String,
+        observer: ObserverId,
+        resume: ResumeKey,
+        now: Micros,
+    ) -> Seat<G> {
+        Seat {
+            player,
+            avatar,
+            name,
+            link: None,
+            observer,
+            resume,
+            eyes: vec![avatar],
+            heard: now,
+            acked: now,
+            echo: None,
+            spoke: now,
+            broken: None,
+            waiting: VecDeque::with_capacity(MAX_WAITING),
+            done: None,
+            next: None,
+            used: 0,
+            started: false,
+            events: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    pub fn come_back(&mut self, link: Link, now: Micros) {
+        (self.link, self.broken) = (Some(link), None);
+        (self.heard, self.acked, self.spoke) = (now, now, now);
+        // Whatever they did while away is not made up for.
+        self.waiting.clear();
+        (self.next, self.done, self.started) = (None, None, false);
+    }
+
+    pub fn leave_link(&mut self, now: Micros) {
+        (self.link, self.broken) = (None, Some(now));
+    }
+
+    /// Takes an input in; false if it is ahead of what a player can do. Known ones do no harm.
+    pub fn take_input(&mut self, seq: u16, input: G::Input) -> bool {
+        let next = *self.next.get_or_insert(seq);
+        let ahead = seq.wrapping_sub(next) as i16;
+        if ahead < 0 {
+            return true;
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return false;
+        }
+        // Those in between are lost for good: each datagram repeats the last ones.
+        self.next = Some(seq.wrapping_add(1));
+        self.waiting.push_back((seq, input));
+        true
+    }
+
+    /// An input for this tick: mostly one, two to catch up, none until a few have come.
+    pub fn next_input(&mut self) -> Option<G::Input> {
+        self.asked = 0;
+        self.started |= self.waiting.len() >= HEAD_START;
+        let most = if self.waiting.len() + self.used > CATCH_UP { MAX_INPUTS } else { 1 };
+        let input = if self.started && self.used < most { self.waiting.pop_front() } else { None };
+        match input {
+            Some((seq, _)) => {
+                self.used += 1;
+                self.done = Some(seq);
+            }
+            None => {
+                // Run dry: let a few gather again.
+                self.started &= self.used > 0 || !self.waiting.is_empty();
+                self.used = 0;
+            }
+        }
+        input.map(|(_, input)| input)
+    }
+
+    /// The newest input used, and how many wait.
+    pub fn input_news(&self) -> Option<(u16, u8)> {
+        self.done.map(|done| (done, self.waiting.len() as u8))
+    }
+
+    pub fn echo_news(&mut self, now: Micros) -> Option<(u16, u8)> {
+        let (clock, at) = self.echo.take()?;
+        Some((clock, (now - at).as_millis().min(255.0) as u8))
+    }
+
+    pub fn may_ask(&mut self) -> bool {
+        self.asked += 1;
+        self.asked <= MAX_ASKED
+    }
+
+    /// Something happened near by.
+    pub fn notice(&mut self, event: &[u8]) {
+        if self.link.is_some() && self.events.len() + event.len() <= MAX_EVENTS {
+            self.events.extend(event);
+        }
+    }
+
+    /// The events, if there is room for them; otherwise they wait for a frame of their own.
+    pub fn events_for(&mut self, room: usize) -> Vec<u8> {
+        if self.events.len() > room { Vec::new() } else { std::mem::take(&mut self.events) }
+    }
+
+    /// A frame left; its events' memory comes back.
+    pub fn told(&mut self, now: Micros, mut events: Vec<u8>) {
+        self.spoke = now;
+        if self.events.is_empty() {
+            events.clear();
+            self.events = events;
+        }
+    }
+
+    pub fn has_something_to_say(&self, now: Micros) -> bool {
+        !self.events.is_empty() || now - self.spoke >= KEEP_ALIVE
+    }
+
+    pub fn away(&self, now: Micros, settings: &Settings) -> Option<Away> {
+        match (self.link, self.broken) {
+            (None, Some(since)) if now - since > settings.resume_for => Some(Away::Gone),
+            (Some(_), _) if now - self.heard > settings.timeout => Some(Away::Silent),
+            (Some(_), _) if now - self.acked > DEAF_AFTER => Some(Away::Deaf),
+            _ => None,
+        }
+    }
+}

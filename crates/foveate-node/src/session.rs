@@ -1,0 +1,381 @@
+//! What client and server say to each other beside states: joining, inputs, actions, events.
+//!
+//! Two streams of the transport carry it. **Messages** are reliable and ordered: joining, refusals,
+//! views, actions, leaving. **Datagrams** may be lost: upwards one a tick with acknowledgement and
+//! the last inputs, downwards one a tick with the state packet, and riding on it what became of the
+//! inputs, an echo for the clock, and events. The bytes are described in `docs/WIRE.md`.
+
+use crate::game::PlayerId;
+use foveate_wire::ObjectId;
+use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The longest message.
+pub const MAX_MESSAGE: usize = 16 * 1024;
+/// The longest name of a player, in bytes.
+pub const MAX_NAME: usize = 32;
+/// Inputs in a datagram: the newest, and earlier ones should their datagrams be lost.
+pub const REPEATED: usize = 3;
+/// What a frame may add to a state packet.
+pub const FRAME_ROOM: usize = 32;
+
+const INPUT: u8 = VERSION << 4 | 3;
+const FRAME: u8 = VERSION << 4 | 4;
+
+/// The versions of the wire that this end speaks, oldest first.
+pub const VERSIONS: [u8; 1] = [VERSION];
+
+/// Why somebody was turned away.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum Refusal {
+    /// None of their versions is spoken here.
+    Version,
+    /// Their schema differs.
+    Schema,
+    /// The connect token is missing, forged or not for this server.
+    Token,
+    /// The connect token has expired.
+    TokenExpired,
+    /// The connect token was used before.
+    TokenReplayed,
+    /// No name, or one that is too long or has control characters.
+    Name,
+    /// Somebody with this name is here.
+    NameTaken,
+    /// No room.
+    Full,
+    /// A message that is no message, or too long.
+    Malformed,
+    /// They send, but never acknowledge.
+    Deaf,
+    /// The server is going down.
+    Closing,
+}
+
+impl Refusal {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Refusal; 11] = [
+        Refusal::Version,
+        Refusal::Schema,
+        Refusal::Token,
+        Refusal::TokenExpired,
+        Refusal::TokenReplayed,
+        Refusal::Name,
+        Refusal::NameTaken,
+        Refusal::Full,
+        Refusal::Malformed,
+        Refusal::Deaf,
+        Refusal::Closing,
+    ];
+}
+
+/// A secret that lets a session go on over a new link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ResumeKey(pub [u8; 16]);
+
+/// What a client says on the reliable stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum ClientMessage<A> {
+    /// May I come in?
+    Hello {
+        /// Versions of the wire that the client speaks.
+        versions: Vec<u8>,
+        /// The hash of its schema.
+        schema: u64,
+        /// Who it is.
+        name: String,
+        /// What lets it in, as the server's operator gave it out.
+        token: Vec<u8>,
+        /// The key of a session that broke off.
+        resume: Option<ResumeKey>,
+    },
+    /// Another view from now on.
+    View(u8),
+    /// Something is asked of an object, by somebody who sees the world of a tick.
+    Ask {
+        /// The object.
+        object: u64,
+        /// What is asked.
+        action: A,
+        /// The tick that was shown.
+        seen: u32,
+    },
+    /// Good-bye.
+    Leave,
+}
+
+/// What a server says on the reliable stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum ServerMessage {
+    /// Come in.
+    Welcome {
+        /// The version of the wire that is spoken from now on.
+        version: u8,
+        /// The player's number.
+        player: u32,
+        /// The player's avatar.
+        avatar: u64,
+        /// The tick at hand.
+        tick: u32,
+        /// The length of a round, microseconds.
+        round: u64,
+        /// For resuming.
+        resume: ResumeKey,
+        /// Whether the session goes on; otherwise whatever the client knew is void.
+        resumed: bool,
+    },
+    /// Stay out.
+    Refused {
+        /// Why.
+        why: Refusal,
+        /// In words, with both sides' figures.
+        text: String,
+        /// For [`Refusal::Schema`]: what the server's schema is.
+        schema: String,
+    },
+}
+
+/// Who somebody is once they are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seated {
+    /// The player.
+    pub player: PlayerId,
+    /// The player's avatar.
+    pub avatar: ObjectId,
+}
+
+/// Writes a message.
+pub fn write_message<T: Serialize>(message: &T) -> Vec<u8> {
+    // Fails only for types that cannot be written at all, which the types above are not.
+    postcard::to_allocvec(message).unwrap_or_default()
+}
+
+/// Reads a message; all of the bytes must be used.
+pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() > MAX_MESSAGE {
+        return None;
+    }
+    postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(it, _)| it)
+}
+
+/// A datagram of a client.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Upward<I> {
+    /// What arrived.
+    pub ack: Option<Ack>,
+    /// The client's clock, milliseconds; comes back as an echo.
+    pub clock: u16,
+    /// The number of the first input.
+    pub first: u16,
+    /// The inputs, oldest first.
+    pub inputs: Vec<I>,
+}
+
+impl<I: Serialize + DeserializeOwned> Upward<I> {
+    /// Appends the datagram to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(INPUT);
+        out.push((self.inputs.len().min(REPEATED) as u8) << 1 | u8::from(self.ack.is_some()));
+        out.extend(self.clock.to_le_bytes());
+        if let Some(ack) = self.ack {
+            out.extend(ack.newest.to_le_bytes());
+            out.extend(ack.before.to_le_bytes());
+        }
+        out.extend(self.first.to_le_bytes());
+        for input in self.inputs.iter().take(REPEATED) {
+            if let Ok(bytes) = postcard::to_allocvec(input) {
+                out.extend(bytes);
+            }
+        }
+    }
+
+    /// Reads a datagram into `self`, whose memory is used again; false leaves nothing of use in it.
+    pub fn read(&mut self, bytes: &[u8]) -> bool {
+        let mut rest = Bytes(bytes);
+        let (Some(INPUT), Some(flags), Some(clock)) = (rest.u8(), rest.u8(), rest.u16()) else {
+            return false;
+        };
+        self.ack = None;
+        if flags & 1 == 1 {
+            let (Some(newest), Some(before)) = (rest.u16(), rest.u32()) else { return false };
+            self.ack = Some(Ack { newest, before });
+        }
+        let Some(first) = rest.u16() else { return false };
+        (self.clock, self.first) = (clock, first);
+        self.inputs.clear();
+        let count = usize::from(flags >> 1);
+        if count > REPEATED {
+            return false;
+        }
+        for _ in 0..count {
+            let Ok((input, left)) = postcard::take_from_bytes(rest.0) else { return false };
+            self.inputs.push(input);
+            rest = Bytes(left);
+        }
+        rest.0.is_empty()
+    }
+}
+
+impl<I> Default for Upward<I> {
+    fn default() -> Upward<I> {
+        Upward { ack: None, clock: 0, first: 0, inputs: Vec::new() }
+    }
+}
+
+/// What rides on a server's datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Frame<'a> {
+    /// The newest input that the state takes into account, and how many wait after it.
+    pub input: Option<(u16, u8)>,
+    /// The newest clock heard, and how many milliseconds ago that was.
+    pub echo: Option<(u16, u8)>,
+    /// The tick, where no state packet tells it.
+    pub tick: u16,
+    /// Events, one after the other.
+    pub events: &'a [u8],
+    /// The state packet, or nothing.
+    pub state: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the datagram to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(FRAME);
+        let flags = [
+            self.input.is_some(),
+            self.echo.is_some(),
+            !self.events.is_empty(),
+            !self.state.is_empty(),
+        ];
+        out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
+        if let Some((seq, waiting)) = self.input {
+            out.extend(seq.to_le_bytes());
+            out.push(waiting);
+        }
+        if let Some((clock, held)) = self.echo {
+            out.extend(clock.to_le_bytes());
+            out.push(held);
+        }
+        if !self.events.is_empty() {
+            out.extend((self.events.len() as u16).to_le_bytes());
+            out.extend(self.events);
+        }
+        if self.state.is_empty() {
+            out.extend(self.tick.to_le_bytes());
+        }
+        out.extend(self.state);
+    }
+
+    /// Reads a datagram.
+    pub fn read(bytes: &'a [u8]) -> Option<Frame<'a>> {
+        let mut rest = Bytes(bytes);
+        if bytes.len() > MAX_PACKET + FRAME_ROOM || rest.u8() != Some(FRAME) {
+            return None;
+        }
+        let flags = rest.u8()?;
+        let has = |bit: u8| flags >> bit & 1 == 1;
+        let pair = |rest: &mut Bytes<'a>| Some((rest.u16()?, rest.u8()?));
+        let input = if has(0) { Some(pair(&mut rest)?) } else { None };
+        let echo = if has(1) { Some(pair(&mut rest)?) } else { None };
+        let events = match has(2) {
+            true => {
+                let length = usize::from(rest.u16()?);
+                rest.take(length)?
+            }
+            false => &[],
+        };
+        let (tick, state) = match has(3) {
+            true => (0, rest.0),
+            false => (rest.u16()?, &[][..]),
+        };
+        let whole = has(3) != state.is_empty() && (has(3) || rest.0.is_empty());
+        (whole && flags < 16).then_some(Frame { input, echo, tick, events, state })
+    }
+}
+
+/// Bytes yet to be read.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upward_datagrams_return_and_any_bytes_are_read_or_refused() {
+        let ack = Some(Ack { newest: 7, before: 0b1011 });
+        for (ack, inputs) in [(ack, vec![1i32, -2, 300]), (None, vec![])] {
+            let sent = Upward { ack, clock: 999, first: 65_535, inputs };
+            let (mut bytes, mut read) = (Vec::new(), Upward::<i32>::default());
+            sent.write(&mut bytes);
+            assert!(read.read(&bytes));
+            assert_eq!(read, sent);
+            (0..bytes.len()).for_each(|cut| assert!(!read.read(&bytes[..cut]), "cut at {cut}"));
+            bytes.push(0);
+            assert!(!read.read(&bytes), "nothing may follow");
+        }
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..rng.usize(..40)).map(|_| rng.u8(..)).collect();
+            if let Some(first) = bytes.first_mut() {
+                *first = if rng.bool() { INPUT } else { FRAME };
+            }
+            Upward::<i32>::default().read(&bytes);
+            Frame::read(&bytes);
+            read_message::<ClientMessage<i32>>(&bytes);
+            read_message::<ServerMessage>(&bytes);
+        }
+    }
+
+    #[test]
+    fn frames_return_in_every_shape() {
+        for flags in 0..16u8 {
+            let set = |bit: u8| flags >> bit & 1 == 1;
+            let frame = Frame {
+                input: set(0).then_some((1, 2)),
+                echo: set(1).then_some((3, 4)),
+                events: if set(2) { &[5, 6, 7] } else { &[] },
+                state: if set(3) { &[8, 9] } else { &[] },
+                tick: if set(3) { 0 } else { 10 },
+            };
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:04b}");
+        }
+    }
+
+    #[test]
+    fn messages_with_something_after_them_are_refused() {
+        let hello = ClientMessage::<u8>::Hello {
+            versions: vec![1],
+            schema: 2,
+            name: "ada".into(),
+            token: vec![],
+            resume: Some(ResumeKey([7; 16])),
+        };
+        let mut bytes = write_message(&hello);
+        assert_eq!(read_message(&bytes), Some(hello));
+        bytes.push(0);
+        assert_eq!(read_message::<ClientMessage<u8>>(&bytes), None);
+    }
+}

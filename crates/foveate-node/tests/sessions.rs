@@ -1,0 +1,426 @@
+//! Joining, playing, breaking off and being turned away, in virtual time.
+
+use foveate_node::client::Phase;
+use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
+use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::session::{ClientMessage, Refusal, write_message};
+use foveate_node::{Client, Link, Outbox, Server};
+use foveate_sync::interest::{View, presets};
+use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+#[derive(Replicate, Clone, PartialEq, Debug)]
+#[replicate(max_speed = 20.0)]
+struct Walker {
+    #[replicate(place, motion, precision = 0.015625, extent = 1000.0)]
+    pos: [f32; 2],
+    steps: u16,
+}
+
+struct Walk(Arc<Schema>);
+
+impl Game for Walk {
+    type Input = i8;
+    type Action = u8;
+    type Event = u8;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.0
+    }
+
+    fn avatar(&self) -> KindId {
+        KindId(0)
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        Vec::new()
+    }
+
+    fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let pos = [0.0, player.0 as f32];
+        Spawn::new(&self.0, &Walker { pos, steps: 0 }).into_iter().collect()
+    }
+
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[i8]) {
+        let Some(mut walker) = turn.get::<Walker>() else { return };
+        for input in inputs {
+            walker.pos[0] += f32::from(*input) / 8.0;
+            walker.steps += 1;
+        }
+        turn.set(&walker);
+    }
+
+    fn act(&self, turn: &mut Turn<'_, Self>, action: &u8, _: By) {
+        let Some(walker) = turn.get::<Walker>() else { return };
+        let at = [walker.pos[0], walker.pos[1], 0.0];
+        turn.event(Spot::Point { at, radius: 5.0 }, *action);
+    }
+
+    fn keeps(&self, _: KindId) -> bool {
+        true
+    }
+
+    fn allows(&self, input: &i8) -> bool {
+        (-8..=8).contains(input)
+    }
+
+    fn view(&self, which: u8) -> Option<View> {
+        [presets::circle(50.0), presets::circle(5.0)].get(usize::from(which)).cloned()
+    }
+}
+
+fn game() -> Arc<Walk> {
+    Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap())))
+}
+
+enum Packet {
+    Datagram(Vec<u8>),
+    Message(Vec<u8>),
+    Close,
+}
+
+/// What one end has said.
+#[derive(Default)]
+struct Out(Vec<(Link, Packet)>);
+
+impl Outbox for Out {
+    fn datagram(&mut self, to: Link, bytes: &[u8]) {
+        self.0.push((to, Packet::Datagram(bytes.to_vec())));
+    }
+
+    fn message(&mut self, to: Link, bytes: &[u8]) {
+        self.0.push((to, Packet::Message(bytes.to_vec())));
+    }
+
+    fn close(&mut self, link: Link, _: Refusal) {
+        self.0.push((link, Packet::Close));
+    }
+}
+
+type InFlight = VecDeque<(u64, Link, Packet)>;
+
+/// A server and its clients, a round trip of `delay` rounds each way apart.
+struct Town {
+    server: Server<Walk>,
+    clients: BTreeMap<Link, Client<Walk>>,
+    round: u64,
+    delay: u64,
+    loss: f64,
+    rng: fastrand::Rng,
+    down: InFlight,
+    up: InFlight,
+    events: Vec<ServerEvent>,
+    kept: BTreeMap<u32, Vec<(ObjectId, Vec<i32>)>>,
+    players: BTreeMap<String, u32>,
+}
+
+impl Town {
+    fn new(settings: Settings) -> Town {
+        Town {
+            server: Server::new(game(), settings, 7),
+            clients: BTreeMap::new(),
+            round: 0,
+            delay: 1,
+            loss: 0.0,
+            rng: fastrand::Rng::with_seed(1),
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            events: Vec::new(),
+            kept: BTreeMap::new(),
+            players: BTreeMap::new(),
+        }
+    }
+
+    fn now(&self) -> Micros {
+        Micros(50_000 * self.round)
+    }
+
+    fn join(&mut self, link: u64, name: &str) -> Link {
+        let client = Client::new(game(), name, &[]);
+        self.connect(Link(link), client)
+    }
+
+    fn connect(&mut self, link: Link, mut client: Client<Walk>) -> Link {
+        let mut out = Out::default();
+        client.connected(link, &mut out);
+        self.clients.insert(link, client);
+        self.server.connected(link, &mut out);
+        self.route(out, true);
+        link
+    }
+
+    fn route(&mut self, out: Out, upwards: bool) {
+        for (link, packet) in out.0 {
+            let lossy = matches!(packet, Packet::Datagram(_)) && self.rng.f64() < self.loss;
+            let way = if upwards { &mut self.up } else { &mut self.down };
+            if !lossy {
+                way.push_back((self.round + self.delay, link, packet));
+            }
+        }
+    }
+
+    fn arrived(way: &mut InFlight, round: u64) -> Vec<(Link, Packet)> {
+        let mut arrived = Vec::new();
+        while way.front().is_some_and(|(at, _, _)| *at <= round) {
+            arrived.extend(way.pop_front().map(|(_, link, packet)| (link, packet)));
+        }
+        arrived
+    }
+
+    fn run(&mut self, rounds: u64, input: impl Fn(u64) -> i8) {
+        for _ in 0..rounds {
+            self.round += 1;
+            let (now, mut out) = (self.now(), Out::default());
+            for (link, packet) in Town::arrived(&mut self.up, self.round) {
+                match packet {
+                    Packet::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                    Packet::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
+                    Packet::Close => self.server.closed(link, now),
+                }
+            }
+            self.host(&mut out);
+            self.server.tick(Tick(self.round as u32), now, &mut out);
+            self.host(&mut out);
+            self.route(out, false);
+            for (link, packet) in Town::arrived(&mut self.down, self.round) {
+                let Some(client) = self.clients.get_mut(&link) else { continue };
+                match packet {
+                    Packet::Datagram(bytes) => client.datagram(&bytes, now),
+                    Packet::Message(bytes) => client.message(&bytes),
+                    Packet::Close => client.closed(),
+                }
+            }
+            let mut out = Out::default();
+            for client in self.clients.values_mut() {
+                client.tick(now, &mut out, |_, _| input(self.round));
+            }
+            self.route(out, true);
+        }
+    }
+
+    fn host(&mut self, out: &mut Out) {
+        let now = self.now();
+        while let Some(event) = self.server.poll() {
+            match &event {
+                ServerEvent::Asked { link, name, token } if token.is_empty() => {
+                    let next = self.players.len() as u32 + 1;
+                    let player = *self.players.entry(name.clone()).or_insert(next);
+                    let kept = self.kept.remove(&player).unwrap_or_default();
+                    self.server.admit(*link, PlayerId(player), &kept, now, out).unwrap();
+                }
+                ServerEvent::Asked { link, .. } => self.server.refuse(*link, Refusal::Token, out),
+                ServerEvent::Left(player, kept) => {
+                    self.kept.insert(player.0, kept.clone());
+                }
+                _ => {}
+            }
+            self.events.push(event);
+        }
+    }
+
+    fn walker(&self, link: Link) -> Walker {
+        let id = self.clients[&link].seated().unwrap().avatar;
+        self.server.stage.world().get::<Walker>(id).unwrap()
+    }
+
+    fn refused(&self, link: u64) -> Refusal {
+        match self.clients[&Link(link)].phase() {
+            Phase::Refused(why, _) => *why,
+            phase => panic!("{phase:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_player_joins_walks_at_once_and_is_seen_by_others() {
+    let mut town = Town::new(Settings::default());
+    let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
+    town.run(60, |_| 4);
+    let counts = town.clients[&ada].counts();
+    assert!(counts.foreseen > 20, "{counts:?}");
+    assert_eq!(counts.corrected, 0, "{counts:?}");
+    let (truth, id) = (town.walker(bob), town.clients[&bob].seated().unwrap().avatar);
+    let seen = town.clients[&ada].replicas.get(id).unwrap();
+    let there = seen.predicted(Tick(town.round as u32)).unwrap();
+    assert!((there[0] - truth.pos[0]).abs() < 1.5, "{there:?} {truth:?}");
+    let own = town.clients[&bob].own()[2] as f32 * 0.015625;
+    assert!(own > truth.pos[0], "the own avatar is ahead of the server: {own} {truth:?}");
+}
+
+#[test]
+fn prediction_ends_where_the_server_ends_whatever_is_lost() {
+    for seed in 0..20 {
+        let mut town = Town::new(Settings::default());
+        (town.delay, town.rng) = (2, fastrand::Rng::with_seed(seed));
+        let ada = town.join(1, "ada");
+        town.run(20, |_| 0);
+        town.loss = 0.3;
+        town.run(200, |round| (round / 7 % 9) as i8 - 4);
+        town.loss = 0.0;
+        town.run(60, |_| 0);
+        let (client, truth) = (&town.clients[&ada], town.walker(ada));
+        let own = client.own()[2] as f32 * 0.015625;
+        assert_eq!(own, truth.pos[0], "seed {seed}: {:?}", client.counts());
+    }
+}
+
+#[test]
+fn who_breaks_off_comes_back_to_the_same_session() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(40, |_| 4);
+    let before = town.walker(ada);
+    let mut client = town.clients.remove(&ada).unwrap();
+    client.closed();
+    town.server.closed(ada, town.now());
+    town.run(40, |_| 0);
+    let again = town.connect(Link(9), client);
+    town.run(20, |_| 0);
+    assert!(matches!(town.clients[&again].phase(), Phase::Playing(_)));
+    assert!(town.walker(again).pos[0] >= before.pos[0], "still where it was left");
+    assert!(!town.events.iter().any(|event| matches!(event, ServerEvent::Left(..))));
+    assert!(town.clients[&again].replicas.len() == 1);
+}
+
+#[test]
+fn who_stays_away_leaves_and_finds_everything_again() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(40, |_| 4);
+    let before = town.walker(ada);
+    town.clients.remove(&ada);
+    town.server.closed(ada, town.now());
+    town.run(220, |_| 0);
+    assert_eq!(town.server.players(), 0);
+    assert_eq!(town.server.stage.publisher.store.len(), 0, "nothing is left behind");
+    let again = town.join(2, "ada");
+    town.run(10, |_| 0);
+    assert!(town.walker(again).steps >= before.steps);
+}
+
+#[test]
+fn the_wrong_ones_are_turned_away_by_name() {
+    let mut town = Town::new(Settings { max_players: 2, ..Settings::default() });
+    town.join(1, "ada");
+    town.run(5, |_| 0);
+    town.join(2, "ada");
+    town.join(3, &"x".repeat(33));
+    town.connect(Link(4), Client::new(game(), "eve", b"forged"));
+    town.run(5, |_| 0);
+    assert_eq!(town.refused(2), Refusal::NameTaken);
+    assert_eq!(town.refused(3), Refusal::Name);
+    assert_eq!(town.refused(4), Refusal::Token);
+    town.join(5, "bob");
+    town.run(5, |_| 0);
+    town.join(6, "cid");
+    town.run(5, |_| 0);
+    assert_eq!(town.refused(6), Refusal::Full);
+    let hello = |versions, schema| ClientMessage::<u8>::Hello {
+        versions,
+        schema,
+        name: "old".into(),
+        token: vec![],
+        resume: None,
+    };
+    for (link, message) in [(7, hello(vec![99], 0)), (8, hello(vec![1], 3))] {
+        let mut out = Out::default();
+        town.server.connected(Link(link), &mut out);
+        town.server.message(Link(link), &write_message(&message), town.now(), &mut out);
+    }
+    let mut out = Out::default();
+    town.server.connected(Link(9), &mut out);
+    town.server.message(Link(9), &[0xFF; 40], town.now(), &mut out);
+    let sessions = &town.server.refusals().sessions;
+    for why in [Refusal::Version, Refusal::Schema, Refusal::Malformed, Refusal::NameTaken] {
+        assert_eq!(sessions.get(&why), Some(&1), "{why:?}");
+    }
+    assert_eq!(town.server.players(), 2, "the others were not disturbed");
+}
+
+#[test]
+fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(20, |_| 0);
+    town.run(20, |_| 100);
+    assert!(town.server.refusals().impossible >= 20);
+    assert_eq!(town.walker(ada).pos[0], 0.0);
+    let before = town.walker(ada).steps;
+    for _ in 0..40 {
+        // A client that runs ten times as fast.
+        let (now, mut out) = (town.now(), Out::default());
+        let client = town.clients.get_mut(&ada).unwrap();
+        (0..9).for_each(|_| client.tick(now, &mut out, |_, _| 8));
+        town.route(out, true);
+        town.run(1, |_| 8);
+    }
+    let steps = town.walker(ada).steps - before;
+    assert!(steps <= 2 * 40 + 8, "at most two inputs a tick: {steps}");
+    assert!(town.server.refusals().hasty > 100);
+}
+
+#[test]
+fn the_deaf_and_the_silent_are_let_go_of() {
+    let mut town = Town::new(Settings::default());
+    let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
+    town.run(20, |_| 1);
+    // Bob's link is there, but nothing comes any more; Ada goes on but hears nothing.
+    town.clients.remove(&bob);
+    let deaf = town.clients.remove(&ada).unwrap();
+    let mut seq = 1_000u16;
+    for _ in 0..230 {
+        let mut bytes = vec![0x13, 0b10, 0, 0];
+        bytes.extend(seq.to_le_bytes());
+        bytes.push(0);
+        seq += 1;
+        town.server.datagram(ada, &bytes, town.now());
+        town.run(1, |_| 0);
+    }
+    drop(deaf);
+    assert_eq!(town.server.players(), 0);
+    assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), Some(&1));
+}
+
+#[test]
+fn events_are_told_to_those_who_are_near() {
+    let mut town = Town::new(Settings::default());
+    let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
+    for link in 3..20 {
+        town.join(link, &format!("p{link}"));
+    }
+    town.run(20, |_| 0);
+    let (now, mut out) = (town.now(), Out::default());
+    let id = town.clients[&ada].seated().unwrap().avatar;
+    town.clients[&bob].ask(id, 42, now, &mut out);
+    town.route(out, true);
+    town.run(6, |_| 0);
+    let heard: Vec<u64> = town
+        .clients
+        .iter_mut()
+        .filter_map(|(link, client)| {
+            std::iter::from_fn(|| client.poll())
+                .any(|news| matches!(news, foveate_node::client::News::Event(42)))
+                .then_some(link.0)
+        })
+        .collect();
+    assert_eq!(heard, [1, 2, 3, 4, 5, 6], "players stand one unit apart, and it carries five");
+}
+
+#[test]
+fn a_view_counts_at_once() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    for link in 2..30 {
+        town.join(link, &format!("p{link}"));
+    }
+    town.run(20, |_| 0);
+    assert_eq!(town.clients[&ada].replicas.len(), 29);
+    let mut out = Out::default();
+    town.clients[&ada].set_view(1, &mut out);
+    town.clients[&ada].set_view(200, &mut out);
+    town.route(out, true);
+    town.run(300, |_| 0);
+    assert_eq!(town.clients[&ada].replicas.len(), 6, "five units in the smaller view");
+    assert_eq!(town.server.refusals().excess, 1, "there is no such view");
+}
