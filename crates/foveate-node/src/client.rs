@@ -299,10 +299,10 @@ impl<G: Game> Client<G> {
         self.ticks = self.ticks.wrapping_add(1);
         let tick = self.tick_now(now);
         self.scene.refresh(&self.replicas, tick);
-        if self.own.is_empty() {
-            if let Some(own) = self.replicas.get(seated.avatar) {
-                self.own.extend_from_slice(own.lanes());
-            }
+        if self.own.is_empty()
+            && let Some(own) = self.replicas.get(seated.avatar)
+        {
+            self.own.extend_from_slice(own.lanes());
         }
         self.scene.put(seated.avatar, &self.own);
         let times = self.in_step();
