@@ -55,6 +55,7 @@ mod conditioner;
 mod endpoint;
 mod error;
 mod event;
+pub mod host;
 mod identity;
 mod link;
 mod messages;

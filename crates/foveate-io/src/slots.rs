@@ -13,6 +13,16 @@ impl LinkId {
     pub const fn index(self) -> usize {
         self.index as usize
     }
+
+    /// The id as one number.
+    pub const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The id that [`to_bits`](LinkId::to_bits) made; of any other number, a stale one.
+    pub const fn from_bits(bits: u64) -> LinkId {
+        LinkId { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 /// A table whose places are used again.

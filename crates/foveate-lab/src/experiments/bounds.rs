@@ -33,9 +33,9 @@ const JOINING: u64 = 20;
 const QUICK_SEEDS: u64 = 2;
 const QUICK_SECONDS: u64 = 15;
 /// Bins of distance; the zones end between two of them.
-const BINS: usize = 21;
+const BINS: usize = 11;
 /// The width of a bin as a share of the world's side.
-const BIN_SHARE: f32 = 1.0 / 15.0;
+const BIN_SHARE: f32 = 2.0 / 15.0;
 /// Bins with fewer samples say nothing.
 const ENOUGH: u64 = 1_000;
 /// A farther bin has at least this share of the nearer one's error and staleness.

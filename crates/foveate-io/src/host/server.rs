@@ -1,0 +1,205 @@
+//! A server's loop.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foveate_node::game::{Game, PlayerId};
+use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::session::Refusal;
+use foveate_node::{Link, Server};
+use foveate_wire::{Micros, ObjectId, Tick};
+use ring::rand::SecureRandom;
+
+use super::{Closing, Links, name};
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+use crate::event::Event;
+
+/// Who may come in, and what they had. Called between two rounds; it should answer at once.
+pub trait Door {
+    /// The number of the player, and the objects kept for them.
+    fn enter(&mut self, name: &str, token: &[u8]) -> Result<(PlayerId, Kept), Refusal>;
+
+    /// A player has left; these are to be kept.
+    fn leave(&mut self, player: PlayerId, kept: Kept);
+}
+
+/// Objects by name, with their lanes.
+pub type Kept = Vec<(ObjectId, Vec<i32>)>;
+
+/// Lets everybody in, and keeps everything in memory.
+#[derive(Debug, Default)]
+pub struct OpenDoor {
+    players: std::collections::BTreeMap<String, u32>,
+    kept: std::collections::BTreeMap<u32, Kept>,
+}
+
+impl Door for OpenDoor {
+    fn enter(&mut self, name: &str, _: &[u8]) -> Result<(PlayerId, Kept), Refusal> {
+        let next = self.players.len() as u32 + 1;
+        let player = *self.players.entry(name.into()).or_insert(next);
+        Ok((PlayerId(player), self.kept.remove(&player).unwrap_or_default()))
+    }
+
+    fn leave(&mut self, player: PlayerId, kept: Kept) {
+        self.kept.insert(player.0, kept);
+    }
+}
+
+/// How long the parts of a step took.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Spent {
+    /// Taking datagrams and messages in.
+    pub receive: Duration,
+    /// Inputs, rules, interest, encoding, handing over to QUIC.
+    pub tick: Duration,
+    /// QUIC and system calls after the tick.
+    pub flush: Duration,
+    /// By how much the tick began late.
+    pub late: Duration,
+}
+
+/// A server on real links.
+pub struct ServerHost<G: Game, D: Door> {
+    /// The server: world, players, refusals.
+    pub server: Server<G>,
+    /// The links: meters, conditions, limits.
+    pub endpoint: Endpoint,
+    /// Who may come in.
+    pub door: D,
+    began: Instant,
+    round: Duration,
+    tick: Tick,
+    next: Instant,
+    events: Vec<Event>,
+    closing: Closing,
+    happened: Vec<ServerEvent>,
+}
+
+impl<G: Game, D: Door> ServerHost<G, D> {
+    /// A server that begins at tick 0; populate or restore its world before the first step.
+    pub fn new(game: Arc<G>, settings: Settings, endpoint: Endpoint, door: D) -> ServerHost<G, D> {
+        let round = Duration::from_micros(settings.rounds.length.0);
+        let now = Instant::now();
+        ServerHost {
+            server: Server::new(game, settings, secret()),
+            endpoint,
+            door,
+            began: now,
+            round,
+            tick: Tick(0),
+            next: now + round,
+            events: Vec::new(),
+            closing: Closing::default(),
+            happened: Vec::new(),
+        }
+    }
+
+    /// The tick that was last.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// What players did since the last call: joined, left, were refused.
+    pub fn happened(&mut self) -> std::vec::Drain<'_, ServerEvent> {
+        self.happened.drain(..)
+    }
+
+    fn now(&self) -> Micros {
+        Micros(self.began.elapsed().as_micros() as u64)
+    }
+
+    /// Waits for the next round's beginning, taking in what arrives, and plays it.
+    pub fn step(&mut self) -> Result<Spent, Error> {
+        let mut spent = Spent::default();
+        loop {
+            self.endpoint.wait(self.next, &mut self.events)?;
+            let woke = Instant::now();
+            self.take_in();
+            spent.receive += woke.elapsed();
+            if Instant::now() >= self.next {
+                break;
+            }
+        }
+        let begin = Instant::now();
+        spent.late = begin - self.next;
+        self.tick = self.tick.plus(1);
+        let now = self.now();
+        self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
+        self.answer();
+        let told = Instant::now();
+        spent.tick = told - begin;
+        self.closing.close_due(&mut self.endpoint, told);
+        self.endpoint.flush();
+        spent.flush = told.elapsed();
+        self.next += self.round;
+        // Whoever cannot keep up drops rounds instead of falling behind for ever.
+        if Instant::now() > self.next + self.round {
+            self.next = Instant::now();
+        }
+        Ok(spent)
+    }
+
+    fn take_in(&mut self) {
+        let now = self.now();
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            let out = &mut Links(&mut self.endpoint, &mut self.closing);
+            match event {
+                Event::Connected { link, .. } => self.server.connected(name(link), out),
+                Event::Datagram { link, bytes } => self.server.datagram(name(link), &bytes, now),
+                Event::Message { link, bytes } => {
+                    self.server.message(name(link), &bytes, now, out);
+                }
+                Event::Closed { link, .. } => self.server.closed(name(link), now),
+            }
+        }
+        self.events = events;
+        self.answer();
+    }
+
+    /// Answers what the server asks.
+    fn answer(&mut self) {
+        while let Some(event) = self.server.poll() {
+            match event {
+                ServerEvent::Asked { link, name, token } => self.open(link, &name, &token),
+                ServerEvent::Left(player, kept) => {
+                    self.happened.push(ServerEvent::Left(player, Vec::new()));
+                    self.door.leave(player, kept);
+                }
+                other => self.happened.push(other),
+            }
+        }
+    }
+
+    fn open(&mut self, link: Link, name: &str, token: &[u8]) {
+        let now = self.now();
+        let entered = self.door.enter(name, token);
+        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        match entered {
+            Ok((player, kept)) => {
+                // What was kept may not fit any more, or the world is full.
+                if self.server.admit(link, player, &kept, now, out).is_err() {
+                    self.server.refuse(link, Refusal::Full, out);
+                }
+            }
+            Err(why) => self.server.refuse(link, why, out),
+        }
+    }
+
+    /// Tells everybody, lets what they had be kept, and ends.
+    pub fn close(mut self, limit: Micros) -> Result<D, Error> {
+        self.server.close(&mut Links(&mut self.endpoint, &mut self.closing));
+        self.answer();
+        self.endpoint.shutdown(limit, &mut self.events)?;
+        Ok(self.door)
+    }
+}
+
+/// 128 bits that nobody can guess.
+fn secret() -> u128 {
+    let mut bytes = [0; 16];
+    // Without randomness from the system QUIC would not have started either.
+    ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
+    u128::from_le_bytes(bytes)
+}
