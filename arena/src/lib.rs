@@ -28,9 +28,11 @@
 //! obstacle.
 
 pub mod bots;
+pub mod brain;
 pub mod collision;
 pub mod error;
 pub mod fixed;
+pub mod game;
 mod generate;
 pub mod geometry;
 pub mod graph;
@@ -41,9 +43,11 @@ pub mod trig;
 mod voronoi;
 
 pub use bots::Bots;
+pub use brain::{Fighter, Skill};
 pub use collision::CollisionMap;
 pub use error::ArenaError;
 pub use fixed::{Place, Velocity};
+pub use game::{Arena, Setup};
 pub use geometry::{Point, Vector};
 pub use graph::{Graph, Node, NodeIx, NodeKind, PathScratch};
 pub use map::{ArenaMap, Obstacle};

@@ -132,6 +132,23 @@ impl ArenaMap {
                 .any_along(&sight, |i| sight.span_inside(&self.obstacles[i].solid).is_some())
     }
 
+    /// The share of the way from `a` to `b` after which something solid is met; 1 if nothing is, and
+    /// 0 where a coordinate is not finite.
+    pub fn free_share(&self, a: Point, b: Point) -> f64 {
+        let way = Segment::new(a, b);
+        if !way.length().is_finite() {
+            return 0.0;
+        }
+        let mut share = 1.0f64;
+        self.grid.any_along(&way, |i| {
+            if let Some(span) = way.span_inside(&self.obstacles[i].solid) {
+                share = share.min(span.enter);
+            }
+            false
+        });
+        share
+    }
+
     /// Whether an avatar can walk straight from `a` to `b`, two points of the map, without coming
     /// near an obstacle.
     pub fn is_walkable(&self, a: Point, b: Point) -> bool {

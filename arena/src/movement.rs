@@ -19,6 +19,7 @@ use crate::collision::{CollisionMap, RADIUS, Wall};
 use crate::error::ArenaError;
 use crate::fixed::{Place, Velocity};
 use crate::trig::{ONE, Yaw};
+use serde::{Deserialize, Serialize};
 
 /// Speed of an avatar that runs, in world units per second.
 pub const MAX_SPEED: i64 = 10;
@@ -93,7 +94,7 @@ impl Pace {
 
 /// What a player wants in one tick. Any value is allowed; nothing in it can make an avatar faster
 /// than [`Pace::max_speed`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Input {
     /// Along the facing: 127 is full speed, negative is backwards.
     pub forward: i8,

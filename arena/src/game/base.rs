@@ -1,0 +1,96 @@
+//! What bases do: wander, and be taken.
+
+use super::avatar::NOTICED;
+use super::kinds::{AVATAR, Avatar, Base, Match, TAKEN, place, position, spot};
+use super::{Action, Arena, Event};
+use crate::fixed::{Place, SUBUNITS};
+use crate::graph::NodeIx;
+use foveate_node::game::{Spot, Turn};
+use foveate_wire::ObjectId;
+
+/// Who is this near to a base's centre, takes part in taking it.
+pub const RADIUS: f64 = 6.0;
+/// How fast a base wanders, in units per second.
+pub const SPEED: f64 = 1.0;
+/// The time between two counts of who is there, in milliseconds.
+pub const COUNT_MS: u32 = 200;
+/// Progress that one avatar more than the others makes at a count: alone, 5 s for all of it.
+const PROGRESS: i32 = 4;
+/// More than this majority is no faster.
+const CROWD: i32 = 3;
+
+pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+    let Some(mut base) = turn.get::<Base>() else { return };
+    wander(arena, &mut base, turn.id());
+    if turn.tick().plus(turn.id().serial()).0.is_multiple_of(arena.ticks(COUNT_MS).max(1)) {
+        match turn.world().get::<Match>(Match::ID).filter(|contest| contest.round != base.round) {
+            Some(contest) => (base.round, base.team, base.progress) = (contest.round, 0, 0),
+            None => count(turn, &mut base),
+        }
+    }
+    turn.set(&base);
+}
+
+/// One tick towards the next node; there, the way on is drawn.
+fn wander(arena: &Arena, base: &mut Base, id: ObjectId) {
+    let graph = arena.map.graph();
+    let to = NodeIx(u32::from(base.to).min(graph.node_count() as u32 - 1));
+    let (from, goal) = (place(base.pos), Place::near(graph.node(to).place));
+    let (dx, dy) = (i64::from(goal.x - from.x), i64::from(goal.y - from.y));
+    let left = (dx * dx + dy * dy).isqrt();
+    let step = (SPEED * f64::from(SUBUNITS)) as i64 / i64::from(arena.setup.rate.hz());
+    if left > step {
+        let toward = |from: i32, by: i64| from + (by * step / left) as i32;
+        base.pos = position(Place { x: toward(from.x, dx), y: toward(from.y, dy) });
+        return;
+    }
+    base.pos = position(goal);
+    let back = base.from;
+    let ways = || graph.neighbours(to).map(|(node, _)| node.0 as u16).filter(|node| *node != back);
+    // Drawn by where it stands and came from: replicas could say where it goes from here.
+    let mut rng = arena.chance(id, foveate_wire::Tick(to.0 << 16 | u32::from(back)));
+    let next = match ways().count() {
+        0 => Some(back),
+        count => ways().nth(rng.usize(0..count)),
+    };
+    (base.from, base.to) = (base.to, next.unwrap_or(back));
+}
+
+/// The larger team on the spot takes the base, step by step.
+fn count(turn: &mut Turn<'_, Arena>, base: &mut Base) {
+    let mut there: Vec<(ObjectId, u8)> = Vec::new();
+    for id in turn.world().near(spot(super::kinds::point(base.pos)), RADIUS as f32) {
+        let avatar = (id.kind() == AVATAR).then(|| turn.world().get::<Avatar>(id)).flatten();
+        there.extend(avatar.filter(Avatar::is_alive).map(|avatar| (id, avatar.team)));
+    }
+    let of = |team: u8| there.iter().filter(|(_, other)| *other == team).count() as i32;
+    let more = (of(2) - of(1)).clamp(-CROWD, CROWD);
+    let before = i32::from(base.progress);
+    let after = match more {
+        // Nobody contests it: it falls back to whom it belongs to.
+        0 if there.is_empty() => before + (settled(base.team) - before).signum(),
+        more => before + more * PROGRESS,
+    };
+    base.progress = after.clamp(-i32::from(TAKEN), i32::from(TAKEN)) as i8;
+    let taker = match base.progress {
+        TAKEN => 2,
+        progress if progress == -TAKEN => 1,
+        // Half-way, it is no longer theirs.
+        progress if i32::from(progress) * settled(base.team) < 0 => 0,
+        _ => base.team,
+    };
+    if taker != base.team {
+        base.team = taker;
+        let event = if taker == 0 { Event::Lost } else { Event::Captured { team: taker } };
+        let at = spot(super::kinds::point(base.pos));
+        turn.event(Spot::Point { at, radius: NOTICED }, event);
+        for (id, _) in there.iter().filter(|(_, team)| *team == taker) {
+            turn.ask(*id, Action::Captured);
+        }
+    }
+}
+
+/// The progress of a base that a team has.
+fn settled(team: u8) -> i32 {
+    i32::from(TAKEN) * [0, -1, 1][usize::from(team.min(2))]
+}

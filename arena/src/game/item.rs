@@ -1,0 +1,83 @@
+//! What items do: have one holder, or none.
+
+use super::avatar::{LAG_MS, NOTICED};
+use super::kinds::{Avatar, ITEM, Item, point, position, spot, ticks_ahead, ticks_left};
+use super::{Action, Arena, Event};
+use crate::fixed::Place;
+use foveate_node::game::{By, Spot, Turn};
+use foveate_wire::Tick;
+
+/// From how far an item can be taken, in units.
+pub const REACH: f64 = 3.0;
+/// How long an item stays with its holder, in milliseconds.
+pub const HELD_MS: u32 = 30_000;
+/// Ticks between two looks after the holder. Shorter than any death.
+const LOOKS: u32 = 4;
+/// Of so many looks, one brings the item's place to its holder: it only says who may care.
+const FOLLOWS: u32 = 5;
+
+pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+    let at = turn.tick().plus(turn.id().serial()).0;
+    let Some(mut item) =
+        turn.get::<Item>().filter(|item| item.holder != 0 && at.is_multiple_of(LOOKS))
+    else {
+        return;
+    };
+    let holder = turn.world().get::<Avatar>(Avatar::of(item.holder));
+    match holder {
+        Some(holder) if holder.is_alive() => {
+            if ticks_left(item.until, turn.tick(), arena.ticks(HELD_MS)) == 0 {
+                item.holder = 0;
+                item.pos = somewhere(arena, turn.id().serial(), turn.tick());
+            } else if (at / LOOKS).is_multiple_of(FOLLOWS) {
+                item.pos = holder.pos;
+            }
+        }
+        Some(holder) => let_go(&mut item, Some(&holder), turn),
+        None => let_go(&mut item, None, turn),
+    }
+    turn.set(&item);
+}
+
+pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
+    let Some(mut item) = turn.get::<Item>() else { return };
+    let (player, seen) = match by {
+        By::Player(player, seen) => (player.0, seen),
+        By::Object(object) => (object.origin(), turn.tick()),
+    };
+    let world = turn.world();
+    let now = world.get::<Avatar>(Avatar::of(player));
+    match action {
+        Action::Take if item.holder == 0 && player != 0 => {
+            let seen = world.as_seen(seen, arena.ticks(LAG_MS)).get::<Avatar>(Avatar::of(player));
+            let near = |avatar: &Avatar| avatar.point().distance(point(item.pos)) <= REACH;
+            // Within reach when they asked, or by now; and alive to take it.
+            if now.filter(Avatar::is_alive).is_none() || ![seen, now].iter().flatten().any(near) {
+                return;
+            }
+            item.holder = player;
+            item.until = ticks_ahead(turn.tick(), arena.ticks(HELD_MS));
+            let taken = Event::Taken { player, charm: item.charm };
+            turn.event(Spot::Point { at: spot(point(item.pos)), radius: NOTICED }, taken);
+        }
+        Action::Drop if item.holder == player && player != 0 => {
+            let_go(&mut item, now.as_ref(), turn)
+        }
+        _ => return,
+    }
+    turn.set(&item);
+}
+
+fn let_go(item: &mut Item, holder: Option<&Avatar>, turn: &mut Turn<'_, Arena>) {
+    item.pos = holder.map_or(item.pos, |holder| holder.pos);
+    let dropped = Event::Dropped { player: item.holder };
+    item.holder = 0;
+    turn.event(Spot::Point { at: spot(point(item.pos)), radius: NOTICED }, dropped);
+}
+
+/// A place for an item to lie.
+pub(super) fn somewhere(arena: &Arena, serial: u32, tick: Tick) -> [f32; 2] {
+    let mut rng = arena.chance(foveate_wire::ObjectId::new(ITEM, 0, serial), tick);
+    let graph = arena.map.graph();
+    position(Place::near(graph.node(graph.node_at_share(rng.f64())).place))
+}

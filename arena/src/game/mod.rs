@@ -1,0 +1,366 @@
+//! The rules of play: two teams, bases to take, items to find, units to send.
+//!
+//! **The path of a shot.** A player's [`Controls`] say *fire*, and which tick they saw. In its own
+//! turn the shooter's avatar looks along the line at the world as it was then, and *asks* the
+//! first enemy on it for a [`Action::Hit`]. The victim, in its turn, loses health; if it dies, it asks
+//! the killer for [`Action::Killed`] and the match for [`Action::Point`]. Each rule writes its
+//! own object only.
+//!
+//! **What lives where.** Who holds an item, stands in the item; whose a base is, in the base; where a
+//! unit goes, in the unit. Rules of each kind have a file of their own beside this one.
+//!
+//! **Invariant.** An avatar's step depends on its own state, its inputs and the map alone, but for
+//! coming back: a client predicts it from replicated lanes to the last bit.
+
+pub mod avatar;
+pub mod base;
+pub mod contest;
+pub mod item;
+pub mod kinds;
+pub mod unit;
+mod ways;
+
+use crate::collision::CollisionMap;
+use crate::fixed::Place;
+use crate::geometry::Point;
+use crate::graph::NodeIx;
+use crate::map::ArenaMap;
+use crate::movement::{Input, TickRate};
+use fastrand::Rng;
+use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate_sync::interest::{View, presets};
+use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError, Tick};
+use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, UNIT, Unit, position};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use ways::Ways;
+
+/// The zones of the normal view end at these shares of the map's side.
+const ZONES: [f32; 2] = [0.2, 0.4];
+/// The most units of one player.
+pub const MAX_UNITS: u32 = 4;
+
+/// What a player does in one tick.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Controls {
+    /// How the avatar walks.
+    pub walk: Input,
+    /// It fires along its yaw, at the world as its player saw it: as of this tick.
+    pub fire: Option<u32>,
+}
+
+/// What is asked of objects. Players may ask for `Take`, `Drop` and `Order`; the others are asked by
+/// rules alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Action {
+    /// Of an avatar: it was hit.
+    Hit {
+        /// Health that it costs.
+        damage: u8,
+    },
+    /// Of an avatar: it killed the asker.
+    Killed,
+    /// Of an avatar: it took part in taking the base that asks.
+    Captured,
+    /// Of the match: a team earned a point.
+    Point {
+        /// The team.
+        team: u8,
+    },
+    /// Of an item: the player's avatar takes it.
+    Take,
+    /// Of an item: its holder lets it go.
+    Drop,
+    /// Of a unit: go there.
+    Order {
+        /// The node to go to.
+        target: u16,
+    },
+}
+
+/// What is seen and heard, and changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// A shot along a line.
+    Shot {
+        /// Whose.
+        player: u32,
+        /// Whether somebody was hit.
+        hit: bool,
+    },
+    /// An avatar died.
+    Died {
+        /// Whose.
+        player: u32,
+        /// By whom.
+        by: u32,
+    },
+    /// An avatar came back to life.
+    Back {
+        /// Whose.
+        player: u32,
+    },
+    /// An item was taken.
+    Taken {
+        /// By whom.
+        player: u32,
+        /// What it does.
+        charm: Charm,
+    },
+    /// An item was dropped.
+    Dropped {
+        /// By whom.
+        player: u32,
+    },
+    /// A base was taken.
+    Captured {
+        /// By this team.
+        team: u8,
+    },
+    /// A base was lost to nobody yet.
+    Lost,
+    /// A round is over.
+    Won {
+        /// By this team; 0 for a draw.
+        team: u8,
+    },
+}
+
+/// How large a match is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Setup {
+    /// Chance, all of it: the map, and what the rules draw.
+    pub seed: u64,
+    /// Side of the map, in units.
+    pub side: f64,
+    /// Obstacles on it.
+    pub obstacles: usize,
+    /// Bases.
+    pub bases: usize,
+    /// Items.
+    pub items: usize,
+    /// Units of each player, at most [`MAX_UNITS`].
+    pub units: u32,
+    /// The length of a round.
+    pub round_seconds: u32,
+    /// Points that end a round at once.
+    pub score_limit: u16,
+    /// Ticks per second.
+    pub rate: TickRate,
+}
+
+impl Setup {
+    /// A match for about so many players: one on every 625 square units, a base for every ten of
+    /// them, an item for every eight.
+    pub fn for_players(players: usize, seed: u64) -> Setup {
+        let side = (25.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
+        Setup {
+            seed,
+            side,
+            obstacles: (side * side / 500.0) as usize,
+            bases: (players / 10).clamp(3, 128),
+            items: (players / 8).clamp(2, 128),
+            units: 1,
+            round_seconds: 300,
+            score_limit: u16::try_from((players * 10).clamp(200, 30_000)).unwrap_or(u16::MAX),
+            rate: TickRate::DEFAULT,
+        }
+    }
+}
+
+/// The arena as a [`Game`].
+///
+/// ```
+/// use foveate_arena::game::{Arena, Setup};
+/// use foveate_node::{Stage, game::{Game, PlayerId}};
+/// use foveate_sync::Rounds;
+/// use foveate_wire::{Micros, Tick};
+/// use std::sync::Arc;
+///
+/// let arena = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+/// let mut stage = Stage::new(Arc::clone(&arena), Rounds::every(Micros::from_millis(50)));
+/// stage.populate().unwrap();
+/// for spawn in arena.welcome(&stage.world(), PlayerId(1), "ada") {
+///     stage.spawn(PlayerId(1), &spawn).unwrap();
+/// }
+/// stage.step(Tick(1), |_, _| {});
+/// ```
+#[derive(Debug)]
+pub struct Arena {
+    pub(crate) map: Arc<ArenaMap>,
+    pub(crate) collision: CollisionMap,
+    pub(crate) setup: Setup,
+    pub(crate) ways: Ways,
+    schema: Arc<Schema>,
+}
+
+impl Arena {
+    /// The arena of a setup. The schema is fixed, so that it is refused for a bug of ours alone.
+    pub fn new(setup: Setup) -> Result<Arena, SchemaError> {
+        Arena::on(Arc::new(ArenaMap::generate(setup.seed, setup.side, setup.obstacles)), setup)
+    }
+
+    /// The same on a map that is there already.
+    pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, SchemaError> {
+        let kinds = vec![Avatar::spec(), Base::spec(), Item::spec(), Unit::spec(), Match::spec()];
+        Ok(Arena {
+            collision: CollisionMap::new(&map, setup.rate),
+            ways: Ways::new(Arc::clone(&map)),
+            schema: Arc::new(Schema::new(kinds)?),
+            setup: Setup { units: setup.units.min(MAX_UNITS), ..setup },
+            map,
+        })
+    }
+
+    /// The map.
+    pub fn map(&self) -> &Arc<ArenaMap> {
+        &self.map
+    }
+
+    /// The walls, as the movement knows them.
+    pub fn collision(&self) -> &CollisionMap {
+        &self.collision
+    }
+
+    /// How large the match is.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Where a unit is at a tick: worked out from its order, wherever one is.
+    pub fn unit_at(&self, unit: &Unit, tick: Tick) -> Point {
+        unit::place_at(self, unit, tick).0
+    }
+
+    /// The node of the graph nearest to a point that can be walked to from there.
+    pub fn node_near(&self, at: Point) -> NodeIx {
+        self.ways.node_near(at)
+    }
+
+    /// The id of one of a player's units, from 0.
+    pub fn unit(player: u32, which: u32) -> ObjectId {
+        ObjectId::new(UNIT, player, 1 + which)
+    }
+
+    /// A span in ticks.
+    pub fn ticks(&self, milliseconds: u32) -> u32 {
+        milliseconds * self.setup.rate.hz() / 1_000
+    }
+
+    /// Chance in the turn of an object: the same wherever the turn is taken.
+    pub(crate) fn chance(&self, id: ObjectId, tick: Tick) -> Rng {
+        let mix = |a: u64, b: u64| (a ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let mut mixer = Rng::with_seed(mix(mix(self.setup.seed, id.0), u64::from(tick.0)));
+        Rng::with_seed(mixer.u64(..))
+    }
+
+    fn new_base(&self, serial: u32) -> Base {
+        let graph = self.map.graph();
+        let mut rng = self.chance(ObjectId::new(BASE, 0, serial), Tick(0));
+        let to = graph.node_at_share(rng.f64());
+        let pos = position(Place::near(graph.node(to).place));
+        let to = to.0 as u16;
+        Base { pos, team: 0, progress: 0, from: to, to, round: 0 }
+    }
+}
+
+impl Game for Arena {
+    type Input = Controls;
+    type Action = Action;
+    type Event = Event;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn avatar(&self) -> KindId {
+        AVATAR
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        // The match comes first: see `Match::ID`.
+        let contest = Match { round: 0, first: 0, second: 0, winner: 0, ends: u32::MAX };
+        let mut all = vec![Spawn::new(&self.schema, &contest)];
+        for serial in 1..=self.setup.bases as u32 {
+            all.push(Spawn::new(&self.schema, &self.new_base(serial)));
+        }
+        for serial in 0..self.setup.items as u32 {
+            let charm = if serial.is_multiple_of(2) { Charm::Blade } else { Charm::Shield };
+            let pos = item::somewhere(self, serial, Tick(0));
+            all.push(Spawn::new(&self.schema, &Item { pos, charm, holder: 0, until: 0 }));
+        }
+        all.into_iter().flatten().collect()
+    }
+
+    fn welcome(&self, world: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let team = |id: &ObjectId| world.get::<Avatar>(*id).map_or(0, |avatar| avatar.team);
+        let teams: Vec<u8> = world.of_kind(AVATAR).iter().map(team).collect();
+        let of = |team: u8| teams.iter().filter(|other| **other == team).count();
+        let team = match of(1).cmp(&of(2)) {
+            std::cmp::Ordering::Greater => 2,
+            std::cmp::Ordering::Less => 1,
+            // The ids of players who join in one tick, before any is seen, tell them apart.
+            std::cmp::Ordering::Equal => 1 + (player.0 % 2) as u8,
+        };
+        let place = avatar::free_place(self, world, team, Avatar::of(player.0));
+        let round = world.get::<Match>(Match::ID).map_or(0, |contest| contest.round);
+        let avatar = Avatar { round, ..Avatar::at(place, team) };
+        let node = self.node_near(place.point()).0 as u16;
+        let unit = Unit { pos: position(place), team, target: node, walks: false, since: 0 };
+        let units = (0..self.setup.units).map(|_| Spawn::new(&self.schema, &unit));
+        std::iter::once(Spawn::new(&self.schema, &avatar)).chain(units).flatten().collect()
+    }
+
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Controls]) {
+        match turn.id().kind() {
+            AVATAR => avatar::step(self, turn, inputs),
+            BASE => base::step(self, turn),
+            ITEM => item::step(self, turn),
+            UNIT => unit::step(self, turn),
+            MATCH => contest::step(self, turn),
+            _ => {}
+        }
+    }
+
+    fn act(&self, turn: &mut Turn<'_, Self>, action: &Action, by: By) {
+        match turn.id().kind() {
+            AVATAR => avatar::act(self, turn, action, by),
+            ITEM => item::act(self, turn, action, by),
+            UNIT => unit::act(self, turn, action, by),
+            MATCH => contest::act(turn, action, by),
+            _ => {}
+        }
+    }
+
+    fn keeps(&self, kind: KindId) -> bool {
+        matches!(kind, AVATAR | BASE | ITEM | UNIT | MATCH)
+    }
+
+    /// Both keys have the same reach in either direction.
+    fn allows(&self, input: &Controls) -> bool {
+        input.walk.forward > i8::MIN && input.walk.strafe > i8::MIN
+    }
+
+    fn view(&self, which: u8) -> Option<View> {
+        let [near, middle] = ZONES.map(|share| share * self.map.side() as f32);
+        match which {
+            0 => Some(presets::normal(near, middle)),
+            1 => Some(presets::zoom(near, middle)),
+            _ => None,
+        }
+    }
+
+    fn team(&self, world: &World<'_>, avatar: ObjectId) -> u8 {
+        world.get::<Avatar>(avatar).map_or(0, |avatar| avatar.team)
+    }
+
+    /// The avatar, and the player's units that stand: of those that go, the place is not told.
+    fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
+        eyes.push(avatar);
+        let units = (0..self.setup.units).map(|which| Arena::unit(avatar.origin(), which));
+        eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

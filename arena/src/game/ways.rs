@@ -1,0 +1,116 @@
+//! Ways through the map, found once and remembered.
+//!
+//! A way is a pure function of the map, where it begins and the node where it ends: whether it was
+//! remembered or found anew cannot be told. So this is the one thing behind a lock in the rules.
+
+use crate::geometry::Point;
+use crate::graph::{NodeIx, PathScratch};
+use crate::map::ArenaMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Ways that are remembered. When there are more, all are forgotten: each costs some 20 µs.
+const MAX_WAYS: usize = 8_192;
+/// Of so many near nodes the nearest one that can be walked to is taken.
+const CANDIDATES: usize = 8;
+
+/// The ways of one map.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    map: Arc<ArenaMap>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    scratch: PathScratch,
+    nodes: Vec<NodeIx>,
+    known: BTreeMap<([i32; 2], u16), Arc<Way>>,
+}
+
+/// Corners to walk from one to the next, and how far each is from the start.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Way(Vec<(Point, f64)>);
+
+impl Way {
+    /// The place after a distance, and whether it is the end.
+    pub fn after(&self, distance: f64) -> (Point, bool) {
+        let next = self.0.partition_point(|(_, far)| *far <= distance);
+        match (self.0.get(next.wrapping_sub(1)), self.0.get(next)) {
+            (Some((from, start)), Some((to, end))) => {
+                (*from + (*to - *from) * ((distance - start) / (end - start)), false)
+            }
+            (Some((last, _)), None) => (*last, true),
+            (None, _) => (self.0[0].0, self.0.len() == 1),
+        }
+    }
+}
+
+impl Ways {
+    pub fn new(map: Arc<ArenaMap>) -> Ways {
+        Ways { map, memory: Mutex::default() }
+    }
+
+    /// The node where a way from a point begins: the nearest that can be walked to.
+    pub fn node_near(&self, at: Point) -> NodeIx {
+        let graph = self.map.graph();
+        let mut near = [(f64::INFINITY, NodeIx(0)); CANDIDATES];
+        for node in graph.node_indices() {
+            let off = graph.node(node).place - at;
+            let square = off.dot(off);
+            if square < near[CANDIDATES - 1].0 {
+                let place = near.partition_point(|(other, _)| *other <= square);
+                near[place..].rotate_right(1);
+                near[place] = (square, node);
+            }
+        }
+        let walkable = |(square, node): &&(f64, NodeIx)| {
+            square.is_finite() && self.map.is_walkable(at, graph.node(*node).place)
+        };
+        near.iter().find(walkable).unwrap_or(&near[0]).1
+    }
+
+    /// The nodes between two points, to walk from one to the next.
+    pub fn between(&self, from: Point, to: Point, corners: &mut Vec<Point>) {
+        let ends = (self.node_near(from), self.node_near(to));
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let Memory { scratch, nodes, .. } = &mut *memory;
+        corners.clear();
+        if self.map.graph().path(ends.0, ends.1, scratch, nodes) {
+            corners.extend(nodes.iter().map(|node| self.map.graph().node(*node).place));
+        }
+        corners.push(to);
+    }
+
+    /// The way from a replicated place to a node.
+    pub fn to_node(&self, from: [f32; 2], to: u16) -> Arc<Way> {
+        let key = ([super::kinds::place(from).x, super::kinds::place(from).y], to);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(way) = memory.known.get(&key) {
+            return Arc::clone(way);
+        }
+        let way = Arc::new(self.find(super::kinds::point(from), to, &mut memory));
+        if memory.known.len() >= MAX_WAYS {
+            memory.known.clear();
+        }
+        memory.known.insert(key, Arc::clone(&way));
+        way
+    }
+
+    fn find(&self, from: Point, to: u16, memory: &mut Memory) -> Way {
+        let graph = self.map.graph();
+        let to = NodeIx(u32::from(to).min(graph.node_count() as u32 - 1));
+        let mut corners = vec![(from, 0.0)];
+        if graph.path(self.node_near(from), to, &mut memory.scratch, &mut memory.nodes) {
+            for node in &memory.nodes {
+                let (last, far) = corners[corners.len() - 1];
+                let next = graph.node(*node).place;
+                let length = last.distance(next);
+                if length > 0.0 {
+                    corners.push((next, far + length));
+                }
+            }
+        }
+        Way(corners)
+    }
+}
