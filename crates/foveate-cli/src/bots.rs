@@ -1,0 +1,272 @@
+//! `foveate bots`: real clients over QUIC, played by the machine, all in one loop.
+
+use crate::crowd::{Crowd, Wanderer};
+use crate::serve::Rules;
+use crate::truth::{EVERY, Truth};
+use crate::usage;
+use foveate_arena::{Arena, Fighter, Setup, Skill};
+use foveate_io::host::ClientsHost;
+use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
+use foveate_node::Game;
+use foveate_node::client::{News, Phase};
+use foveate_node::game::Brain;
+use foveate_wire::Micros;
+use serde::Serialize;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const ROUND: Micros = Micros(50_000);
+/// Clients that join in a second.
+const JOINS: u32 = 200;
+/// How long everybody may take to get in.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// One client in so many writes down what it believes.
+const WITNESSES: usize = 16;
+
+/// Clients that play by themselves
+#[derive(clap::Args, Clone)]
+pub struct Bots {
+    /// The server
+    #[arg(long)]
+    pub connect: SocketAddr,
+    /// How many
+    #[arg(long, default_value_t = 60)]
+    pub count: usize,
+    /// Rules of the game
+    #[arg(long, value_enum, default_value = "arena")]
+    pub game: Rules,
+    /// How long to play, in seconds
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Seed of the server's world, and of the bots
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Players that the world is made for
+    #[arg(long, default_value_t = 1_024)]
+    pub players: usize,
+    /// Write the figures there
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Keep to this processor
+    #[arg(long)]
+    pub pin: Option<usize>,
+}
+
+/// What the clients saw.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Figures {
+    pub clients: usize,
+    pub connected: usize,
+    pub join_ms_p50: f64,
+    pub join_ms_p95: f64,
+    pub core_share: f64,
+    pub corrections_share: f64,
+    pub correction_p95: f64,
+    pub replicas: f64,
+    pub events_s: f64,
+    pub malformed: u64,
+    pub adjusted: u64,
+    pub rtt_ms: f64,
+}
+
+/// Plays, and prints the figures.
+pub fn run(args: &Bots) -> Result<(), Box<dyn Error>> {
+    let figures = play(args, None, || Ok(()))?;
+    let row = serde_json::to_string_pretty(&figures)?;
+    println!("{row}");
+    if let Some(path) = &args.json {
+        let outcome =
+            serde_json::json!({ "experiment": "bots", "seed": args.seed, "rows": [figures] });
+        std::fs::write(path, outcome.to_string())?;
+    }
+    Ok(())
+}
+
+/// Plays; `mark` is called when the measured time begins, all being in, and when it ends. `believed`: a
+/// file for what some of them see.
+pub fn play(
+    args: &Bots,
+    believed: Option<&Path>,
+    mark: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<Figures, Box<dyn Error>> {
+    if let Some(processor) = args.pin {
+        usage::pin(processor);
+    }
+    match args.game {
+        Rules::Arena => {
+            let game = Arc::new(Arena::new(Setup::for_players(args.players, args.seed))?);
+            let skills = [Skill::Novice, Skill::Regular, Skill::Expert];
+            let bot = |nth: usize| {
+                Fighter::new(Arc::clone(&game), skills[nth % 3], args.seed, nth as u64)
+            };
+            let brains = (0..args.count).map(bot).collect();
+            Match::new(args, game, brains, believed)?.run(mark)
+        }
+        Rules::Crowd => {
+            let game = Arc::new(Crowd::new(args.players)?);
+            let wanderer = |seed| Wanderer::new(args.seed << 32 | seed, game.side());
+            let brains = (0..args.count as u64).map(wanderer).collect();
+            Match::new(args, game, brains, believed)?.run(mark)
+        }
+    }
+}
+
+struct Match<'a, G: Game, B> {
+    args: &'a Bots,
+    game: Arc<G>,
+    brains: Vec<B>,
+    host: ClientsHost<G>,
+    truth: Option<Truth>,
+    joins: Vec<f64>,
+    corrections: Vec<f64>,
+    events: u64,
+}
+
+impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
+    fn new(
+        args: &'a Bots,
+        game: Arc<G>,
+        brains: Vec<B>,
+        believed: Option<&Path>,
+    ) -> Result<Match<'a, G, B>, Box<dyn Error>> {
+        let links = args.count as u32 + 16;
+        let limits = Limits {
+            max_links: links,
+            max_links_per_address: links,
+            handshakes_per_address: Rate::per_second(100_000),
+            ..Limits::client()
+        };
+        let options = Options { limits, ..Options::client() };
+        // The server's development certificate changes with each start; bots are for trying out.
+        let bind = if args.connect.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" }.parse()?;
+        let endpoint = Endpoint::client(bind, &Trust::InsecureDevelopmentOnly, options)?;
+        Ok(Match {
+            args,
+            game,
+            brains,
+            host: ClientsHost::new(endpoint, ROUND),
+            truth: believed.map(Truth::create).transpose()?,
+            joins: Vec::new(),
+            corrections: Vec::new(),
+            events: 0,
+        })
+    }
+
+    fn run(
+        mut self,
+        mut mark: impl FnMut() -> Result<(), Box<dyn Error>>,
+    ) -> Result<Figures, Box<dyn Error>> {
+        let began = Instant::now();
+        while self.joins.len() < self.args.count {
+            let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
+            while self.host.players().len() < due.min(self.args.count) {
+                let name = format!("bot-{}", self.host.players().len());
+                self.host.join(Arc::clone(&self.game), self.args.connect, &name, &[])?;
+            }
+            self.round(true)?;
+            if began.elapsed() > PATIENCE {
+                return Err(self.complaint().into());
+            }
+        }
+        // Everybody has settled.
+        let settled = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < settled {
+            self.round(false)?;
+        }
+        mark()?;
+        self.corrections.clear();
+        self.events = 0;
+        let before: (u64, u64) = self.counts();
+        let (begun, cpu) = (Instant::now(), usage::processor_time());
+        let end = begun + Duration::from_secs(self.args.seconds);
+        while Instant::now() < end {
+            self.round(false)?;
+        }
+        mark()?;
+        // The server needs a round or two to take notice before anybody leaves.
+        let noticed = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < noticed {
+            self.round(false)?;
+        }
+        let core_share =
+            (usage::processor_time() - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+        let figures = self.figures(before, core_share, begun.elapsed());
+        self.host.leave(Micros::from_millis(500))?;
+        Ok(figures)
+    }
+
+    /// Why not everybody is in.
+    fn complaint(&self) -> String {
+        let out = self.host.players().iter().find(|player| player.client.seated().is_none());
+        let why = out.map(|player| match (player.client.phase(), &player.ended) {
+            (Phase::Refused(why, text), _) => format!("{why:?}: {text}"),
+            (_, Some(ended)) => ended.clone(),
+            _ => "no answer".into(),
+        });
+        format!("{} of {} got in; {}", self.joins.len(), self.args.count, why.unwrap_or_default())
+    }
+
+    fn round(&mut self, joining: bool) -> Result<(), Box<dyn Error>> {
+        let Match { host, brains, .. } = self;
+        let until = Instant::now() + Duration::from_millis(10);
+        host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
+        for at in 0..self.host.players().len() {
+            let player = self.host.player(at);
+            let client = &mut player.client;
+            self.corrections.extend(client.take_correction().map(f64::from));
+            let mut fresh = false;
+            while let Some(news) = client.poll() {
+                self.events += u64::from(matches!(news, News::Event(_)));
+                fresh |= matches!(news, News::Change(_));
+            }
+            if joining && client.seated().is_some() && self.joins.len() < self.args.count {
+                let waited = player.asked.elapsed().as_secs_f64() * 1e3;
+                if self.joins.len() <= at {
+                    self.joins.push(waited);
+                }
+            }
+            let witness = fresh && at.is_multiple_of(WITNESSES);
+            let on_time = client.replicas.newest().0.is_multiple_of(EVERY);
+            if let (Some(truth), true, Some(me)) =
+                (&mut self.truth, witness && on_time, client.seated())
+            {
+                truth.believe(me.avatar, &client.replicas)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.host.players().iter().fold((0, 0), |(right, wrong), player| {
+            let counts = player.client.counts();
+            (right + counts.foreseen, wrong + counts.corrected)
+        })
+    }
+
+    fn figures(&mut self, before: (u64, u64), core_share: f64, passed: Duration) -> Figures {
+        let players = self.host.players();
+        let seated = players.iter().filter(|player| player.client.seated().is_some());
+        let (right, wrong) = self.counts();
+        let (right, wrong) = (right - before.0, wrong - before.1);
+        let rtts = players.iter().filter_map(|player| player.client.rtt());
+        let mut rtts: Vec<f64> = rtts.map(Micros::as_millis).collect();
+        let replicas: usize = players.iter().map(|player| player.client.replicas.len()).sum();
+        Figures {
+            clients: self.args.count,
+            connected: seated.count(),
+            join_ms_p50: usage::quantile(&mut self.joins, 0.5),
+            join_ms_p95: usage::quantile(&mut self.joins, 0.95),
+            core_share,
+            corrections_share: wrong as f64 / (right + wrong).max(1) as f64,
+            correction_p95: usage::quantile(&mut self.corrections, 0.95),
+            replicas: replicas as f64 / players.len().max(1) as f64,
+            events_s: self.events as f64 / passed.as_secs_f64() / players.len().max(1) as f64,
+            malformed: players.iter().map(|player| player.client.counts().malformed).sum(),
+            adjusted: players.iter().map(|player| player.client.counts().adjusted).sum(),
+            rtt_ms: usage::quantile(&mut rtts, 0.5),
+        }
+    }
+}

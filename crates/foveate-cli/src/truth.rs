@@ -1,0 +1,80 @@
+//! Where everybody was, and where others believed them to be: the two ends of a measurement, written
+//! by two processes and laid side by side afterwards.
+
+use foveate_sync::{ReplicaSet, Store};
+use foveate_wire::{ObjectId, Tick};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+/// One round in so many is written.
+pub const EVERY: u32 = 20;
+
+/// A file of places.
+pub struct Truth(BufWriter<File>);
+
+impl Truth {
+    pub fn create(path: &Path) -> std::io::Result<Truth> {
+        Ok(Truth(BufWriter::new(File::create(path)?)))
+    }
+
+    /// Writes where everybody is, if it is time.
+    pub fn note(&mut self, tick: Tick, store: &Store) -> std::io::Result<()> {
+        if !tick.0.is_multiple_of(EVERY) {
+            return Ok(());
+        }
+        for (id, slot) in store.iter() {
+            let [x, y, z] = store.position(slot);
+            writeln!(self.0, "{} {} {x} {y} {z}", tick.0, id.0)?;
+        }
+        self.0.flush()
+    }
+
+    /// Writes where one who looks believes others to be in the round of its newest packet.
+    pub fn believe(&mut self, me: ObjectId, replicas: &ReplicaSet) -> std::io::Result<()> {
+        let tick = replicas.newest();
+        for view in replicas.iter().filter(|view| view.id() != me) {
+            if view.life() != foveate_sync::replica::Life::Live {
+                continue;
+            }
+            let Some([x, y, z]) = view.predicted(tick) else { continue };
+            writeln!(self.0, "{} {} {x} {y} {z} {}", tick.0, view.id().0, me.0)?;
+        }
+        self.0.flush()
+    }
+}
+
+type Places = BTreeMap<(u32, u64), [f32; 3]>;
+
+fn numbers(line: &str) -> Option<(u32, u64, [f32; 3], Option<u64>)> {
+    let mut words = line.split(' ');
+    let (tick, id) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let mut next = || words.next()?.parse::<f32>().ok();
+    let at = [next()?, next()?, next()?];
+    Some((tick, id, at, words.next().and_then(|word| word.parse().ok())))
+}
+
+/// The errors, in degrees as seen by those who believed, of everything in the two files that is of
+/// the same round.
+pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<f64>> {
+    let lines = |path: &Path| Ok::<_, std::io::Error>(BufReader::new(File::open(path)?).lines());
+    let mut places = Places::new();
+    for line in lines(truth)? {
+        if let Some((tick, id, at, _)) = numbers(&line?) {
+            places.insert((tick, id), at);
+        }
+    }
+    let mut errors = Vec::new();
+    for line in lines(believed)? {
+        let Some((tick, id, at, Some(eye))) = numbers(&line?) else { continue };
+        let (Some(there), Some(eye)) = (places.get(&(tick, id)), places.get(&(tick, eye))) else {
+            continue;
+        };
+        let apart = |a: &[f32; 3], b: &[f32; 3]| {
+            (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
+        };
+        errors.push(apart(there, &at).atan2(apart(there, eye).max(1e-3)).to_degrees());
+    }
+    Ok(errors)
+}
