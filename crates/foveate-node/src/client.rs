@@ -15,8 +15,8 @@ use crate::session::{
     read_message, write_message,
 };
 use foveate_sync::ReplicaSet;
-use foveate_sync::replica::{Change, ReceiveError};
-use foveate_wire::{Kind, KindId, Micros, ObjectId, Schema, Tick, predict};
+use foveate_sync::replica::{Change, ReceiveError, View};
+use foveate_wire::{KindId, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -93,7 +93,8 @@ pub struct Client<G: Game> {
     waiting: u8,
     adjusted_at: u32,
     ticks: u32,
-    scene: Ghosts,
+    /// The avatar before the input at hand.
+    before: Vec<i32>,
     effects: Effects<G>,
     news: VecDeque<News<G::Event>>,
     counts: Counts,
@@ -122,7 +123,7 @@ impl<G: Game> Client<G> {
             waiting: 0,
             adjusted_at: 0,
             ticks: 0,
-            scene: Ghosts::new(schema),
+            before: Vec::new(),
             effects: Effects::default(),
             news: VecDeque::new(),
             counts: Counts::default(),
@@ -282,9 +283,13 @@ impl<G: Game> Client<G> {
         &self.own
     }
 
-    /// The world as it can be seen: replicas predicted to now, the own avatar as it was steered.
-    pub fn world(&self, now: Micros) -> World<'_> {
-        World::new(&self.scene, self.tick_now(now))
+    /// Lets somebody see the world as it can be seen: replicas predicted to now, the own avatar as it
+    /// was steered.
+    pub fn see<R>(&self, now: Micros, look: impl FnOnce(&World<'_>) -> R) -> R {
+        let (own, tick) =
+            (self.seated().map_or(ObjectId(0), |seated| seated.avatar), self.tick_now(now));
+        let ghosts = Ghosts { replicas: &self.replicas, own: (own, &self.own), tick };
+        look(&World::new(&ghosts, tick))
     }
 
     /// One round: the replicas are brought to now, the avatar does what the player does, and the
@@ -298,16 +303,14 @@ impl<G: Game> Client<G> {
         let (Some(seated), Some(link)) = (self.seated(), self.link) else { return };
         self.ticks = self.ticks.wrapping_add(1);
         let tick = self.tick_now(now);
-        self.scene.refresh(&self.replicas, tick);
         if self.own.is_empty()
             && let Some(own) = self.replicas.get(seated.avatar)
         {
             self.own.extend_from_slice(own.lanes());
         }
-        self.scene.put(seated.avatar, &self.own);
         let times = self.in_step();
         if times > 0 && !self.own.is_empty() {
-            let input = decide(&World::new(&self.scene, tick), seated.avatar);
+            let input = self.see(now, |world| decide(world, seated.avatar));
             (0..times).for_each(|_| self.foresee(seated.avatar, input, tick));
         }
         self.send(link, now, out);
@@ -337,13 +340,15 @@ impl<G: Game> Client<G> {
 
     /// Runs the rule on our copy of the avatar; what else it brings about is the server's matter.
     fn run(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
-        let Client { game, own, scene, effects, .. } = self;
+        let Client { game, own, before, replicas, effects, .. } = self;
         let schema = Arc::clone(game.schema());
         let Some(kind) = schema.kind(avatar.kind()) else { return };
         if own.len() != kind.lane_count() {
             return;
         }
-        let world = World::new(scene, tick);
+        before.clone_from(own);
+        let ghosts = Ghosts { replicas, own: (avatar, before), tick };
+        let world = World::new(&ghosts, tick);
         game.step(&mut Turn::new(avatar, kind, own, world, effects), &[input]);
         effects.clear();
     }
@@ -359,7 +364,8 @@ impl<G: Game> Client<G> {
             self.counts.foreseen += 1;
             return;
         }
-        let (before, tick) = (std::mem::take(&mut self.own), self.replicas.newest());
+        let (before, tick) = (self.own.clone(), self.replicas.newest());
+        self.own.clear();
         self.own.extend_from_slice(truth.lanes());
         if known.is_some() {
             self.foreseen.pop_front();
@@ -434,84 +440,56 @@ fn distance(schema: &Schema, kind: KindId, a: &[i32], b: &[i32]) -> Option<f32> 
     Some(square.sqrt() * place.precision)
 }
 
-/// Replicas as rules see them: predicted to now.
-struct Ghosts {
-    schema: Arc<Schema>,
-    /// By id; where the lanes begin.
-    at: Vec<(ObjectId, usize)>,
-    lanes: Vec<i32>,
+/// Replicas as rules see them, predicted to a tick, and the own avatar as it was steered. Nothing is
+/// worked out before somebody asks for it.
+struct Ghosts<'a> {
+    replicas: &'a ReplicaSet,
+    own: (ObjectId, &'a [i32]),
+    tick: Tick,
 }
 
-impl Ghosts {
-    fn new(schema: Arc<Schema>) -> Ghosts {
-        Ghosts { schema, at: Vec::new(), lanes: Vec::new() }
-    }
-
-    fn refresh(&mut self, replicas: &ReplicaSet, tick: Tick) {
-        self.at.clear();
-        self.lanes.clear();
-        for view in replicas.iter() {
-            let Some(kind) = self.schema.kind(view.kind()) else { continue };
-            let at = self.lanes.len();
-            self.at.push((view.id(), at));
-            self.lanes.extend_from_slice(view.lanes());
-            if let Some(place) = kind.place.filter(|place| place.motion) {
-                let rounds = tick.since(view.tick());
-                let rounds = if rounds > u32::MAX / 2 { 0 } else { rounds };
-                let there = predict::place(&place, view.lanes(), &view.motion(), rounds);
-                let lanes = &mut self.lanes[at + place.at..at + place.at + place.dims];
-                lanes.copy_from_slice(&there[..place.dims]);
-            }
+impl Ghosts<'_> {
+    fn place(&self, view: &View<'_>) -> Option<[f32; 3]> {
+        if view.id() != self.own.0 || self.own.1.is_empty() {
+            return view.predicted(self.tick);
         }
-    }
-
-    /// Puts one's own state in place of the replica.
-    fn put(&mut self, id: ObjectId, lanes: &[i32]) {
-        if let Ok(found) = self.at.binary_search_by_key(&id, |(id, _)| *id) {
-            let at = self.at[found].1;
-            if let Some(old) = self.lanes.get_mut(at..at + lanes.len()) {
-                old.copy_from_slice(lanes);
-            }
-        }
-    }
-
-    fn kind(&self, id: ObjectId) -> Option<&Kind> {
-        self.schema.kind(id.kind())
-    }
-
-    fn of(&self, id: ObjectId, at: usize) -> Option<&[i32]> {
-        self.lanes.get(at..at + self.kind(id)?.lane_count())
+        let place = self.schema().kind(view.kind())?.place?;
+        Some(place.coordinates(self.own.1).map(|steps| steps as f32 * place.precision))
     }
 }
 
-impl Scene for Ghosts {
+impl Scene for Ghosts<'_> {
     fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
-        let found = self.at.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        self.of(id, self.at[found].1)
+        self.replicas.schema()
     }
 
     /// A client does not rewind: what it sees is what it saw.
-    fn lanes_at(&self, id: ObjectId, _: Tick) -> Option<&[i32]> {
-        self.lanes(id)
+    fn read(&self, id: ObjectId, _: Option<Tick>, lanes: &mut [i32]) -> bool {
+        if id == self.own.0 && self.own.1.len() == lanes.len() {
+            lanes.copy_from_slice(self.own.1);
+            return true;
+        }
+        let Some(view) = self.replicas.get(id) else { return false };
+        lanes.copy_from_slice(view.lanes());
+        let kind = self.schema().kind(view.kind());
+        if let Some(place) = kind.and_then(|kind| kind.place).filter(|place| place.motion) {
+            let there = view.predicted_steps(self.tick, &place);
+            lanes[place.at..place.at + place.dims].copy_from_slice(&there[..place.dims]);
+        }
+        true
     }
 
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
-        for (id, lanes_at) in &self.at {
-            let Some(place) = self.kind(*id).and_then(|kind| kind.place) else { continue };
-            let Some(lanes) = self.of(*id, *lanes_at) else { continue };
-            let there = place.coordinates(lanes).map(|steps| steps as f32 * place.precision);
-            let square: f32 = (0..3).map(|k| (there[k] - at[k]).powi(2)).sum();
-            if square <= radius * radius {
-                found.push(*id);
-            }
-        }
+        let near = |view: &View<'_>| {
+            self.place(view).is_some_and(|there| {
+                let square: f32 = (0..3).map(|k| (there[k] - at[k]).powi(2)).sum();
+                square <= radius * radius
+            })
+        };
+        found.extend(self.replicas.iter().filter(near).map(|view| view.id()));
     }
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
-        found.extend(self.at.iter().map(|(id, _)| *id).filter(|id| id.kind() == kind));
+        found.extend(self.replicas.iter().map(|view| view.id()).filter(|id| id.kind() == kind));
     }
 }

@@ -160,15 +160,17 @@ impl Spot {
 pub trait Scene {
     /// The schema.
     fn schema(&self) -> &Schema;
-    /// An object's state.
-    fn lanes(&self, id: ObjectId) -> Option<&[i32]>;
-    /// An object's state as it was at the end of a tick, if that is still known.
-    fn lanes_at(&self, id: ObjectId, tick: Tick) -> Option<&[i32]>;
+    /// Copies an object's state into `lanes`, which has room for just that; with a tick, as it was
+    /// at the end of that tick. False if it is not known, or not any more.
+    fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool;
     /// Objects within a radius, in the order of their ids; perhaps a few more.
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>);
     /// All objects of a kind, in the order of their ids.
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>);
 }
+
+/// Lanes that are read without asking for memory.
+const FEW_LANES: usize = 32;
 
 /// The world as a rule sees it.
 #[derive(Clone, Copy)]
@@ -200,11 +202,15 @@ impl<'a> World<'a> {
     /// An object's value.
     pub fn get<T: Replicate>(&self, id: ObjectId) -> Option<T> {
         let kind = self.scene.schema().kind(id.kind()).filter(|kind| kind.spec.name == T::NAME)?;
-        let lanes = match self.seen {
-            Some(tick) => self.scene.lanes_at(id, tick),
-            None => self.scene.lanes(id),
+        let (mut few, mut many) = ([0; FEW_LANES], Vec::new());
+        let lanes = match kind.lane_count() {
+            count @ 0..=FEW_LANES => &mut few[..count],
+            count => {
+                many.resize(count, 0);
+                &mut many[..]
+            }
         };
-        Some(T::get(kind, lanes?))
+        self.scene.read(id, self.seen, lanes).then(|| T::get(kind, lanes))
     }
 
     /// Objects within a radius (now, not as seen), in the order of their ids; perhaps a few more.

@@ -171,12 +171,13 @@ impl Scene for Publisher {
         self.store.schema()
     }
 
-    fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
-        self.store.committed(self.store.find(id)?)
-    }
-
-    fn lanes_at(&self, id: ObjectId, tick: Tick) -> Option<&[i32]> {
-        self.store.committed_at(self.store.find(id)?, tick)
+    fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool {
+        let Some(slot) = self.store.find(id) else { return false };
+        let held = match tick {
+            Some(tick) => self.store.committed_at(slot, tick),
+            None => self.store.committed(slot),
+        };
+        held.map(|held| lanes.copy_from_slice(held)).is_some()
     }
 
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {

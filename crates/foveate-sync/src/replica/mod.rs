@@ -13,8 +13,8 @@ pub use show::{Show, Shown, Smoother};
 
 use foveate_wire::packet::{Ack, PacketError, PacketReader, Record, States, open_state};
 use foveate_wire::{
-    Alias, Epoch, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Schema,
-    Tick, predict,
+    Alias, Epoch, KindId, Metres, Micros, Models, Motion, ObjectId, OwnerId, PlaceLanes, Replicate,
+    Schema, Tick, predict,
 };
 use states::{Sample, StateRing};
 use std::collections::BTreeMap;
@@ -365,14 +365,18 @@ impl View<'_> {
     /// Where the shared predictor puts it in a round; what the sender's bounds refer to.
     pub fn predicted(&self, tick: Tick) -> Option<[f32; 3]> {
         let place = self.set.schema.kind(self.replica.kind)?.place?;
+        Some(self.predicted_steps(tick, &place).map(|steps| steps as f32 * place.precision))
+    }
+
+    /// The same in steps; `place` is that of the replica's kind.
+    pub fn predicted_steps(&self, tick: Tick, place: &PlaceLanes) -> [i32; 3] {
         let rounds = match self.replica.life {
             Life::Live => tick.since(self.tick()),
             // As far as it had got when it was frozen: it must not jump back.
             Life::Frozen | Life::Gone => self.replica.noticed.since(self.tick()),
         };
         let rounds = if rounds > u32::MAX / 2 { 0 } else { rounds };
-        let at = predict::place(&place, self.lanes(), &self.motion(), rounds);
-        Some(at.map(|steps| steps as f32 * place.precision))
+        predict::place(place, self.lanes(), &self.motion(), rounds)
     }
 
     /// How long ago its newest state was the truth.
