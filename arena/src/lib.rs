@@ -39,6 +39,7 @@ pub mod graph;
 mod grid;
 pub mod map;
 pub mod movement;
+pub mod practice;
 pub mod trig;
 mod voronoi;
 
@@ -52,4 +53,5 @@ pub use geometry::{Point, Vector};
 pub use graph::{Graph, Node, NodeIx, NodeKind, PathScratch};
 pub use map::{ArenaMap, Obstacle};
 pub use movement::{Body, Input, TickRate, step};
+pub use practice::Practice;
 pub use trig::Yaw;

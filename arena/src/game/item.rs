@@ -27,7 +27,7 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     match holder {
         Some(holder) if holder.is_alive() => {
             if ticks_left(item.until, turn.tick(), arena.ticks(HELD_MS)) == 0 {
-                item.holder = 0;
+                let_go(&mut item, Some(&holder), turn);
                 item.pos = somewhere(arena, turn.id().serial(), turn.tick());
             } else if (at / LOOKS).is_multiple_of(FOLLOWS) {
                 item.pos = holder.pos;

@@ -21,6 +21,7 @@ pub mod unit;
 mod ways;
 
 use crate::collision::CollisionMap;
+use crate::error::ArenaError;
 use crate::fixed::Place;
 use crate::geometry::Point;
 use crate::graph::NodeIx;
@@ -29,7 +30,7 @@ use crate::movement::{Input, TickRate};
 use fastrand::Rng;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate_sync::interest::{View, presets};
-use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError, Tick};
+use foveate_wire::{KindId, ObjectId, Replicate, Schema, Tick};
 use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, UNIT, Unit, position};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -196,12 +197,12 @@ pub struct Arena {
 
 impl Arena {
     /// The arena of a setup. The schema is fixed, so that it is refused for a bug of ours alone.
-    pub fn new(setup: Setup) -> Result<Arena, SchemaError> {
+    pub fn new(setup: Setup) -> Result<Arena, ArenaError> {
         Arena::on(Arc::new(ArenaMap::generate(setup.seed, setup.side, setup.obstacles)), setup)
     }
 
     /// The same on a map that is there already.
-    pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, SchemaError> {
+    pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, ArenaError> {
         let kinds = vec![Avatar::spec(), Base::spec(), Item::spec(), Unit::spec(), Match::spec()];
         Ok(Arena {
             collision: CollisionMap::new(&map, setup.rate),
