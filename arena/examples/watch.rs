@@ -1,4 +1,4 @@
-//! Watches bots play: how lively a match is, and what it costs.
+//! Watches bots play: how lively a match is.
 //!
 //! `cargo run --release -p foveate-arena --example watch -- [bots] [minutes] [seed]`
 
@@ -6,7 +6,6 @@ use foveate_arena::game::Event;
 use foveate_arena::game::kinds::{self, Avatar, Base, Match};
 use foveate_arena::{Point, Practice, Setup};
 use foveate_node::game::World;
-use std::time::{Duration, Instant};
 
 /// What was counted.
 #[derive(Default)]
@@ -59,15 +58,6 @@ impl Tally {
     }
 }
 
-// The only clock in the arena: it times, and decides nothing.
-#[allow(clippy::disallowed_methods)]
-fn timed<T>(total: &mut Duration, run: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let value = run();
-    *total += start.elapsed();
-    value
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u64>());
     let bots = numbers.next().transpose()?.unwrap_or(60) as usize;
@@ -76,12 +66,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut practice = Practice::new(Setup::for_players(bots, seed), bots)?;
     let mut tally = Tally::default();
     let mut stands = vec![(Point::new(0.0, 0.0), 0); bots];
-    let (mut thinking, mut stepping) = (Duration::ZERO, Duration::ZERO);
     let ticks = minutes * 60 * 20;
     for _ in 0..ticks {
-        timed(&mut thinking, || practice.think());
-        let happened = timed(&mut stepping, || practice.step());
-        happened.iter().for_each(|(_, event)| tally.count(event));
+        practice.think();
+        practice.step().iter().for_each(|(_, event)| tally.count(event));
         tally.look(&practice.stage.world(), &mut stands);
     }
     let per_minute = |count: u32| f64::from(count) / f64::from(minutes);
@@ -104,12 +92,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         share(tally.moving, tally.alive),
         share(tally.at_base, tally.alive),
         f64::from(tally.longest_stand) / 20.0,
-    );
-    let each = |total: Duration| total.as_secs_f64() * 1e6 / f64::from(ticks) / bots as f64;
-    println!(
-        "think {:.2} µs, step and round {:.2} µs per bot and tick",
-        each(thinking),
-        each(stepping)
     );
     println!("{:?}", practice.stage.world().get::<Match>(Match::ID));
     Ok(())

@@ -151,7 +151,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A match for about so many players: one on every 625 square units, a base for every ten of
+    /// A match for about so many players: one on every 625 square units, a base for every twelve of
     /// them, an item for every eight.
     pub fn for_players(players: usize, seed: u64) -> Setup {
         let side = (25.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
@@ -159,7 +159,7 @@ impl Setup {
             seed,
             side,
             obstacles: (side * side / 500.0) as usize,
-            bases: (players / 10).clamp(3, 128),
+            bases: (players / 12).clamp(3, 128),
             items: (players / 8).clamp(2, 128),
             units: 1,
             round_seconds: 300,

@@ -3,10 +3,10 @@
 use super::kinds::{HEALTH, TAKEN, ticks_left};
 use super::*;
 use crate::geometry::ConvexPolygon;
-use crate::movement::FULL_INPUT;
 use crate::practice::Practice;
-use foveate_node::game::{Effects, Scene, Spot};
-use std::collections::BTreeMap;
+use foveate_node::game::Spot;
+
+mod prediction;
 
 const EAST: u16 = 0;
 const NORTH: u16 = 16_384;
@@ -18,6 +18,12 @@ fn walled(units: u32) -> Practice {
     let map = Arc::new(ArenaMap::with_obstacles(100.0, vec![wall]));
     let setup = Setup { bases: 0, items: 0, units, ..Setup::for_players(8, 1) };
     Practice::on(Arc::new(Arena::on(map, setup).unwrap())).unwrap()
+}
+
+fn wait(practice: &mut Practice, ticks: u32) {
+    for _ in 0..ticks {
+        practice.step();
+    }
 }
 
 fn put(practice: &mut Practice, player: u32, at: (i32, i32), team: u8) -> ObjectId {
@@ -64,7 +70,7 @@ fn a_shot_hits_the_first_enemy_in_range_and_passes_mates() {
     assert_eq!(get::<Avatar>(&practice, mate).health, HEALTH);
     assert_eq!(get::<Avatar>(&practice, behind).health, HEALTH);
     let too_far = put(&mut practice, 5, (10, 20 + avatar::RANGE as i32 + 2), 2);
-    (0..20).for_each(|_| drop(practice.step()));
+    wait(&mut practice, 20);
     let now = practice.tick();
     assert_eq!(fire(&mut practice, (shooter, NORTH), now, too_far), HEALTH);
 }
@@ -112,7 +118,7 @@ fn who_moved_away_since_the_shooter_looked_is_hit_but_not_beyond_the_limit() {
         assert_eq!(practice.stage.game.ticks(avatar::LAG_MS), limit);
         let seen = practice.tick();
         edit(&mut practice, victim, |avatar| avatar.pos[1] += 4.0);
-        (0..late).for_each(|_| drop(practice.step()));
+        wait(&mut practice, late);
         let health = fire(&mut practice, (shooter, EAST), seen, victim);
         assert_eq!(health < HEALTH, is_hit, "{late} ticks later");
         assert_eq!(get::<Avatar>(&practice, victim).pos[1], 24.0, "it did move");
@@ -131,12 +137,12 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
     let by = By::Object(spawn(&mut practice, 1, &unit));
     practice.stage.ask(victim, Action::Hit { damage: 1 }, by);
     practice.stage.ask(victim, Action::Hit { damage: 9 }, by);
-    (0..3).for_each(|_| drop(practice.step()));
+    wait(&mut practice, 3);
     let (k, v) = (get::<Avatar>(&practice, killer), get::<Avatar>(&practice, victim));
     assert_eq!((k.kills, k.score, v.deaths, v.health), (1, avatar::POINTS.0, 1, 0));
     assert_eq!(get::<Match>(&practice, Match::ID).first, 1);
     let away = practice.stage.game.ticks(avatar::AWAY_MS);
-    (0..away).for_each(|_| drop(practice.step()));
+    wait(&mut practice, away);
     let back = get::<Avatar>(&practice, victim);
     assert_eq!(back.health, HEALTH);
     assert!(back.point().distance(k.point()) > 20.0, "away from enemies");
@@ -153,7 +159,7 @@ fn players_cannot_ask_for_what_only_rules_may() {
         practice.stage.ask(me, action, by);
     }
     practice.stage.ask(Match::ID, Action::Point { team: 1 }, by);
-    (0..2).for_each(|_| drop(practice.step()));
+    wait(&mut practice, 2);
     let (a, b) = (get::<Avatar>(&practice, me), get::<Avatar>(&practice, other));
     assert_eq!((a.health, a.kills, a.score, b.health), (HEALTH, 0, 0, HEALTH));
     assert_eq!(get::<Match>(&practice, Match::ID).first, 0);
@@ -181,7 +187,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
         });
         events.filter(|event| matches!(event, Event::Captured { .. })).collect::<Vec<_>>()
     };
-    assert_eq!(captured(&mut practice, 150), [Event::Captured { team: 1 }]);
+    assert_eq!(captured(&mut practice, 300), [Event::Captured { team: 1 }]);
     assert_eq!(get::<Base>(&practice, base).team, 1);
     assert!(get::<Match>(&practice, Match::ID).first > 0);
     assert_eq!(get::<Avatar>(&practice, Avatar::of(1)).score, avatar::POINTS.1);
@@ -190,7 +196,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
         let slot = practice.stage.publisher.store.find(Avatar::of(player)).unwrap();
         practice.stage.publisher.store.remove(slot).unwrap();
     }
-    assert_eq!(captured(&mut practice, 250), [Event::Captured { team: 2 }]);
+    assert_eq!(captured(&mut practice, 500), [Event::Captured { team: 2 }]);
     assert_eq!(get::<Base>(&practice, base).progress, TAKEN);
 }
 
@@ -217,7 +223,7 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
     edit(&mut practice, near, |avatar| {
         (avatar.health, avatar.pos[0], avatar.back) = (0, 25.0, back)
     });
-    (0..5).for_each(|_| drop(practice.step()));
+    wait(&mut practice, 5);
     let lies = get::<Item>(&practice, item);
     assert_eq!((lies.holder, lies.pos), (0, [25.0, 20.0]));
 }
@@ -248,7 +254,7 @@ fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
     }
     let ahead = Place::near(arena.unit_at(&order, practice.tick().plus(20)));
     spawn(&mut practice, 2, &Avatar::at(ahead, 2));
-    (0..50).for_each(|_| drop(practice.step()));
+    wait(&mut practice, 50);
     let stopped = get::<Unit>(&practice, unit);
     assert!(!stopped.walks);
     assert!(kinds::point(stopped.pos).distance(ahead.point()) < unit::COLLISION);
@@ -346,70 +352,6 @@ fn nobody_is_ever_inside_an_obstacle() {
             }
         }
     }
-}
-
-/// What a client knows at worst: its own avatar.
-struct Alone<'a>(&'a Schema);
-
-impl Scene for Alone<'_> {
-    fn schema(&self) -> &Schema {
-        self.0
-    }
-    fn lanes(&self, _: ObjectId) -> Option<&[i32]> {
-        None
-    }
-    fn lanes_at(&self, _: ObjectId, _: Tick) -> Option<&[i32]> {
-        None
-    }
-    fn near(&self, _: [f32; 3], _: f32, _: &mut Vec<ObjectId>) {}
-    fn of_kind(&self, _: KindId, _: &mut Vec<ObjectId>) {}
-}
-
-#[test]
-fn a_client_that_reruns_a_step_from_replicated_lanes_gets_the_owners_lanes() {
-    let setup = Setup { units: 0, bases: 0, ..Setup::for_players(100, 4) };
-    let mut practice = Practice::new(setup, 0).unwrap();
-    let mut rng = Rng::with_seed(11);
-    for player in 1..=40 {
-        let arena = Arc::clone(&practice.stage.game);
-        let node = arena.map().graph().node_at_share(rng.f64());
-        let avatar = Avatar::at(Place::near(arena.map().graph().node(node).place), 1);
-        spawn(&mut practice, player, &avatar);
-    }
-    let arena = Arc::clone(&practice.stage.game);
-    let kind = arena.schema().kind(AVATAR).unwrap();
-    let mut predicted: BTreeMap<ObjectId, Vec<i32>> = BTreeMap::new();
-    for _ in 0..400 {
-        let mut inputs = Vec::new();
-        let now = practice.tick();
-        for id in (1..=40).map(Avatar::of) {
-            let store = &practice.stage.publisher.store;
-            let mut lanes = store.committed(store.find(id).unwrap()).unwrap().to_vec();
-            // Late inputs come in pairs; lost ones not at all.
-            let given: Vec<Controls> =
-                (0..rng.usize(0..3)).map(|_| random(&mut rng, now)).collect();
-            let alone = Alone(arena.schema());
-            let mut effects = Effects::default();
-            let world = World::new(&alone, now.plus(1));
-            arena.step(&mut Turn::new(id, kind, &mut lanes, world, &mut effects), &given);
-            predicted.insert(id, lanes);
-            inputs.push((id, given));
-        }
-        for (id, given) in inputs {
-            given.iter().for_each(|input| assert!(practice.stage.input(id, *input)));
-        }
-        practice.step();
-        for (id, lanes) in &predicted {
-            let slot = practice.stage.publisher.store.find(*id).unwrap();
-            assert_eq!(practice.stage.publisher.store.lanes(slot), lanes);
-        }
-    }
-}
-
-fn random(rng: &mut Rng, seen: Tick) -> Controls {
-    let key = |rng: &mut Rng| [-FULL_INPUT, 0, 60, FULL_INPUT][rng.usize(0..4)];
-    let walk = Input { forward: key(rng), strafe: key(rng), yaw: rng.u16(..) };
-    Controls { walk, fire: rng.bool().then_some(seen.0) }
 }
 
 #[test]
