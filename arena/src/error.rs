@@ -1,5 +1,7 @@
 //! What the arena refuses, and why.
 
+use foveate_sync::StoreError;
+use foveate_wire::SchemaError;
 use thiserror::Error;
 
 /// A request that the arena could not fulfil. Nothing has changed when one is returned.
@@ -29,4 +31,10 @@ pub enum ArenaError {
         /// The first offending entry, or 0 where all are zero.
         index: usize,
     },
+    /// The kinds of the game do not make a schema: a bug of the arena's.
+    #[error("the arena's schema: {0}")]
+    Schema(#[from] SchemaError),
+    /// The store has no room for an object, or has it already.
+    #[error("the arena's world: {0}")]
+    Store(#[from] StoreError),
 }

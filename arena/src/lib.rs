@@ -1,9 +1,9 @@
 //! The arena: the game that shows what Foveate does, on every topology.
 //!
-//! **What it is for.** A world in which a few hundred avatars move as players do: a seeded map with
-//! solid obstacles ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an
-//! avatar in integers ([`step`]), and bots that walk the map by that same movement ([`Bots`]). The
-//! rules of play build on these.
+//! **What it is for.** A world in which up to a thousand avatars play: a seeded map with solid
+//! obstacles ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an avatar in
+//! integers ([`step`]), the rules of play as a [`Game`](foveate_node::Game) ([`Arena`]), and bots: some
+//! only walk ([`Bots`]), some play ([`Fighter`]). [`Practice`] joins rules and bots in one process.
 //!
 //! **What it refuses to do.** It knows no network, no clock and no global randomness: a seed and a
 //! number of ticks say everything, on every machine. It does not decide who sees what; it only tells
@@ -11,15 +11,16 @@
 //!
 //! **The path of a datum.** A seed becomes outlines on a grid of 1/256 unit ([`map`]). From the
 //! outlines come, once: the grid for sight, the [`graph`] for planning, and the integer walls of
-//! [`collision`]. Then, each tick: a bot (or a player) looks at its way and states an [`Input`] →
-//! [`movement::step`] turns body and input into the next [`Body`], along the walls → the body's
-//! place, velocity and yaw are what is published.
+//! [`collision`]. Then, each tick: a bot (or a player) looks at the world and states its
+//! [`Controls`](game::Controls) → in its avatar's turn [`movement::step`] turns body and input into
+//! the next [`Body`], along the walls, and shots are traced → what concerns other objects is asked of
+//! them and done in their turns ([`game`]) → the objects' new states are what is published.
 //!
 //! ```text
-//! seed → generate → map ─┬─ line_of_sight, is_free
-//!                        ├─ voronoi → graph ──→ bots ─→ Input ─┐
-//!                        └─ collision ──────────────→ movement::step → Body
-//!                                                      ↑________________│
+//! seed → generate → map ─┬─ line_of_sight, is_free ──────→ shots
+//!                        ├─ voronoi → graph ──→ brain ─→ Controls ─┐
+//!                        └─ collision ────────→ game: movement::step → Avatar → World
+//!                                                      ↑_________________________│
 //! ```
 //!
 //! **Architecture invariants.** No float enters [`movement::step`], and no intermediate value there
@@ -39,6 +40,7 @@ pub mod graph;
 mod grid;
 pub mod map;
 pub mod movement;
+pub mod practice;
 pub mod trig;
 mod voronoi;
 
@@ -52,4 +54,5 @@ pub use geometry::{Point, Vector};
 pub use graph::{Graph, Node, NodeIx, NodeKind, PathScratch};
 pub use map::{ArenaMap, Obstacle};
 pub use movement::{Body, Input, TickRate, step};
+pub use practice::Practice;
 pub use trig::Yaw;

@@ -11,8 +11,8 @@ use foveate_node::game::World;
 use foveate_wire::ObjectId;
 
 /// Ticks between two looks around, and between two looks whether the enemy is still in sight.
-const LOOK_TICKS: u32 = 6;
-const SIGHT_TICKS: u32 = 3;
+const LOOK_TICKS: u32 = 8;
+const SIGHT_TICKS: u32 = 4;
 /// Ticks for which a hand is as unsteady as it is.
 const STEADY_TICKS: u32 = 7;
 /// Enemies that are looked at, the nearest first.

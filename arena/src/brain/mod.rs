@@ -60,9 +60,9 @@ impl Skill {
 
     fn talent(self) -> Talent {
         match self {
-            Skill::Novice => Talent { error: 1_800, reaction_ms: 600, turn: 32_768 },
-            Skill::Regular => Talent { error: 1_000, reaction_ms: 350, turn: 65_536 },
-            Skill::Expert => Talent { error: 500, reaction_ms: 200, turn: 98_304 },
+            Skill::Novice => Talent { error: 3_200, reaction_ms: 600, turn: 32_768 },
+            Skill::Regular => Talent { error: 2_200, reaction_ms: 350, turn: 65_536 },
+            Skill::Expert => Talent { error: 1_200, reaction_ms: 200, turn: 98_304 },
         }
     }
 }

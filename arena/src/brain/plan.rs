@@ -19,7 +19,7 @@ const LOOK_TICKS: u32 = 4;
 /// What makes a base less attractive, in units of way: that it is ours already, and chance, so that
 /// not all go to the same one.
 const OURS: f64 = 120.0;
-const WHIM: f64 = 60.0;
+const WHIM: f64 = 40.0;
 /// Items farther away than this are left alone.
 const ITEM_DETOUR: f64 = 35.0;
 

@@ -15,7 +15,7 @@ pub const RANGE: f64 = 40.0;
 /// How near to an avatar's centre a shot must pass: the avatar's radius.
 pub const TARGET_RADIUS: f64 = crate::map::AVATAR_RADIUS;
 /// What a hit costs, and what it costs from the holder of a blade.
-pub const DAMAGE: (u8, u8) = (20, 35);
+pub const DAMAGE: (u8, u8) = (16, 26);
 /// Time between two shots, in milliseconds.
 pub const COOLDOWN_MS: u32 = 400;
 /// How long a dead avatar is away, in milliseconds.
@@ -84,7 +84,7 @@ fn take_hit(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, damage: 
     let Some(enemy) = enemy.filter(|_| me.is_alive() && matches!(by.kind(), AVATAR | UNIT)) else {
         return;
     };
-    let shielded = holds(&turn.world(), turn.id().origin(), Charm::Shield);
+    let shielded = holds(&turn.world(), (turn.id(), me), Charm::Shield);
     me.health = me.health.saturating_sub(if shielded { damage / 2 } else { damage });
     if me.is_alive() {
         return;
@@ -128,12 +128,13 @@ pub(super) fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectI
     Place::near(graph.node(node).place)
 }
 
-/// Whether a player has an item of this sort. An inventory is a query.
-pub(super) fn holds(world: &World<'_>, player: u32, charm: Charm) -> bool {
-    let has = |id: &ObjectId| {
-        world.get::<Item>(*id).is_some_and(|item| item.holder == player && item.charm == charm)
-    };
-    world.of_kind(ITEM).iter().any(has)
+/// Whether an avatar has an item of this sort. An inventory is a query; an item that somebody holds
+/// was brought to them of late, so that it need only be looked for around them.
+fn holds(world: &World<'_>, (id, me): (ObjectId, &Avatar), charm: Charm) -> bool {
+    let has = |item: &Item| item.holder == id.origin() && item.charm == charm;
+    let near = world.near(spot(me.point()), super::item::STRAYS as f32);
+    let mut items = near.into_iter().filter(|id| id.kind() == ITEM);
+    items.any(|id| world.get::<Item>(id).as_ref().is_some_and(has))
 }
 
 /// One shot: whom it meets first, of those that the shooter saw, asks for the hit.
@@ -148,7 +149,7 @@ fn shoot(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &Avatar, (yaw, seen): (Y
     let line = Spot::Segment { from: spot(from), to: spot(end), radius: NOTICED };
     turn.event(line, Event::Shot { player: turn.id().origin(), hit: hit.is_some() });
     if let Some((_, victim)) = hit {
-        let blade = holds(&turn.world(), turn.id().origin(), Charm::Blade);
+        let blade = holds(&turn.world(), (turn.id(), me), Charm::Blade);
         turn.ask(victim, Action::Hit { damage: if blade { DAMAGE.1 } else { DAMAGE.0 } });
     }
 }

@@ -14,8 +14,8 @@ pub const RADIUS: f64 = 6.0;
 pub const SPEED: f64 = 1.0;
 /// The time between two counts of who is there, in milliseconds.
 pub const COUNT_MS: u32 = 200;
-/// Progress that one avatar more than the others makes at a count: alone, 5 s for all of it.
-const PROGRESS: i32 = 4;
+/// Progress that one avatar more than the others makes at a count: alone, 10 s for all of it.
+const PROGRESS: i32 = 2;
 /// More than this majority is no faster.
 const CROWD: i32 = 3;
 

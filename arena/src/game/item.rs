@@ -15,6 +15,9 @@ pub const HELD_MS: u32 = 30_000;
 const LOOKS: u32 = 4;
 /// Of so many looks, one brings the item's place to its holder: it only says who may care.
 const FOLLOWS: u32 = 5;
+/// No item is farther from its holder than this, in units: what they run between two such looks at
+/// the slowest tick rate, and the reach.
+pub(super) const STRAYS: f64 = (LOOKS * FOLLOWS) as f64 * 1.1 + REACH;
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let at = turn.tick().plus(turn.id().serial()).0;
@@ -27,7 +30,7 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     match holder {
         Some(holder) if holder.is_alive() => {
             if ticks_left(item.until, turn.tick(), arena.ticks(HELD_MS)) == 0 {
-                item.holder = 0;
+                let_go(&mut item, Some(&holder), turn);
                 item.pos = somewhere(arena, turn.id().serial(), turn.tick());
             } else if (at / LOOKS).is_multiple_of(FOLLOWS) {
                 item.pos = holder.pos;

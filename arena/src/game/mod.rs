@@ -21,6 +21,7 @@ pub mod unit;
 mod ways;
 
 use crate::collision::CollisionMap;
+use crate::error::ArenaError;
 use crate::fixed::Place;
 use crate::geometry::Point;
 use crate::graph::NodeIx;
@@ -29,14 +30,15 @@ use crate::movement::{Input, TickRate};
 use fastrand::Rng;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate_sync::interest::{View, presets};
-use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError, Tick};
+use foveate_wire::{KindId, ObjectId, Replicate, Schema, Tick};
 use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, UNIT, Unit, position};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use ways::Ways;
 
-/// The zones of the normal view end at these shares of the map's side.
-const ZONES: [f32; 2] = [0.2, 0.4];
+/// The zones of the normal view end here: as far as a shot carries, twice as far, and where nothing
+/// can matter within seconds.
+const ZONES: [f32; 3] = [40.0, 70.0, 100.0];
 /// The most units of one player.
 pub const MAX_UNITS: u32 = 4;
 
@@ -150,15 +152,15 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A match for about so many players: one on every 625 square units, a base for every ten of
+    /// A match for about so many players: one on every 1,024 square units, a base for every twelve of
     /// them, an item for every eight.
     pub fn for_players(players: usize, seed: u64) -> Setup {
-        let side = (25.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
+        let side = (32.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
         Setup {
             seed,
             side,
             obstacles: (side * side / 500.0) as usize,
-            bases: (players / 10).clamp(3, 128),
+            bases: (players / 12).clamp(3, 128),
             items: (players / 8).clamp(2, 128),
             units: 1,
             round_seconds: 300,
@@ -196,12 +198,12 @@ pub struct Arena {
 
 impl Arena {
     /// The arena of a setup. The schema is fixed, so that it is refused for a bug of ours alone.
-    pub fn new(setup: Setup) -> Result<Arena, SchemaError> {
+    pub fn new(setup: Setup) -> Result<Arena, ArenaError> {
         Arena::on(Arc::new(ArenaMap::generate(setup.seed, setup.side, setup.obstacles)), setup)
     }
 
     /// The same on a map that is there already.
-    pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, SchemaError> {
+    pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, ArenaError> {
         let kinds = vec![Avatar::spec(), Base::spec(), Item::spec(), Unit::spec(), Match::spec()];
         Ok(Arena {
             collision: CollisionMap::new(&map, setup.rate),
@@ -342,12 +344,14 @@ impl Game for Arena {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        let [near, middle] = ZONES.map(|share| share * self.map.side() as f32);
-        match which {
-            0 => Some(presets::normal(near, middle)),
-            1 => Some(presets::zoom(near, middle)),
-            _ => None,
-        }
+        let [near, middle, far] = ZONES;
+        let (mut view, far) = match which {
+            0 => (presets::normal(near, middle), far),
+            1 => (presets::zoom(near, middle), 2.0 * far),
+            _ => return None,
+        };
+        view.zones[2] = far;
+        Some(view)
     }
 
     fn team(&self, world: &World<'_>, avatar: ObjectId) -> u8 {

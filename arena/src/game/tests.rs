@@ -1,1 +1,382 @@
+//! Rules, one behaviour each: on small worlds made by hand, and in matches of bots.
 
+use super::kinds::{HEALTH, TAKEN, ticks_left};
+use super::*;
+use crate::geometry::ConvexPolygon;
+use crate::practice::Practice;
+use foveate_node::game::Spot;
+
+mod prediction;
+
+const EAST: u16 = 0;
+const NORTH: u16 = 16_384;
+
+/// A map of 100 × 100 with one wall across its middle, from (48, 30) to (52, 70).
+fn walled(units: u32) -> Practice {
+    let corners = [(48.0, 30.0), (52.0, 30.0), (52.0, 70.0), (48.0, 70.0)];
+    let wall = ConvexPolygon::new(corners.map(|(x, y)| Point::new(x, y)).to_vec()).unwrap();
+    let map = Arc::new(ArenaMap::with_obstacles(100.0, vec![wall]));
+    let setup = Setup { bases: 0, items: 0, units, ..Setup::for_players(8, 1) };
+    Practice::on(Arc::new(Arena::on(map, setup).unwrap())).unwrap()
+}
+
+fn wait(practice: &mut Practice, ticks: u32) {
+    for _ in 0..ticks {
+        practice.step();
+    }
+}
+
+fn put(practice: &mut Practice, player: u32, at: (i32, i32), team: u8) -> ObjectId {
+    let place = Place { x: at.0 * 256, y: at.1 * 256 };
+    spawn(practice, player, &Avatar::at(place, team))
+}
+
+fn spawn<T: Replicate>(practice: &mut Practice, player: u32, value: &T) -> ObjectId {
+    let spawn = Spawn::new(practice.stage.game.schema(), value).unwrap();
+    let id = practice.stage.spawn(PlayerId(player), &spawn).unwrap();
+    practice.step();
+    id
+}
+
+fn get<T: Replicate>(practice: &Practice, id: ObjectId) -> T {
+    practice.stage.world().get(id).unwrap()
+}
+
+fn edit(practice: &mut Practice, id: ObjectId, change: impl FnOnce(&mut Avatar)) {
+    let mut avatar: Avatar = get(practice, id);
+    change(&mut avatar);
+    let slot = practice.stage.publisher.store.find(id).unwrap();
+    practice.stage.publisher.store.set(slot, &avatar).unwrap();
+}
+
+/// One shot, and the tick in which its victim hears of it. Returns the victim's health.
+fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
+    let walk = Input { yaw, ..Input::default() };
+    assert!(practice.stage.input(by, Controls { walk, fire: Some(seen.0) }));
+    practice.step();
+    practice.step();
+    get::<Avatar>(practice, victim).health
+}
+
+#[test]
+fn a_shot_hits_the_first_enemy_in_range_and_passes_mates() {
+    let mut practice = walled(0);
+    let shooter = put(&mut practice, 1, (10, 20), 1);
+    let mate = put(&mut practice, 2, (15, 20), 1);
+    let near = put(&mut practice, 3, (20, 20), 2);
+    let behind = put(&mut practice, 4, (25, 20), 2);
+    let now = practice.tick();
+    assert_eq!(fire(&mut practice, (shooter, EAST), now, near), HEALTH - avatar::DAMAGE.0);
+    assert_eq!(get::<Avatar>(&practice, mate).health, HEALTH);
+    assert_eq!(get::<Avatar>(&practice, behind).health, HEALTH);
+    let too_far = put(&mut practice, 5, (10, 20 + avatar::RANGE as i32 + 2), 2);
+    wait(&mut practice, 20);
+    let now = practice.tick();
+    assert_eq!(fire(&mut practice, (shooter, NORTH), now, too_far), HEALTH);
+}
+
+#[test]
+fn a_shot_through_a_wall_does_not_hit() {
+    let mut practice = walled(0);
+    let shooter = put(&mut practice, 1, (40, 50), 1);
+    let victim = put(&mut practice, 2, (60, 50), 2);
+    let now = practice.tick();
+    assert_eq!(fire(&mut practice, (shooter, EAST), now, victim), HEALTH);
+    let mut practice = walled(0);
+    let shooter = put(&mut practice, 1, (40, 75), 1);
+    let victim = put(&mut practice, 2, (60, 75), 2);
+    let now = practice.tick();
+    assert!(fire(&mut practice, (shooter, EAST), now, victim) < HEALTH, "past the wall's end");
+}
+
+#[test]
+fn a_weapon_fires_no_faster_than_its_cooldown() {
+    let mut practice = walled(0);
+    let shooter = put(&mut practice, 1, (10, 20), 1);
+    let victim = put(&mut practice, 2, (20, 20), 2);
+    let mut shots = 0;
+    for _ in 0..20 {
+        let seen = practice.tick().0;
+        for _ in 0..2 {
+            practice.stage.input(shooter, Controls { fire: Some(seen), ..Controls::default() });
+        }
+        let shot = |(_, event): &&(Spot, Event)| matches!(event, Event::Shot { .. });
+        shots += practice.step().iter().filter(shot).count();
+    }
+    assert_eq!(shots, 3, "one second holds shots at 0, 400 and 800 ms");
+    practice.step();
+    assert_eq!(get::<Avatar>(&practice, victim).health, HEALTH - 3 * avatar::DAMAGE.0);
+}
+
+#[test]
+fn who_moved_away_since_the_shooter_looked_is_hit_but_not_beyond_the_limit() {
+    let limit = 10;
+    for (late, is_hit) in [(1, true), (limit - 1, true), (limit + 3, false)] {
+        let mut practice = walled(0);
+        let shooter = put(&mut practice, 1, (10, 20), 1);
+        let victim = put(&mut practice, 2, (20, 20), 2);
+        assert_eq!(practice.stage.game.ticks(avatar::LAG_MS), limit);
+        let seen = practice.tick();
+        edit(&mut practice, victim, |avatar| avatar.pos[1] += 4.0);
+        wait(&mut practice, late);
+        let health = fire(&mut practice, (shooter, EAST), seen, victim);
+        assert_eq!(health < HEALTH, is_hit, "{late} ticks later");
+        assert_eq!(get::<Avatar>(&practice, victim).pos[1], 24.0, "it did move");
+    }
+}
+
+#[test]
+fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
+    let mut practice = walled(0);
+    let killer = put(&mut practice, 1, (10, 20), 1);
+    let victim = put(&mut practice, 2, (20, 20), 2);
+    edit(&mut practice, victim, |avatar| avatar.health = 1);
+    practice.step();
+    // A second hit in the same tick finds nobody alive.
+    let unit = Unit { pos: [10.0, 20.0], team: 1, target: 0, walks: false, since: 0 };
+    let by = By::Object(spawn(&mut practice, 1, &unit));
+    practice.stage.ask(victim, Action::Hit { damage: 1 }, by);
+    practice.stage.ask(victim, Action::Hit { damage: 9 }, by);
+    wait(&mut practice, 3);
+    let (k, v) = (get::<Avatar>(&practice, killer), get::<Avatar>(&practice, victim));
+    assert_eq!((k.kills, k.score, v.deaths, v.health), (1, avatar::POINTS.0, 1, 0));
+    assert_eq!(get::<Match>(&practice, Match::ID).first, 1);
+    let away = practice.stage.game.ticks(avatar::AWAY_MS);
+    wait(&mut practice, away);
+    let back = get::<Avatar>(&practice, victim);
+    assert_eq!(back.health, HEALTH);
+    assert!(back.point().distance(k.point()) > 20.0, "away from enemies");
+}
+
+#[test]
+fn players_cannot_ask_for_what_only_rules_may() {
+    let mut practice = walled(1);
+    let me = put(&mut practice, 1, (10, 20), 1);
+    let other = put(&mut practice, 2, (20, 20), 2);
+    let by = By::Player(PlayerId(1), practice.tick());
+    for action in [Action::Hit { damage: 99 }, Action::Killed, Action::Captured] {
+        practice.stage.ask(other, action, by);
+        practice.stage.ask(me, action, by);
+    }
+    practice.stage.ask(Match::ID, Action::Point { team: 1 }, by);
+    wait(&mut practice, 2);
+    let (a, b) = (get::<Avatar>(&practice, me), get::<Avatar>(&practice, other));
+    assert_eq!((a.health, a.kills, a.score, b.health), (HEALTH, 0, 0, HEALTH));
+    assert_eq!(get::<Match>(&practice, Match::ID).first, 0);
+}
+
+#[test]
+fn a_base_is_taken_by_the_majority_and_earns_points() {
+    let mut practice = walled(0);
+    let base = Base { pos: [20.0, 20.0], team: 0, progress: 0, from: 0, to: 0, round: 0 };
+    let base = spawn(&mut practice, 0, &base);
+    for (player, team) in [(1, 1), (2, 1), (3, 2)] {
+        put(&mut practice, player, (20 + player as i32, 20), team);
+    }
+    let captured = |practice: &mut Practice, ticks: u32| {
+        let events = (0..ticks).flat_map(|_| {
+            // It wanders on, and they with it.
+            let at = get::<Base>(practice, base).pos;
+            (1..=3).for_each(|player| {
+                let id = Avatar::of(player);
+                if practice.stage.publisher.store.find(id).is_some() {
+                    edit(practice, id, |avatar| avatar.pos = at);
+                }
+            });
+            practice.step().iter().map(|(_, event)| *event).collect::<Vec<_>>()
+        });
+        events.filter(|event| matches!(event, Event::Captured { .. })).collect::<Vec<_>>()
+    };
+    assert_eq!(captured(&mut practice, 300), [Event::Captured { team: 1 }]);
+    assert_eq!(get::<Base>(&practice, base).team, 1);
+    assert!(get::<Match>(&practice, Match::ID).first > 0);
+    assert_eq!(get::<Avatar>(&practice, Avatar::of(1)).score, avatar::POINTS.1);
+    assert_eq!(get::<Avatar>(&practice, Avatar::of(3)).score, 0);
+    for player in [1, 2] {
+        let slot = practice.stage.publisher.store.find(Avatar::of(player)).unwrap();
+        practice.stage.publisher.store.remove(slot).unwrap();
+    }
+    assert_eq!(captured(&mut practice, 500), [Event::Captured { team: 2 }]);
+    assert_eq!(get::<Base>(&practice, base).progress, TAKEN);
+}
+
+#[test]
+fn an_item_has_one_holder_who_loses_it_by_dying() {
+    let mut practice = walled(0);
+    let item = Item { pos: [20.0, 20.0], charm: Charm::Shield, holder: 0, until: 0 };
+    let item = spawn(&mut practice, 0, &item);
+    let far = put(&mut practice, 1, (30, 20), 1);
+    let near = put(&mut practice, 2, (21, 20), 2);
+    put(&mut practice, 3, (19, 20), 1);
+    let now = practice.tick();
+    for player in [1, 2, 3] {
+        practice.stage.ask(item, Action::Take, By::Player(PlayerId(player), now));
+    }
+    practice.step();
+    assert_eq!(get::<Item>(&practice, item).holder, 2, "the first within reach");
+    let hit = fire(&mut practice, (far, 32_768), now, near);
+    assert_eq!(hit, HEALTH - avatar::DAMAGE.0 / 2, "a shield halves the damage");
+    practice.stage.ask(item, Action::Drop, By::Player(PlayerId(1), now));
+    practice.step();
+    assert_eq!(get::<Item>(&practice, item).holder, 2, "only the holder may drop it");
+    let back = kinds::ticks_ahead(practice.tick(), 50);
+    edit(&mut practice, near, |avatar| {
+        (avatar.health, avatar.pos[0], avatar.back) = (0, 25.0, back)
+    });
+    wait(&mut practice, 5);
+    let lies = get::<Item>(&practice, item);
+    assert_eq!((lies.holder, lies.pos), (0, [25.0, 20.0]));
+}
+
+#[test]
+fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
+    let mut practice = walled(1);
+    let unit = Unit { pos: [10.0, 50.0], team: 1, target: 0, walks: false, since: 0 };
+    put(&mut practice, 1, (10, 40), 1);
+    let unit = spawn(&mut practice, 1, &unit);
+    assert_eq!(unit, Arena::unit(1, 0));
+    let arena = Arc::clone(&practice.stage.game);
+    let target = arena.node_near(Point::new(90.0, 50.0)).0 as u16;
+    let now = practice.tick();
+    practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(2), now));
+    practice.step();
+    assert!(!get::<Unit>(&practice, unit).walks, "another player's order");
+    practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(1), now));
+    practice.step();
+    let order = get::<Unit>(&practice, unit);
+    let elsewhere = Arena::on(Arc::clone(arena.map()), *arena.setup()).unwrap();
+    for _ in 0..40 {
+        practice.step();
+        let tick = practice.tick();
+        assert_eq!(get::<Unit>(&practice, unit), order, "nothing to tell on the way");
+        assert_eq!(arena.unit_at(&order, tick), elsewhere.unit_at(&order, tick));
+        assert!(arena.map().is_free(arena.unit_at(&order, tick), 1.0));
+    }
+    let ahead = Place::near(arena.unit_at(&order, practice.tick().plus(20)));
+    spawn(&mut practice, 2, &Avatar::at(ahead, 2));
+    wait(&mut practice, 50);
+    let stopped = get::<Unit>(&practice, unit);
+    assert!(!stopped.walks);
+    assert!(kinds::point(stopped.pos).distance(ahead.point()) < unit::COLLISION);
+    assert!(get::<Avatar>(&practice, Avatar::of(2)).health < HEALTH, "it guards where it stands");
+}
+
+#[test]
+fn teams_are_balanced_and_rounds_end_with_a_winner() {
+    let setup = Setup { round_seconds: 5, ..Setup::for_players(9, 3) };
+    let mut practice = Practice::new(setup, 9).unwrap();
+    practice.step();
+    let world = practice.stage.world();
+    let firsts =
+        world.of_kind(AVATAR).into_iter().filter(|id| world.get::<Avatar>(*id).unwrap().team == 1);
+    assert!((4..=5).contains(&firsts.count()));
+    let mut won = 0;
+    for _ in 0..220 {
+        practice.think();
+        let is_won = |(_, event): &&(Spot, Event)| matches!(event, Event::Won { .. });
+        won += practice.step().iter().filter(is_won).count();
+    }
+    assert_eq!(won, 2);
+    let contest = get::<Match>(&practice, Match::ID);
+    assert_eq!(contest.round, 2);
+    assert!(ticks_left(contest.ends as u16, practice.tick(), 100) > 0);
+    assert_eq!(get::<Avatar>(&practice, Avatar::of(1)).round, 2);
+}
+
+/// FNV-1a over all objects' lanes.
+fn fingerprint(practice: &Practice) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for (id, slot) in practice.stage.publisher.store.iter() {
+        let lanes = practice.stage.publisher.store.lanes(slot);
+        let words = lanes.iter().map(|lane| *lane as u64).chain([id.0]);
+        words.for_each(|word| hash = (hash ^ word).wrapping_mul(0x0100_0000_01b3));
+    }
+    hash
+}
+
+#[test]
+fn one_seed_gives_one_match_and_another_seed_another() {
+    let play = |seed| {
+        let mut practice = Practice::new(Setup::for_players(32, seed), 32).unwrap();
+        for _ in 0..600 {
+            practice.think();
+            practice.step();
+        }
+        fingerprint(&practice)
+    };
+    assert_eq!(play(5), play(5));
+    assert_ne!(play(5), play(6));
+}
+
+#[test]
+fn items_are_neither_doubled_nor_lost_and_scores_add_up() {
+    let setup = Setup { items: 16, ..Setup::for_players(64, 2) };
+    let mut practice = Practice::new(setup, 64).unwrap();
+    let (mut taken, mut dropped, mut died) = (0, 0, 0);
+    for tick in 0..1_200 + 40 {
+        // At the end nobody acts any more, so that all that was asked is done.
+        if tick < 1_200 {
+            practice.think();
+        }
+        for (_, event) in practice.step() {
+            taken += usize::from(matches!(event, Event::Taken { .. }));
+            dropped += usize::from(matches!(event, Event::Dropped { .. }));
+            died += usize::from(matches!(event, Event::Died { .. }));
+        }
+        let world = practice.stage.world();
+        let items: Vec<Item> = world.of_kind(ITEM).iter().filter_map(|id| world.get(*id)).collect();
+        assert_eq!(items.len(), 16);
+        let held = items.iter().filter(|item| item.holder != 0);
+        assert!(held.clone().all(|item| world.get::<Avatar>(Avatar::of(item.holder)).is_some()));
+        assert_eq!(taken - dropped, held.count(), "tick {tick}");
+    }
+    let world = practice.stage.world();
+    let avatars: Vec<Avatar> =
+        world.of_kind(AVATAR).iter().filter_map(|id| world.get(*id)).collect();
+    let sum = |of: fn(&Avatar) -> u16| avatars.iter().map(|a| usize::from(of(a))).sum::<usize>();
+    assert!(taken > 5 && died > 20, "{taken} taken, {died} died");
+    assert_eq!((sum(|a| a.kills), sum(|a| a.deaths)), (died, died));
+    assert_eq!(practice.stage.dropped(), 0);
+}
+
+#[test]
+fn nobody_is_ever_inside_an_obstacle() {
+    for seed in 0..2 {
+        let mut practice = Practice::new(Setup::for_players(40, seed), 40).unwrap();
+        for _ in 0..800 {
+            practice.think();
+            practice.step();
+            let (world, arena) = (practice.stage.world(), &practice.stage.game);
+            for avatar in world.of_kind(AVATAR).iter().filter_map(|id| world.get::<Avatar>(*id)) {
+                assert!(arena.collision().is_free(kinds::place(avatar.pos)), "{avatar:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn inputs_out_of_range_are_refused_and_views_are_two() {
+    let arena = Arena::new(Setup::for_players(8, 1)).unwrap();
+    assert!(arena.allows(&Controls::default()));
+    let walk = Input { strafe: i8::MIN, ..Input::default() };
+    assert!(!arena.allows(&Controls { walk, fire: None }));
+    assert!((0..2).all(|which| arena.view(which).unwrap().build().is_ok()));
+    assert!(arena.view(2).is_none());
+}
+
+#[test]
+fn eyes_are_the_avatar_and_the_units_that_stand() {
+    let mut practice = Practice::new(Setup { units: 2, ..Setup::for_players(4, 1) }, 1).unwrap();
+    practice.step();
+    let eyes = |practice: &Practice| {
+        let mut eyes = Vec::new();
+        practice.stage.game.eyes(&practice.stage.world(), Avatar::of(1), &mut eyes);
+        eyes
+    };
+    assert_eq!(eyes(&practice), [Avatar::of(1), Arena::unit(1, 0), Arena::unit(1, 1)]);
+    let by = By::Player(PlayerId(1), practice.tick());
+    practice.stage.ask(Arena::unit(1, 0), Action::Order { target: 3 }, by);
+    practice.step();
+    assert_eq!(eyes(&practice), [Avatar::of(1), Arena::unit(1, 1)]);
+    assert_eq!(practice.stage.game.team(&practice.stage.world(), Avatar::of(1)), 2);
+}

@@ -3,14 +3,17 @@
 //! A way is a pure function of the map, where it begins and the node where it ends: whether it was
 //! remembered or found anew cannot be told. So this is the one thing behind a lock in the rules.
 
-use crate::geometry::Point;
+use crate::geometry::{Bounds, Point};
 use crate::graph::{NodeIx, PathScratch};
+use crate::grid::Grid;
 use crate::map::ArenaMap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ways that are remembered. When there are more, all are forgotten: each costs some 20 µs.
 const MAX_WAYS: usize = 8_192;
+/// Width of a grid cell, in units: mostly some node is this near.
+const CELL: f64 = 12.0;
 /// Of so many near nodes the nearest one that can be walked to is taken.
 const CANDIDATES: usize = 8;
 
@@ -18,6 +21,7 @@ const CANDIDATES: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Ways {
     map: Arc<ArenaMap>,
+    nodes: Grid,
     memory: Mutex<Memory>,
 }
 
@@ -48,26 +52,45 @@ impl Way {
 
 impl Ways {
     pub fn new(map: Arc<ArenaMap>) -> Ways {
-        Ways { map, memory: Mutex::default() }
+        let graph = map.graph();
+        let spots = graph.node_indices().map(|node| graph.node(node).place);
+        let spots: Vec<Bounds> = spots.map(|at| Bounds { min: at, max: at }).collect();
+        Ways { nodes: Grid::build(map.side(), CELL, &spots), map, memory: Mutex::default() }
     }
 
-    /// The node where a way from a point begins: the nearest that can be walked to.
+    /// The node where a way from a point begins: the nearest that can be walked to. Of nodes that
+    /// are far away, or behind walls, the nearest.
     pub fn node_near(&self, at: Point) -> NodeIx {
-        let graph = self.map.graph();
+        let mut nearest = NodeIx(0);
+        for radius in [CELL, 3.0 * CELL, self.map.side() * 2.0] {
+            let near = self.nearest(at, radius);
+            let walkable = |(square, node): &&(f64, NodeIx)| {
+                square.is_finite() && self.map.is_walkable(at, self.map.graph().node(*node).place)
+            };
+            if let Some((_, node)) = near.iter().find(walkable) {
+                return *node;
+            }
+            nearest = near[0].1;
+        }
+        nearest
+    }
+
+    /// The nearest nodes within a radius, each with the square of its distance.
+    fn nearest(&self, at: Point, radius: f64) -> [(f64, NodeIx); CANDIDATES] {
         let mut near = [(f64::INFINITY, NodeIx(0)); CANDIDATES];
-        for node in graph.node_indices() {
-            let off = graph.node(node).place - at;
+        self.nodes.any_in(&Bounds { min: at, max: at }.grown(radius), |node| {
+            let node = NodeIx(node as u32);
+            let off = self.map.graph().node(node).place - at;
             let square = off.dot(off);
-            if square < near[CANDIDATES - 1].0 {
+            // Beyond the radius the cells are not complete: a nearer one could be missing.
+            if square < near[CANDIDATES - 1].0 && square <= radius * radius {
                 let place = near.partition_point(|(other, _)| *other <= square);
                 near[place..].rotate_right(1);
                 near[place] = (square, node);
             }
-        }
-        let walkable = |(square, node): &&(f64, NodeIx)| {
-            square.is_finite() && self.map.is_walkable(at, graph.node(*node).place)
-        };
-        near.iter().find(walkable).unwrap_or(&near[0]).1
+            false
+        });
+        near
     }
 
     /// The nodes between two points, to walk from one to the next.

@@ -1,0 +1,100 @@
+//! A match of bots in one process, without a network: for tests, for tuning, and as a small example
+//! of how a server drives the rules.
+
+use crate::brain::{Fighter, Skill};
+use crate::error::ArenaError;
+use crate::game::kinds::Avatar;
+use crate::game::{Arena, Event, Setup};
+use foveate_node::Stage;
+use foveate_node::game::{Brain, By, Game, PlayerId, Spot};
+use foveate_sync::Rounds;
+use foveate_wire::{Micros, Tick};
+use std::sync::Arc;
+
+/// Bots that play against each other. Each tick: [`think`](Practice::think), then
+/// [`step`](Practice::step).
+///
+/// ```
+/// use foveate_arena::{Practice, Setup};
+/// let mut practice = Practice::new(Setup::for_players(16, 7), 16)?;
+/// for _ in 0..100 {
+///     practice.think();
+///     practice.step();
+/// }
+/// assert_eq!(practice.stage.world().tick().0, 100);
+/// # Ok::<(), foveate_arena::ArenaError>(())
+/// ```
+pub struct Practice {
+    /// The world and its rules.
+    pub stage: Stage<Arena>,
+    fighters: Vec<(PlayerId, Fighter)>,
+    happened: Vec<(Spot, Event)>,
+}
+
+impl Practice {
+    /// A new world with so many bots of mixed skills; their players' numbers begin at 1.
+    pub fn new(setup: Setup, bots: usize) -> Result<Practice, ArenaError> {
+        let mut practice = Practice::on(Arc::new(Arena::new(setup)?))?;
+        for index in 0..bots {
+            practice.join(PlayerId(index as u32 + 1), Skill::mixed(index))?;
+        }
+        Ok(practice)
+    }
+
+    /// A new world without anybody.
+    pub fn on(arena: Arc<Arena>) -> Result<Practice, ArenaError> {
+        let length = Micros(1_000_000 / u64::from(arena.setup().rate.hz()));
+        let mut stage = Stage::new(arena, Rounds::every(length));
+        stage.populate()?;
+        Ok(Practice { stage, fighters: Vec::new(), happened: Vec::new() })
+    }
+
+    /// One bot more.
+    pub fn join(&mut self, player: PlayerId, skill: Skill) -> Result<(), ArenaError> {
+        let arena = Arc::clone(&self.stage.game);
+        for spawn in arena.welcome(&self.stage.world(), player, "bot") {
+            self.stage.spawn(player, &spawn)?;
+        }
+        let seed = arena.setup().seed;
+        self.fighters.push((player, Fighter::new(arena, skill, seed, u64::from(player.0))));
+        Ok(())
+    }
+
+    /// All bots decide what to do in the coming tick.
+    pub fn think(&mut self) {
+        let mut decided = Vec::with_capacity(self.fighters.len());
+        let mut actions = Vec::new();
+        let world = self.stage.world();
+        let seen = world.tick();
+        for (player, fighter) in &mut self.fighters {
+            let me = Avatar::of(player.0);
+            let before = actions.len();
+            decided.push((me, fighter.think(&world, me, &mut actions), actions.len() - before));
+        }
+        let mut actions = actions.into_iter();
+        for (me, input, count) in decided {
+            // The stage takes at least one input a tick, and far more actions than bots give.
+            self.stage.input(me, input);
+            let by = By::Player(PlayerId(me.origin()), seen);
+            for (object, action) in actions.by_ref().take(count) {
+                self.stage.ask(object, action, by);
+            }
+        }
+    }
+
+    /// One tick of the rules. Returns what happened.
+    pub fn step(&mut self) -> &[(Spot, Event)] {
+        let tick = self.stage.publisher.store.tick().plus(1);
+        let Practice { stage, happened, .. } = self;
+        happened.clear();
+        stage.step(tick, |spot, event| happened.push((spot, event)));
+        let length = stage.publisher.rounds().length;
+        stage.publisher.round(tick, length * tick.0, |_, _| {});
+        happened
+    }
+
+    /// The tick that was played last.
+    pub fn tick(&self) -> Tick {
+        self.stage.publisher.store.tick()
+    }
+}
