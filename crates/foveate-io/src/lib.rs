@@ -63,6 +63,9 @@ mod options;
 mod slots;
 mod socket;
 mod stagger;
+#[cfg(feature = "sqlite")]
+pub mod storage;
+mod time;
 mod timers;
 mod transport;
 
@@ -79,3 +82,4 @@ pub use meter::{Counters, Meter, Traffic};
 pub use options::{Limits, MIN_PACKET, Options, Ways};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
+pub use time::UnixTime;
