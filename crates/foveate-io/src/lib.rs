@@ -67,6 +67,7 @@ mod stagger;
 pub mod storage;
 mod time;
 mod timers;
+pub mod token;
 mod transport;
 
 pub use admission::MAX_ADDRESSES;

@@ -49,6 +49,7 @@ pub use writer::{
 };
 
 use crate::time::UnixTime;
+use crate::token::{MAX_NAME, TokenId, is_name};
 use database::{Database, refusal};
 use foveate_node::game::PlayerId;
 use foveate_wire::{ObjectId, Schema};
@@ -59,10 +60,6 @@ use std::sync::Arc;
 
 /// The largest number of a player: what fits the origin of an [`ObjectId`].
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
-/// The longest name of a player, in bytes.
-pub const MAX_NAME: usize = 64;
-/// What one use of a token is known by.
-pub type TokenId = [u8; 16];
 
 /// An object as it was saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,7 +135,7 @@ fn player(
     name: &str,
     now: UnixTime,
 ) -> Result<PlayerId, StorageError> {
-    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+    if !is_name(name) {
         let name = name.chars().take(MAX_NAME).collect();
         return Err(StorageError::Name { name, limit: MAX_NAME });
     }
