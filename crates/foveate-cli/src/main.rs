@@ -1,13 +1,18 @@
 //! The `foveate` program.
 //!
 //! `foveate lab …` runs the laboratory's experiments. Every command prints tables for people; with
-//! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots.
+//! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots. `foveate
+//! config …` shows and checks a server's configuration; `foveate token` issues a connect token.
 
 mod arena;
+mod config;
 mod lab;
 mod meter;
+mod token;
 
 use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Foveated networking for multiplayer games.
@@ -22,11 +27,39 @@ struct Cli {
 enum Command {
     /// Experiments in virtual time
     Lab(lab::Lab),
+    /// The server's configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Issue a connect token
+    Token(token::Token),
+}
+
+#[derive(Subcommand)]
+enum Config {
+    /// Check a file and show what it means
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print a file with all defaults, explained
+    Default,
+}
+
+fn configuration(command: &Config) -> Result<(), Box<dyn Error>> {
+    match command {
+        Config::Check { file } => println!("{}", config::Config::load(file)?),
+        Config::Default => print!("{}", config::DEFAULT),
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
-    let Command::Lab(command) = Cli::parse().command;
-    match lab::run(&command) {
+    let done = match &Cli::parse().command {
+        Command::Lab(command) => lab::run(command),
+        Command::Config(command) => configuration(command),
+        Command::Token(command) => token::run(command),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("foveate: {error}");
