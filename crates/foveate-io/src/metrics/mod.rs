@@ -17,7 +17,7 @@ mod http;
 pub use http::{MAX_CONNECTIONS, MAX_HEAD, MetricsServer};
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Series of a registry at most; what is beyond is not told.
@@ -233,27 +233,37 @@ fn float(value: f64) -> String {
     }
 }
 
+/// What was published last, and when.
+struct Page {
+    text: Arc<str>,
+    at: Instant,
+}
+
 /// Where the game's thread leaves its numbers for whoever asks.
 #[derive(Clone, Default)]
-pub struct Board(Arc<Mutex<Option<(Arc<str>, Instant)>>>);
+pub struct Board(Arc<Mutex<Option<Page>>>);
 
 impl Board {
     /// Leaves a text; the one before is gone.
     pub fn publish(&self, text: String, now: Instant) {
-        let page = Some((text.into(), now));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        let page = Page { text: text.into(), at: now };
+        *self.lock() = Some(page);
     }
 
     /// The newest text; empty before the first.
     pub fn text(&self) -> Arc<str> {
-        let page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        page.as_ref().map_or_else(|| "".into(), |(text, _)| Arc::clone(text))
+        self.lock().as_ref().map_or_else(|| "".into(), |page| Arc::clone(&page.text))
     }
 
     /// Whether something was published within [`STALE_AFTER`].
     pub fn is_fresh(&self, now: Instant) -> bool {
-        let page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        page.as_ref().is_some_and(|(_, at)| now.saturating_duration_since(*at) < STALE_AFTER)
+        let page = self.lock();
+        page.as_ref().is_some_and(|page| now.saturating_duration_since(page.at) < STALE_AFTER)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Page>> {
+        // A page is exchanged whole, so that a panic elsewhere cannot have left half of one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

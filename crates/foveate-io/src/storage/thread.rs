@@ -21,7 +21,7 @@ const CLOSING_TURNS: u32 = 5;
 const CLOSING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Objects by id; `None` is a removal.
-pub(super) type Changes = BTreeMap<ObjectId, Option<Box<[i32]>>>;
+pub(super) type Changes = BTreeMap<ObjectId, Option<Arc<[i32]>>>;
 
 /// What the game's thread and the writer's share. Locked for moments only: whatever takes longer is
 /// taken out first.

@@ -85,7 +85,7 @@ pub struct Writer {
     answers: Receiver<Joined>,
     thread: Option<JoinHandle<Result<(), StorageError>>>,
     /// The last state handed in of each object.
-    known: BTreeMap<ObjectId, Box<[i32]>>,
+    known: BTreeMap<ObjectId, Arc<[i32]>>,
     open_questions: usize,
 }
 
@@ -204,7 +204,7 @@ impl Drop for Writer {
     }
 }
 
-fn remember(known: &mut BTreeMap<ObjectId, Box<[i32]>>, id: ObjectId, lanes: Option<Box<[i32]>>) {
+fn remember(known: &mut BTreeMap<ObjectId, Arc<[i32]>>, id: ObjectId, lanes: Option<Arc<[i32]>>) {
     match lanes {
         Some(lanes) if known.len() < MAX_KNOWN || known.contains_key(&id) => {
             known.insert(id, lanes);
