@@ -2,19 +2,24 @@
 //!
 //! `foveate serve` is a server, `foveate bots` are its players, `foveate load` measures both;
 //! `foveate lab …` runs the laboratory's experiments. Every command prints tables for people; with
-//! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots.
+//! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots. `foveate
+//! config …` shows and checks a server's configuration; `foveate token` issues a connect token.
 
 mod arena;
 mod bots;
+mod config;
 mod crowd;
 mod lab;
 mod load;
 mod meter;
 mod serve;
+mod token;
 mod truth;
 mod usage;
 
 use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Foveated networking for multiplayer games.
@@ -35,16 +40,41 @@ enum Command {
     Bots(bots::Bots),
     /// What a server costs with so many clients, on this machine
     Load(load::Load),
+    /// The server's configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Issue a connect token
+    Token(token::Token),
+}
+
+#[derive(Subcommand)]
+enum Config {
+    /// Check a file and show what it means
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print a file with all defaults, explained
+    Default,
+}
+
+fn configuration(command: &Config) -> Result<(), Box<dyn Error>> {
+    match command {
+        Config::Check { file } => println!("{}", config::Config::load(file)?),
+        Config::Default => print!("{}", config::DEFAULT),
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Lab(command) => lab::run(&command).map_err(Into::into),
-        Command::Serve(args) => serve::run(&args),
-        Command::Bots(args) => bots::run(&args),
-        Command::Load(args) => load::run(&args),
+    let done = match &Cli::parse().command {
+        Command::Lab(command) => lab::run(command),
+        Command::Serve(args) => serve::run(args),
+        Command::Bots(args) => bots::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Config(command) => configuration(command),
+        Command::Token(command) => token::run(command),
     };
-    let done: Result<(), Box<dyn std::error::Error>> = done;
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -5,8 +5,11 @@
 //! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
 //! it can be metered, and put under bad [`Conditions`] while it runs.
 //!
-//! What it refuses to do: it starts no thread and needs no async runtime; it knows nothing of
-//! games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
+//! Beside links: [`token`] says who may connect, `storage` (feature `sqlite`) keeps what outlives a
+//! restart, [`metrics`] tells how a server is doing. The latter two have threads of their own.
+//!
+//! What an endpoint refuses to do: it starts no thread and needs no async runtime; it knows nothing
+//! of games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
 //! no datagram twice; it never grows beyond its [`Limits`]: what is beyond is dropped or closed,
 //! and counted in [`Counters`].
 //!
@@ -60,11 +63,16 @@ mod identity;
 mod link;
 mod messages;
 mod meter;
+pub mod metrics;
 mod options;
 mod slots;
 mod socket;
 mod stagger;
+#[cfg(feature = "sqlite")]
+pub mod storage;
+mod time;
 mod timers;
+pub mod token;
 mod transport;
 
 pub use admission::MAX_ADDRESSES;
@@ -80,3 +88,4 @@ pub use meter::{Counters, Meter, Traffic};
 pub use options::{Limits, MIN_PACKET, Options, Ways};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
+pub use time::UnixTime;

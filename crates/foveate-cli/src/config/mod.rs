@@ -1,0 +1,409 @@
+//! `foveate.toml`: what a server is told, checked before anything starts.
+//!
+//! The path of a value: text → `raw` (keys known, types right, places kept) → here (ranges, names,
+//! files, and what excludes each other) → [`Config`], in which everything is valid.
+
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
+use foveate_wire::{Bytes, Metres, Micros};
+use raw::Said;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The defaults, with a comment for every key.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// The largest configuration that is read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// A configuration that cannot be used. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{file}: {cause}", file = file.display())]
+    File {
+        /// The file as it was named.
+        file: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A line is wrong.
+    #[error("{file}:{line}: {what}", file = file.display())]
+    Line {
+        /// The file as it was named.
+        file: PathBuf,
+        /// Its line, from 1 on.
+        line: usize,
+        /// What was found there and what was expected.
+        what: String,
+    },
+}
+
+/// Who may join.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Tokens {
+    /// Anybody.
+    Open,
+    /// Who has a token issued with the secret of this file.
+    Secret(PathBuf),
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// What failed.
+    Error,
+    /// And what looks wrong.
+    Warn,
+    /// And what happened.
+    Info,
+    /// And how.
+    Debug,
+    /// And every step.
+    Trace,
+}
+
+/// How it is logged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs, an object a line.
+    Json,
+}
+
+/// What a server is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect to.
+    pub listen: SocketAddr,
+    /// Ticks in a second.
+    pub tick_hz: u32,
+    /// What the server is called.
+    pub name: String,
+    /// What it shows to clients.
+    pub certificate: Certificate,
+    /// Who may join.
+    pub tokens: Tokens,
+    /// Where players and objects are kept.
+    pub storage: Option<PathBuf>,
+    /// What the world is drawn from.
+    pub seed: u64,
+    /// Players that the server plays itself.
+    pub bots: u32,
+    /// The length of a side of the arena.
+    pub size: Metres,
+    /// What each client is sent in a second at most.
+    pub budget: Option<Bytes>,
+    /// Links, rates and sizes; `max_links` is the number of clients.
+    pub limits: Limits,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// How much is logged.
+    pub level: Level,
+    /// How it is logged.
+    pub format: Format,
+    /// A bad network on purpose.
+    pub network: Option<Conditions>,
+}
+
+impl Config {
+    /// Reads and checks a file, and that the files which it names are there.
+    pub fn load(file: &Path) -> Result<Config, ConfigError> {
+        let failed = |cause| ConfigError::File { file: file.into(), cause };
+        let size = std::fs::metadata(file).map_err(failed)?.len();
+        if size > MAX_FILE {
+            let what = format!("{size} bytes; a configuration has at most {MAX_FILE}");
+            return Err(failed(std::io::Error::other(what)));
+        }
+        Config::parse(file, &std::fs::read_to_string(file).map_err(failed)?)
+    }
+
+    /// The same for a text; `file` is for messages and relative files.
+    pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
+        let checker = Checker { file, text };
+        let raw: raw::File = toml::from_str(text)
+            .map_err(|error| checker.wrong(error.span(), error.message().to_owned()))?;
+        checker.config(&raw)
+    }
+}
+
+struct Checker<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Checker<'_> {
+    fn config(&self, raw: &raw::File) -> Result<Config, ConfigError> {
+        let listen = self.value("server.listen", &raw.server.listen, "127.0.0.1:4433")?;
+        let metrics = self.value("metrics.listen", &raw.metrics.listen, "127.0.0.1:9464")?;
+        let world = &raw.world;
+        Ok(Config {
+            listen,
+            tick_hz: self.number("server.tick_hz", &raw.server.tick_hz, 20, 1..=120)? as u32,
+            name: self.name(&raw.server.name)?,
+            certificate: self.certificate(&raw.tls, listen)?,
+            tokens: self.tokens(&raw.tokens, listen)?,
+            storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
+            seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
+            bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
+            size: Metres(self.number("world.size", &world.size, 512.0, 32.0..=16_384.0)? as f32),
+            budget: self.budget(&raw.budget)?,
+            limits: self.limits(&raw.limits, &raw.server)?,
+            metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
+            level: self.level(&raw.log)?,
+            format: self.format(&raw.log)?,
+            network: self.network(&raw.network)?,
+        })
+    }
+
+    fn wrong(&self, span: Option<Range<usize>>, what: String) -> ConfigError {
+        let before = span.map_or(0, |span| span.start.min(self.text.len()));
+        let line = 1 + self.text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
+        ConfigError::Line { file: self.file.into(), line, what }
+    }
+
+    /// Relative to the folder of the configuration, not to wherever the program was started.
+    fn path(&self, path: &str) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    fn number<T: PartialOrd + Copy + Display>(
+        &self,
+        key: &str,
+        value: &Said<T>,
+        default: T,
+        range: RangeInclusive<T>,
+    ) -> Result<T, ConfigError> {
+        let Some(value) = value else { return Ok(default) };
+        if range.contains(value.get_ref()) {
+            return Ok(*value.get_ref());
+        }
+        let (found, least, most) = (value.get_ref(), range.start(), range.end());
+        let what = format!("{key} is {found}; expected {least} to {most}");
+        Err(self.wrong(Some(value.span()), what))
+    }
+
+    fn value(
+        &self,
+        key: &str,
+        value: &Said<String>,
+        default: &str,
+    ) -> Result<SocketAddr, ConfigError> {
+        let text = value.as_ref().map_or(default, |value| value.get_ref());
+        SocketAddr::from_str(text).map_err(|_| {
+            let span = value.as_ref().map(|value| value.span());
+            let what = format!("{key} is {text:?}; expected address and port, like {default:?}");
+            self.wrong(span, what)
+        })
+    }
+
+    fn choice<T: Copy>(
+        &self,
+        key: &str,
+        value: &Said<String>,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = value else { return Ok(None) };
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| name == value.get_ref()) {
+            return Ok(Some(*choice));
+        }
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let found = value.get_ref();
+        let what = format!("{key} is {found:?}; expected one of {}", names.join(", "));
+        Err(self.wrong(Some(value.span()), what))
+    }
+
+    fn name(&self, value: &Said<String>) -> Result<String, ConfigError> {
+        let Some(value) = value else { return Ok("foveate".into()) };
+        let name = value.get_ref();
+        let fits = (1..=token::MAX_NAME).contains(&name.len()) && !name.contains(char::is_control);
+        if fits {
+            return Ok(name.clone());
+        }
+        let most = token::MAX_NAME;
+        let what = format!("server.name is {name:?}; expected 1 to {most} bytes of plain text");
+        Err(self.wrong(Some(value.span()), what))
+    }
+
+    /// A file that must be there.
+    fn file(&self, key: &str, value: &toml::Spanned<String>) -> Result<PathBuf, ConfigError> {
+        let path = self.path(value.get_ref());
+        match std::fs::File::open(&path) {
+            Ok(_) => Ok(path),
+            Err(cause) => {
+                let what = format!("{key}: {}: {cause}; expected a readable file", path.display());
+                Err(self.wrong(Some(value.span()), what))
+            }
+        }
+    }
+
+    /// On a network, leaving the door open has to be said.
+    fn must_say(&self, listen: SocketAddr, what: &str) -> Result<(), ConfigError> {
+        if listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let at = self.text.find("listen").map(|at| at..at);
+        Err(self.wrong(at, format!("server.listen is open to the network; expected {what}")))
+    }
+
+    fn certificate(&self, tls: &raw::Tls, listen: SocketAddr) -> Result<Certificate, ConfigError> {
+        let choice = "either tls.development = true, or tls.cert and tls.key";
+        match (&tls.cert, &tls.key, &tls.development) {
+            (Some(cert), Some(key), None) => {
+                let (chain, key) = (self.file("tls.cert", cert)?, self.file("tls.key", key)?);
+                Ok(Certificate::Files { chain, key })
+            }
+            (None, None, None) => {
+                self.must_say(listen, choice).map(|()| Certificate::development())
+            }
+            (None, None, Some(yes)) if *yes.get_ref() => Ok(Certificate::development()),
+            (cert, key, development) => {
+                let span = cert.as_ref().or(key.as_ref()).map(|said| said.span());
+                let span = span.or(development.as_ref().map(|said| said.span()));
+                Err(self.wrong(span, format!("expected {choice}")))
+            }
+        }
+    }
+
+    fn tokens(&self, tokens: &raw::Tokens, listen: SocketAddr) -> Result<Tokens, ConfigError> {
+        let choice = "either tokens.open = true, or tokens.secret";
+        match (&tokens.secret, &tokens.open) {
+            (Some(secret), None) => self.file("tokens.secret", secret).map(Tokens::Secret),
+            (None, None) => self.must_say(listen, choice).map(|()| Tokens::Open),
+            (None, Some(yes)) if *yes.get_ref() => Ok(Tokens::Open),
+            (secret, open) => {
+                let span = secret.as_ref().map(|said| said.span());
+                let span = span.or(open.as_ref().map(|said| said.span()));
+                Err(self.wrong(span, format!("expected {choice}")))
+            }
+        }
+    }
+
+    fn budget(&self, budget: &raw::Budget) -> Result<Option<Bytes>, ConfigError> {
+        let key = "budget.bytes_per_second";
+        match (&budget.bytes_per_second, &budget.unlimited) {
+            (None, None) => Ok(None),
+            (None, Some(yes)) if *yes.get_ref() => Ok(None),
+            (Some(_), None) => {
+                let most = 1_000..=100_000_000;
+                let bytes = self.number(key, &budget.bytes_per_second, 0, most)?;
+                Ok(Some(Bytes(bytes as u32)))
+            }
+            (bytes, unlimited) => {
+                let span = bytes.as_ref().map(|said| said.span());
+                let span = span.or(unlimited.as_ref().map(|said| said.span()));
+                let what = format!("expected either budget.unlimited = true, or {key}");
+                Err(self.wrong(span, what))
+            }
+        }
+    }
+
+    fn limits(&self, raw: &raw::Limits, server: &raw::Server) -> Result<Limits, ConfigError> {
+        let number = |key: &str, value: &Said<i64>, default: u32, range| {
+            self.number(key, value, i64::from(default), range).map(|value| value as u32)
+        };
+        let limits = Limits::server();
+        let key = "server.max_clients";
+        let max_links = number(key, &server.max_clients, 1_024, 1..=65_536)?;
+        let key = "server.max_clients_per_address";
+        let per_address = number(key, &server.max_clients_per_address, 32, 1..=65_536)?;
+        let key = "limits.handshakes_per_second";
+        let rate = limits.handshakes_per_address;
+        let handshakes = number(key, &raw.handshakes_per_second, rate.per_second, 1..=10_000)?;
+        let key = "limits.datagrams_per_second";
+        let datagrams = number(key, &raw.datagrams_per_second, 256, 10..=100_000)?;
+        let key = "limits.bytes_per_second";
+        let bytes = number(key, &raw.bytes_per_second, 262_144, 1_000..=100_000_000)?;
+        let key = "limits.message_bytes";
+        let message = number(key, &raw.message_bytes, limits.max_message.0, 1_024..=1_048_576)?;
+        let key = "limits.backlog_bytes";
+        let range = i64::from(message)..=16_777_216;
+        let backlog = number(key, &raw.backlog_bytes, limits.max_backlog.0.max(message), range)?;
+        Ok(Limits {
+            max_links,
+            max_links_per_address: per_address,
+            handshakes_per_address: Rate {
+                per_second: handshakes,
+                burst: rate.burst.max(handshakes),
+            },
+            datagrams: Rate::per_second(datagrams),
+            bytes: Rate::per_second(bytes),
+            max_message: Bytes(message),
+            max_backlog: Bytes(backlog),
+            ..limits
+        })
+    }
+
+    fn level(&self, log: &raw::Log) -> Result<Level, ConfigError> {
+        use Level::{Debug, Error, Info, Trace, Warn};
+        let levels =
+            [("error", Error), ("warn", Warn), ("info", Info), ("debug", Debug), ("trace", Trace)];
+        Ok(self.choice("log.level", &log.level, &levels)?.unwrap_or(Info))
+    }
+
+    fn format(&self, log: &raw::Log) -> Result<Format, ConfigError> {
+        let formats = [("text", Format::Text), ("json", Format::Json)];
+        Ok(self.choice("log.format", &log.format, &formats)?.unwrap_or(Format::Text))
+    }
+
+    fn network(&self, raw: &raw::Network) -> Result<Option<Conditions>, ConfigError> {
+        let millis = |key, value| {
+            let millis = self.number(key, value, 0.0, 0.0..=10_000.0)?;
+            Ok(Micros((millis * 1_000.0) as u64))
+        };
+        let loss = self.number("network.loss", &raw.loss, 0.0, 0.0..=0.9)? as f32;
+        let burst = self.number("network.burst", &raw.burst, 1.0, 1.0..=100.0)? as f32;
+        let loss = match (loss, burst) {
+            (0.0, _) => Loss::Never,
+            (loss, 1.0) => Loss::Each(loss),
+            (loss, burst) => Loss::bursts(loss, burst),
+        };
+        let conditions = Conditions {
+            delay: millis("network.delay_ms", &raw.delay_ms)?,
+            jitter: millis("network.jitter_ms", &raw.jitter_ms)?,
+            loss,
+            pipe: None,
+        };
+        Ok((conditions != Conditions::default()).then_some(conditions))
+    }
+}
+
+fn said<T: Copy>(value: &Said<T>) -> Option<T> {
+    value.as_ref().map(|value| *value.get_ref())
+}
+
+/// What the server would do, for `foveate config check`: everything that was told, once.
+impl Display for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let or_none = |there: Option<String>| there.unwrap_or_else(|| "none".into());
+        let path = |path: &PathBuf| path.display().to_string();
+        let limits = &self.limits;
+        let (links, each) = (limits.max_links, limits.max_links_per_address);
+        writeln!(f, "{}: {} at {} Hz", self.name, self.listen, self.tick_hz)?;
+        writeln!(f, "clients: at most {links}, {each} from one address")?;
+        match &self.certificate {
+            Certificate::Development { .. } => writeln!(f, "certificate: for development")?,
+            Certificate::Files { chain, .. } => writeln!(f, "certificate: {}", path(chain))?,
+        }
+        match &self.tokens {
+            Tokens::Open => writeln!(f, "tokens: none, anybody may join")?,
+            Tokens::Secret(secret) => writeln!(f, "tokens: by {}", path(secret))?,
+        }
+        writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;
+        let Metres(size) = self.size;
+        writeln!(f, "world: seed {}, {} bots, {size} m", self.seed, self.bots)?;
+        let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
+        writeln!(f, "budget: {}", or_none(budget))?;
+        writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;
+        writeln!(f, "log: {:?}, {:?}", self.level, self.format)?;
+        let network = self.network.map(|network| format!("{network:?}"));
+        write!(f, "conditioner: {}", or_none(network))
+    }
+}

@@ -1,0 +1,117 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(Path::new("conf/foveate.toml"), text)
+}
+
+/// The message must name file and line, and contain all words.
+fn refused(text: &str, line: usize, words: &[&str]) {
+    let message = parse(text).expect_err(text).to_string();
+    assert!(message.starts_with(&format!("conf/foveate.toml:{line}: ")), "{text:?}: {message}");
+    for word in words {
+        assert!(message.contains(word), "{text:?}: {message}");
+    }
+}
+
+#[test]
+fn the_default_file_says_what_an_empty_one_means() {
+    let (stated, empty) = (parse(DEFAULT).unwrap(), parse("").unwrap());
+    assert_eq!(format!("{stated:?}"), format!("{empty:?}"));
+    assert_eq!(empty.listen.to_string(), "127.0.0.1:4433");
+    assert_eq!((empty.tick_hz, empty.limits.max_links), (20, 1_024));
+    assert_eq!((empty.tokens, empty.storage, empty.network), (Tokens::Open, None, None));
+}
+
+#[test]
+fn the_default_file_names_every_key() {
+    // What a comment switches on must be a key, too.
+    let all: String = DEFAULT
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(key) if key.contains(" = ") && !key.contains('.') => format!("{key}\n"),
+            Some(path) if path.starts_with(char::is_lowercase) && path.contains(" = \"") => {
+                format!("{path}\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert!(toml::from_str::<raw::File>(&all).is_ok(), "{all}");
+    for key in ["cert", "key", "secret", "path", "bytes_per_second"] {
+        assert!(all.contains(&format!("\n{key} = ")), "{key} is not in the default file");
+    }
+}
+
+#[test]
+fn unknown_keys_and_sections_are_refused_by_name() {
+    refused("[server]\ntick_hz = 20\nspeed = 3\n", 3, &["speed", "tick_hz"]);
+    refused("\n[sever]\n", 2, &["sever", "server"]);
+}
+
+#[test]
+fn broken_syntax_and_wrong_types_are_refused_with_their_line() {
+    refused("[server]\nlisten = \n", 2, &[]);
+    refused("[server]\n\ntick_hz = \"fast\"\n", 3, &["expected i64"]);
+    refused("[log]\nlevel = 3\n", 2, &["expected a string"]);
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    refused("[server]\ntick_hz = 0\n", 2, &["server.tick_hz is 0", "1 to 120"]);
+    refused("[server]\nmax_clients = -1\n", 2, &["-1", "1 to 65536"]);
+    refused("[server]\nmax_clients_per_address = 0\n", 2, &["1 to 65536"]);
+    refused("[server]\nname = \"\"\n", 2, &["server.name", "1 to 64"]);
+    refused("[world]\nseed = -4\n", 2, &["world.seed"]);
+    refused("[world]\nbots = 100000\n", 2, &["0 to 16384"]);
+    refused("[world]\nsize = nan\n", 2, &["world.size is NaN", "32 to 16384"]);
+    refused("[budget]\nbytes_per_second = 3\n", 2, &["1000 to 100000000"]);
+    refused("[limits]\nmessage_bytes = 4096\nbacklog_bytes = 100\n", 3, &["4096 to 16777216"]);
+    refused("[limits]\nhandshakes_per_second = 0\n", 2, &["1 to 10000"]);
+    refused("[network]\nloss = 1.5\n", 2, &["network.loss is 1.5", "0 to 0.9"]);
+    refused("[network]\nburst = 0\n", 2, &["1 to 100"]);
+    refused("[network]\njitter_ms = -1\n", 2, &["network.jitter_ms"]);
+}
+
+#[test]
+fn addresses_and_choices_are_refused_with_what_was_expected() {
+    refused("[server]\nlisten = \"localhost\"\n", 2, &["localhost", "127.0.0.1:4433"]);
+    refused("[metrics]\nlisten = \"1.2.3.4\"\n", 2, &["metrics.listen", "127.0.0.1:9464"]);
+    refused("[log]\nlevel = \"loud\"\n", 2, &["loud", "error, warn, info, debug, trace"]);
+    refused("[log]\nformat = \"xml\"\n", 2, &["text, json"]);
+}
+
+#[test]
+fn what_excludes_each_other_is_refused() {
+    refused("[tls]\ncert = \"a.pem\"\n", 2, &["tls.cert and tls.key"]);
+    refused("[tls]\ndevelopment = false\n", 2, &["tls.development = true"]);
+    refused("[tokens]\nopen = true\nsecret = \"s\"\n", 3, &["either tokens.open"]);
+    refused("[budget]\nunlimited = true\nbytes_per_second = 5000\n", 3, &["either budget"]);
+}
+
+#[test]
+fn files_that_are_not_there_are_refused() {
+    refused("[tokens]\nsecret = \"s\"\n", 2, &["tokens.secret", "conf/s", "readable file"]);
+    let absent = Config::load(Path::new("no-such.toml")).unwrap_err().to_string();
+    assert!(absent.starts_with("no-such.toml: "), "{absent}");
+}
+
+#[test]
+fn a_server_on_the_network_must_say_who_may_join() {
+    let open = "[server]\nlisten = \"0.0.0.0:4433\"\n";
+    refused(open, 2, &["open to the network", "tls.development"]);
+    refused(&format!("{open}[tls]\ndevelopment = true\n"), 2, &["tokens.open"]);
+    let said = format!("{open}[tls]\ndevelopment = true\n[tokens]\nopen = true\n");
+    assert!(parse(&said).is_ok());
+}
+
+#[test]
+fn values_arrive_where_they_belong() {
+    let text = "[storage]\npath = \"world.db\"\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\
+                [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\n[log]\nformat = \"json\"";
+    let config = parse(text).unwrap();
+    assert_eq!(config.storage, Some(PathBuf::from("conf/world.db")));
+    let network = config.network.unwrap();
+    assert_eq!((network.delay, network.loss), (Micros(1_500), Loss::Each(0.25)));
+    assert_eq!((config.metrics, config.budget), (None, Some(Bytes(5_000))));
+    assert_eq!(config.format, Format::Json);
+    assert!(config.to_string().contains("5000 bytes/s"), "{config}");
+}

@@ -1,0 +1,68 @@
+//! `foveate token`: issues a connect token, as a login service would.
+
+use clap::Args;
+use foveate_io::UnixTime;
+use foveate_io::token::{Claim, MAX_LIFE, Secret, random_id};
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the token says
+#[derive(Args)]
+pub struct Token {
+    /// The file that the server's configuration names as tokens.secret
+    #[arg(long, value_name = "FILE")]
+    secret: PathBuf,
+    /// The player's name
+    #[arg(long)]
+    name: String,
+    /// How long it is valid: seconds, or a number with s, m or h
+    #[arg(long, default_value = "60s", value_parser = span)]
+    ttl: Duration,
+    /// The only server that takes it
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "s"),
+    };
+    let unit = match unit {
+        "h" => 3_600,
+        "m" => 60,
+        _ => 1,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let most = MAX_LIFE.as_secs();
+    let fits = seconds.filter(|seconds| (1..=most).contains(seconds));
+    fits.map(Duration::from_secs).ok_or(format!("expected 1s to {most}s, such as 60s, 5m or 2h"))
+}
+
+/// Prints a token.
+pub fn run(token: &Token) -> Result<(), Box<dyn Error>> {
+    let claim = Claim {
+        name: token.name.clone(),
+        server: token.server.clone(),
+        expires: UnixTime::now().plus(token.ttl),
+        id: random_id()?,
+    };
+    println!("{}", Secret::read(&token.secret)?.issue(&claim)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_units_and_a_limit() {
+        for (text, seconds) in [("60", 60), ("60s", 60), ("5m", 300), ("24h", 86_400)] {
+            assert_eq!(span(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["", "s", "0", "-1s", "5d", "25h", "1.5h", "99999999999999999999h"] {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
+}

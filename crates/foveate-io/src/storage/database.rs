@@ -1,0 +1,215 @@
+//! The file: who may have it, whether it is sound, and how old versions become new ones.
+
+use super::error::StorageError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::{File, TryLockError};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The version of the database that this program writes: one more than the last migration's index.
+pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Marks a file as ours: "fove" in the header of the file.
+const APPLICATION: i64 = 0x666f_7665;
+
+/// How long a lock of somebody who looks at the file is waited for, before a turn counts as failed.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
+
+/// The log is cut to this size after it was copied into the file.
+const MAX_LOG: i64 = 16 << 20;
+
+/// Statement `i` makes version `i + 1` of version `i`. They are never edited, only added to: there
+/// are databases of every version.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE players (
+        number INTEGER PRIMARY KEY CHECK (number BETWEEN 1 AND 16777215),
+        name TEXT NOT NULL UNIQUE,
+        first_seen INTEGER NOT NULL,
+        last_seen INTEGER NOT NULL
+    );
+    CREATE TABLE kinds (
+        number INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        version INTEGER NOT NULL
+    );
+    CREATE TABLE fields (
+        kind INTEGER NOT NULL REFERENCES kinds,
+        name TEXT NOT NULL,
+        lane INTEGER NOT NULL,
+        lanes INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        least REAL NOT NULL,
+        most REAL NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE objects (
+        player INTEGER NOT NULL,
+        kind INTEGER NOT NULL REFERENCES kinds,
+        serial INTEGER NOT NULL,
+        state BLOB NOT NULL,
+        PRIMARY KEY (player, kind, serial)
+    ) WITHOUT ROWID;
+    CREATE TABLE tokens (id BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+"];
+
+/// The file, open, sound and of this program's version.
+pub(super) struct Database {
+    pub connection: Connection,
+    pub path: PathBuf,
+    identity: Option<FileIdentity>,
+    /// Held as long as the database is open; the system lets go of it whenever the process ends.
+    _lock: File,
+}
+
+/// Device and number of a file. Written to after it was deleted, a file takes everything and keeps
+/// nothing; so it is looked for by name before every turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileIdentity(u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<FileIdentity> {
+    use std::os::unix::fs::MetadataExt;
+    let data = std::fs::metadata(path).ok()?;
+    Some(FileIdentity(data.dev(), data.ino()))
+}
+
+/// Elsewhere an open file cannot be deleted.
+#[cfg(not(unix))]
+fn identity(_: &Path) -> Option<FileIdentity> {
+    None
+}
+
+impl Database {
+    /// Opens or makes the file. Until it is found to be ours and sound, nothing is written.
+    pub fn open(path: &Path) -> Result<Database, StorageError> {
+        let lock = lock(path)?;
+        check_header(path)?;
+        let failed = |cause| refusal(path, cause);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        connection.busy_timeout(LOCK_WAIT).map_err(failed)?;
+        // A file that is refused must not get the rest of its log copied into it on the way out.
+        let no_copy = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        connection.set_db_config(no_copy, true).map_err(failed)?;
+        let version = check(&connection, path)?;
+        connection.set_db_config(no_copy, false).map_err(failed)?;
+        configure(&connection).map_err(failed)?;
+        let mut database =
+            Database { connection, path: path.into(), identity: identity(path), _lock: lock };
+        database.migrate(version)?;
+        Ok(database)
+    }
+
+    fn migrate(&mut self, from: i64) -> Result<(), StorageError> {
+        let failed = |cause| refusal(&self.path, cause);
+        if from == VERSION {
+            return Ok(());
+        }
+        let transaction = self.connection.transaction().map_err(failed)?;
+        for migration in MIGRATIONS.iter().skip(from as usize) {
+            transaction.execute_batch(migration).map_err(failed)?;
+        }
+        let put = "INSERT OR REPLACE INTO meta VALUES ('database_version', ?1)";
+        transaction.execute(put, [VERSION]).map_err(failed)?;
+        transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+        transaction.commit().map_err(failed)
+    }
+
+    /// Whether the file is still where it was.
+    pub fn check_place(&self) -> Result<(), StorageError> {
+        if self.identity == identity(&self.path) {
+            return Ok(());
+        }
+        Err(StorageError::Gone { file: self.path.clone() })
+    }
+
+    /// SQLite's own look at every page, index and constraint.
+    pub fn integrity_check(&self) -> Result<(), StorageError> {
+        sound(&self.connection, &self.path, "integrity_check")
+    }
+}
+
+/// What SQLite's refusal means to us.
+pub(super) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
+    let file = path.to_owned();
+    match cause.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StorageError::DiskFull { file },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StorageError::Damaged { file, what: cause.to_string() }
+        }
+        _ => StorageError::Sqlite { file, cause },
+    }
+}
+
+/// One server a file: two would overwrite each other's objects. A file of its own, because closing
+/// any handle of the database's file would drop SQLite's locks on it.
+fn lock(path: &Path) -> Result<File, StorageError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let failed = |cause| StorageError::File { file: path.into(), cause };
+    let file = File::options().create(true).truncate(false).write(true).open(name);
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StorageError::InUse { file: path.into() }),
+        Err(TryLockError::Error(cause)) => Err(failed(cause)),
+    }
+}
+
+/// An absent or empty file is a new database; anything else must begin like one.
+fn check_header(path: &Path) -> Result<(), StorageError> {
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let mut head = Vec::new();
+    match File::open(path).and_then(|file| file.take(16).read_to_end(&mut head)) {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(StorageError::File { file: path.into(), cause }),
+        Ok(0) => Ok(()),
+        Ok(_) if head == MAGIC => Ok(()),
+        Ok(_) => {
+            let what = "no SQLite database".to_owned();
+            Err(StorageError::Damaged { file: path.into(), what })
+        }
+    }
+}
+
+/// Reads only. The version of the database; 0 for a new one.
+fn check(connection: &Connection, path: &Path) -> Result<i64, StorageError> {
+    let failed = |cause| refusal(path, cause);
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+    if number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(0);
+    }
+    if number("SELECT application_id FROM pragma_application_id")? != APPLICATION {
+        let what = "a database of another program".to_owned();
+        return Err(StorageError::Damaged { file: path.into(), what });
+    }
+    let found = number("SELECT value FROM meta WHERE key = 'database_version'")?;
+    if found > VERSION {
+        return Err(StorageError::Newer { file: path.into(), found, known: VERSION });
+    }
+    sound(connection, path, "quick_check")?;
+    Ok(found)
+}
+
+fn sound(connection: &Connection, path: &Path, pragma: &str) -> Result<(), StorageError> {
+    let sql = format!("PRAGMA {pragma}(1)");
+    let said = connection.query_row(&sql, [], |row| row.get::<_, String>(0));
+    match said.map_err(|cause| refusal(path, cause))?.as_str() {
+        "ok" => Ok(()),
+        what => Err(StorageError::Damaged { file: path.into(), what: what.into() }),
+    }
+}
+
+/// The log makes a commit one appended, flushed piece: a killed process loses nothing of it, and with
+/// `FULL` neither does a power cut, as far as the disk tells the truth about flushing.
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "journal_size_limit", MAX_LOG)?;
+    connection.pragma_update(None, "foreign_keys", true)
+}

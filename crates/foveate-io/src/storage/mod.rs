@@ -1,0 +1,161 @@
+//! What outlives a restart: players with their objects, the world's objects, used tokens.
+//!
+//! A [`Storage`] is one SQLite file, owned by one server. It is opened, checked and, if program or
+//! schema have changed, migrated; then the world is read and it becomes a [`Writer`], which takes
+//! changes from the game's thread without ever making it wait, and brings them to the disk within
+//! [`FLUSH_EVERY`].
+//!
+//! What it refuses to do: it holds no game state to be asked for (that is in the game's memory, the
+//! store is behind it); it does not interpret lanes; it repairs nothing: a damaged file is named and
+//! left as it is.
+//!
+//! What is promised: a process killed at any moment loses at most its last second, and never the
+//! database. After a power cut the same holds if the disk flushes when it is told to.
+//!
+//! ```
+//! use foveate_io::{UnixTime, storage::{Change, Storage}};
+//! use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
+//! # let folder = std::env::temp_dir().join(format!("foveate-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let path = folder.join("world.db");
+//! let open = FieldSpec::new("open", FieldType::Symbol { count: 2 });
+//! let door = KindSpec { name: "door".into(), fields: vec![open], max_speed: 0.0, fall: 0 };
+//! let schema = Schema::new(vec![door])?;
+//!
+//! let mut storage = Storage::open(&path, &schema)?;
+//! let (ada, _) = storage.player("Ada", UnixTime::now())?;
+//! let door = ObjectId::new(KindId(0), ada.0, 0);
+//! let mut writer = storage.write_behind()?;
+//! writer.save([Change::Saved(door, &[0, 0, 1])]);
+//! writer.close()?;
+//!
+//! let (_, saved) = Storage::open(&path, &schema)?.player("Ada", UnixTime::now())?;
+//! assert_eq!((saved[0].id, saved[0].lanes.as_slice()), (door, &[0, 0, 1][..]));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod database;
+mod error;
+mod kinds;
+mod layout;
+mod thread;
+mod writer;
+
+pub use error::StorageError;
+pub use writer::{
+    Change, FLUSH_EVERY, Joined, MAX_KNOWN, MAX_QUESTIONS, MAX_TOKENS_WAITING, MAX_WAITING, Report,
+    Taken, Writer,
+};
+
+use crate::time::UnixTime;
+use crate::token::{MAX_NAME, TokenId, is_name};
+use database::{Database, refusal};
+use foveate_node::game::PlayerId;
+use foveate_wire::{ObjectId, Schema};
+use kinds::Kinds;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The largest number of a player: what fits the origin of an [`ObjectId`].
+pub const MAX_PLAYER: u32 = (1 << 24) - 1;
+
+/// An object as it was saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Saved {
+    /// Its name.
+    pub id: ObjectId,
+    /// Its state, in the lanes of the schema that the store was opened with.
+    pub lanes: Vec<i32>,
+}
+
+/// A store, open and of the schema's layout.
+pub struct Storage {
+    database: Database,
+    kinds: Arc<Kinds>,
+}
+
+impl Storage {
+    /// Opens the file, or makes it. Objects that were stored under another schema are brought to this
+    /// one: fields are found by name, new ones get their default, those that are gone are dropped,
+    /// and a changed type is refused. Kinds that the schema does not have stay stored as they are.
+    pub fn open(path: &Path, schema: &Schema) -> Result<Storage, StorageError> {
+        let mut database = Database::open(path)?;
+        let kinds = Arc::new(Kinds::settle(&mut database, schema)?);
+        Ok(Storage { database, kinds })
+    }
+
+    /// The player of this name and what they have. A name that was never here gets a number.
+    pub fn player(
+        &mut self,
+        name: &str,
+        now: UnixTime,
+    ) -> Result<(PlayerId, Vec<Saved>), StorageError> {
+        let path = self.database.path.clone();
+        let failed = |cause| refusal(&path, cause);
+        let transaction = self.database.connection.transaction().map_err(failed)?;
+        let player = player(&transaction, &path, name, now)?;
+        let saved = self.kinds.load(&transaction, &path, player.0)?;
+        transaction.commit().map_err(failed)?;
+        Ok((player, saved))
+    }
+
+    /// The objects that are nobody's.
+    pub fn world(&self) -> Result<Vec<Saved>, StorageError> {
+        self.kinds.load(&self.database.connection, &self.database.path, 0)
+    }
+
+    /// Tokens that were used and are not expired, oldest expiry first.
+    pub fn used_tokens(&self, now: UnixTime) -> Result<Vec<(TokenId, UnixTime)>, StorageError> {
+        let failed = |cause| refusal(&self.database.path, cause);
+        let sql = "SELECT id, until FROM tokens WHERE until > ?1 ORDER BY until";
+        let mut query = self.database.connection.prepare(sql).map_err(failed)?;
+        let rows = query.query_map([now.0 as i64], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
+        let rows = rows.map_err(failed)?;
+        rows.map(|row| row.map(|(id, until)| (id, UnixTime(until as u64))).map_err(failed))
+            .collect()
+    }
+
+    /// A close look at the whole file; opening had a quick one.
+    pub fn integrity_check(&self) -> Result<(), StorageError> {
+        self.database.integrity_check()
+    }
+
+    /// From now on changes are taken without waiting and written by a thread.
+    pub fn write_behind(self) -> Result<Writer, StorageError> {
+        Writer::start(self)
+    }
+}
+
+/// Finds or makes a player, within a transaction of the caller's.
+fn player(
+    connection: &Connection,
+    path: &Path,
+    name: &str,
+    now: UnixTime,
+) -> Result<PlayerId, StorageError> {
+    if !is_name(name) {
+        let name = name.chars().take(MAX_NAME).collect();
+        return Err(StorageError::Name { name, limit: MAX_NAME });
+    }
+    let failed = |cause| refusal(path, cause);
+    let seen = "UPDATE players SET last_seen = max(last_seen, ?2) WHERE name = ?1 RETURNING number";
+    let mut query = connection.prepare_cached(seen).map_err(failed)?;
+    let known = query.query_row(params![name, now.0 as i64], |row| row.get(0)).optional();
+    if let Some(number) = known.map_err(failed)? {
+        return Ok(PlayerId(number));
+    }
+    let next = "SELECT coalesce(max(number), 0) + 1 FROM players";
+    let number: u32 = connection.query_row(next, [], |row| row.get(0)).map_err(failed)?;
+    if number > MAX_PLAYER {
+        return Err(StorageError::PlayersFull { limit: MAX_PLAYER });
+    }
+    let add = "INSERT INTO players VALUES (?1, ?2, ?3, ?3)";
+    let mut add = connection.prepare_cached(add).map_err(failed)?;
+    add.execute(params![number, name, now.0 as i64]).map_err(failed)?;
+    Ok(PlayerId(number))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! Connect tokens: who somebody is, said by whoever holds the secret, believed for a short while.
+//!
+//! A login service and a game server share a [`Secret`]. The service issues a token for a player;
+//! the player's client shows it to the server, which takes it once. Nothing here asks a clock:
+//! `now` is an argument.
+//!
+//! A token is text: hexadecimal digits of a version byte, the expiry (8 bytes, most significant
+//! first), a random id (16 bytes), the player's name and the server's name (each a length byte and
+//! UTF-8; an empty server name means any server), and the HMAC-SHA256 of all this.
+//!
+//! ```
+//! use foveate_io::{UnixTime, token::{Claim, Secret, TokenError, Verifier, random_id}};
+//! # use std::time::Duration;
+//! let secret = Secret::new(b"thirty-two bytes or more of chance")?;
+//! let now = UnixTime(1_000_000);
+//! let expires = now.plus(Duration::from_secs(60));
+//! let claim = Claim { name: "Ada".into(), server: None, expires, id: random_id()? };
+//! let token = secret.issue(&claim)?;
+//!
+//! let mut verifier = Verifier::new(secret, "arena-1");
+//! assert_eq!(verifier.check(&token, now)?.name, "Ada");
+//! assert!(matches!(verifier.check(&token, now), Err(TokenError::Replayed)));
+//! # Ok::<(), TokenError>(())
+//! ```
+
+use crate::time::UnixTime;
+use ring::hmac;
+use ring::rand::SecureRandom;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The version of tokens that are issued and taken.
+pub const TOKEN_VERSION: u8 = 1;
+/// The longest name of a player or a server, in bytes.
+pub const MAX_NAME: usize = 64;
+/// The shortest secret, in bytes: as long as the hash.
+pub const MIN_SECRET: usize = 32;
+/// The longest secret, in bytes.
+pub const MAX_SECRET: usize = 4_096;
+/// The longest life of a token. Used ones are remembered as long as they live.
+pub const MAX_LIFE: Duration = Duration::from_secs(86_400);
+/// Used tokens that are remembered; with so many alive, no more are taken.
+pub const MAX_REMEMBERED: usize = 1 << 16;
+
+/// What tells one token from another.
+pub type TokenId = [u8; 16];
+
+const MAC: usize = 32;
+const HEAD: usize = 1 + 8 + 16;
+/// Two names with their lengths.
+const LONGEST: usize = HEAD + 2 * (1 + MAX_NAME) + MAC;
+
+/// Why a token was not issued or not taken. A refused token is not used up.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is no token at all.
+    #[error("not a connect token")]
+    Malformed,
+    /// It is a token of another program's version.
+    #[error("connect token of version {found}, this program takes version {TOKEN_VERSION}")]
+    Version {
+        /// The token's version.
+        found: u8,
+    },
+    /// It was made with another secret, or changed on its way.
+    #[error("connect token that was not issued for this server's secret")]
+    Bad,
+    /// Its time is over.
+    #[error("connect token expired {0} s ago; ask for a new one")]
+    Expired(u64),
+    /// It would live longer than tokens may; clocks may differ.
+    #[error("connect token lives for {0} s, the limit is {limit} s", limit = MAX_LIFE.as_secs())]
+    LivesTooLong(u64),
+    /// It was used before.
+    #[error("connect token was used before; ask for a new one")]
+    Replayed,
+    /// It is for another server.
+    #[error("connect token is for server {named:?}, this one is {here:?}")]
+    OtherServer {
+        /// The server it names.
+        named: String,
+        /// The server that was shown it.
+        here: String,
+    },
+    /// Too many tokens were used lately; retry when some have expired.
+    #[error("{MAX_REMEMBERED} tokens were used lately; retry later")]
+    Full,
+    /// A name that cannot be put into a token.
+    #[error("name {0:?}: expected 1 to {MAX_NAME} bytes without control characters")]
+    Name(String),
+    /// A secret that cannot be used.
+    #[error("secret of {0} bytes: expected {MIN_SECRET} to {MAX_SECRET} random bytes")]
+    Secret(usize),
+    /// The secret's file cannot be read.
+    #[error("{file}: {cause}", file = file.display())]
+    File {
+        /// The file as it was named.
+        file: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The system gave no random bytes.
+    #[error("the system has no random bytes to give")]
+    NoChance,
+}
+
+/// Whether a player or a server may be called this.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control)
+}
+
+/// A new token's id.
+pub fn random_id() -> Result<TokenId, TokenError> {
+    let mut id = [0; 16];
+    ring::rand::SystemRandom::new().fill(&mut id).map_err(|_| TokenError::NoChance)?;
+    Ok(id)
+}
+
+/// What a token says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Who it is for.
+    pub name: String,
+    /// The server it is for; `None` for any.
+    pub server: Option<String>,
+    /// When its time is over.
+    pub expires: UnixTime,
+    /// What it is known by.
+    pub id: TokenId,
+}
+
+/// What issuer and server share. It cannot be read back or printed.
+pub struct Secret(hmac::Key);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl Secret {
+    /// From random bytes, or from text that has as much chance in it.
+    pub fn new(bytes: &[u8]) -> Result<Secret, TokenError> {
+        if !(MIN_SECRET..=MAX_SECRET).contains(&bytes.len()) {
+            return Err(TokenError::Secret(bytes.len()));
+        }
+        Ok(Secret(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    }
+
+    /// From a file; white space at its end does not count.
+    pub fn read(path: &Path) -> Result<Secret, TokenError> {
+        let failed = |cause| TokenError::File { file: path.into(), cause };
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_SECRET as u64 + 2).read_to_end(&mut bytes).map_err(failed)?;
+        Secret::new(bytes.trim_ascii_end())
+    }
+
+    /// A token that says this.
+    pub fn issue(&self, claim: &Claim) -> Result<String, TokenError> {
+        let server = claim.server.as_deref();
+        for name in [Some(claim.name.as_str()), server].into_iter().flatten() {
+            if !is_name(name) {
+                return Err(TokenError::Name(name.chars().take(MAX_NAME).collect()));
+            }
+        }
+        let mut bytes = vec![TOKEN_VERSION];
+        bytes.extend(claim.expires.0.to_be_bytes());
+        bytes.extend(claim.id);
+        for name in [claim.name.as_str(), server.unwrap_or_default()] {
+            bytes.push(name.len() as u8);
+            bytes.extend(name.as_bytes());
+        }
+        let mac = hmac::sign(&self.0, &bytes);
+        bytes.extend(mac.as_ref());
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What a token says, if it was issued with this secret. Nothing in it is looked at before that
+    /// is known, except the version.
+    fn open(&self, token: &str) -> Result<Claim, TokenError> {
+        let bytes = from_hex(token).ok_or(TokenError::Malformed)?;
+        let at = bytes.len().checked_sub(MAC).filter(|at| *at > HEAD);
+        let (said, mac) = bytes.split_at(at.ok_or(TokenError::Malformed)?);
+        if said[0] != TOKEN_VERSION {
+            return Err(TokenError::Version { found: said[0] });
+        }
+        // Takes the same time wherever the two differ.
+        hmac::verify(&self.0, said, mac).map_err(|_| TokenError::Bad)?;
+        parse(said).ok_or(TokenError::Malformed)
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if text.len() > 2 * LONGEST || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, _) = text.as_bytes().as_chunks::<2>();
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+fn parse(said: &[u8]) -> Option<Claim> {
+    let (expires, rest) = said.get(1..)?.split_first_chunk()?;
+    let (id, rest) = rest.split_first_chunk()?;
+    let (name, rest) = take_name(rest)?;
+    let (server, rest) = take_name(rest)?;
+    let valid = rest.is_empty() && is_name(&name) && (server.is_empty() || is_name(&server));
+    let expires = UnixTime(u64::from_be_bytes(*expires));
+    let server = Some(server).filter(|server| !server.is_empty());
+    valid.then_some(Claim { name, server, expires, id: *id })
+}
+
+fn take_name(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+    Some((std::str::from_utf8(name).ok()?.to_owned(), rest))
+}
+
+/// Takes each token once.
+#[derive(Debug)]
+pub struct Verifier {
+    secret: Secret,
+    server: String,
+    used: BTreeSet<TokenId>,
+    /// The same, by expiry.
+    expiring: BTreeSet<(UnixTime, TokenId)>,
+}
+
+impl Verifier {
+    /// For the server of this name.
+    pub fn new(secret: Secret, server: &str) -> Verifier {
+        let (used, expiring) = (BTreeSet::new(), BTreeSet::new());
+        Verifier { secret, server: server.into(), used, expiring }
+    }
+
+    /// Takes a token, or says why not. From now on it is used.
+    pub fn check(&mut self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
+        let claim = self.secret.open(token)?;
+        if claim.expires <= now {
+            return Err(TokenError::Expired(now.0 - claim.expires.0));
+        }
+        let life = claim.expires.0 - now.0;
+        if life > MAX_LIFE.as_secs() {
+            return Err(TokenError::LivesTooLong(life));
+        }
+        if let Some(named) = claim.server.clone().filter(|named| *named != self.server) {
+            return Err(TokenError::OtherServer { named, here: self.server.clone() });
+        }
+        self.let_go(now);
+        if self.used.contains(&claim.id) {
+            return Err(TokenError::Replayed);
+        }
+        if !self.remember(claim.id, claim.expires) {
+            return Err(TokenError::Full);
+        }
+        Ok(claim)
+    }
+
+    /// A token that was used before, perhaps before a restart. False if there is no room.
+    pub fn remember(&mut self, id: TokenId, until: UnixTime) -> bool {
+        let room = self.used.len() < MAX_REMEMBERED;
+        if room && self.used.insert(id) {
+            self.expiring.insert((until, id));
+        }
+        room
+    }
+
+    /// Used tokens that are remembered.
+    pub fn remembered(&self) -> usize {
+        self.used.len()
+    }
+
+    fn let_go(&mut self, now: UnixTime) {
+        while let Some((until, id)) = self.expiring.first().copied().filter(|(at, _)| *at <= now) {
+            self.expiring.remove(&(until, id));
+            self.used.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UnixTime = UnixTime(1_000_000);
+
+    fn secret() -> Secret {
+        Secret::new(&[7; 32]).unwrap()
+    }
+
+    fn claim(id: u32, life: u64) -> Claim {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&id.to_be_bytes());
+        let expires = UnixTime(NOW.0 + life);
+        Claim { name: "Zoë".into(), server: None, expires, id: bytes }
+    }
+
+    fn verifier() -> Verifier {
+        Verifier::new(secret(), "arena-1")
+    }
+
+    #[test]
+    fn a_token_is_taken_once_and_says_what_was_put_in() {
+        let (mut verifier, here) = (verifier(), Some("arena-1".to_owned()));
+        for claim in [claim(1, 60), Claim { server: here, ..claim(2, 60) }] {
+            let token = secret().issue(&claim).unwrap();
+            assert_eq!(verifier.check(&token, NOW).unwrap(), claim);
+            assert!(matches!(verifier.check(&token, NOW), Err(TokenError::Replayed)));
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_server_is_refused_with_both_names() {
+        let other = Claim { server: Some("arena-2".into()), ..claim(1, 60) };
+        let refused = verifier().check(&secret().issue(&other).unwrap(), NOW).unwrap_err();
+        let message = refused.to_string();
+        assert!(message.contains("arena-1") && message.contains("arena-2"), "{message}");
+    }
+
+    #[test]
+    fn the_clock_decides_and_used_tokens_are_forgotten_when_they_expire() {
+        let mut verifier = verifier();
+        let token = secret().issue(&claim(1, 60)).unwrap();
+        let after = UnixTime(NOW.0 + 60);
+        assert!(matches!(verifier.check(&token, after), Err(TokenError::Expired(0))));
+        verifier.check(&token, UnixTime(NOW.0 + 59)).unwrap();
+        assert_eq!(verifier.remembered(), 1);
+        let next = secret().issue(&claim(2, 120)).unwrap();
+        verifier.check(&next, after).unwrap();
+        assert_eq!(verifier.remembered(), 1, "the first has expired");
+        let eternal = secret().issue(&claim(3, 90_000)).unwrap();
+        assert!(matches!(verifier.check(&eternal, NOW), Err(TokenError::LivesTooLong(90_000))));
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let token = secret().issue(&claim(1, 60)).unwrap();
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).unwrap();
+            let refused = verifier().check(&changed, NOW).unwrap_err();
+            assert!(matches!(refused, TokenError::Bad | TokenError::Version { .. }), "{refused}");
+        }
+        let other = Secret::new(&[8; 32]).unwrap().issue(&claim(1, 60)).unwrap();
+        assert!(matches!(verifier().check(&other, NOW), Err(TokenError::Bad)));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let token = secret().issue(&claim(1, 60)).unwrap();
+        let long = "00".repeat(LONGEST + 1);
+        for text in ["", "0", "zz", "é0", &token[..40], &token[..token.len() - 1], &long] {
+            assert!(matches!(verifier().check(text, NOW), Err(TokenError::Malformed)), "{text:?}");
+        }
+        assert!(matches!(
+            verifier().check(&token[2..], NOW),
+            Err(TokenError::Version { found: 0 })
+        ));
+    }
+
+    #[test]
+    fn secrets_and_names_have_their_lengths() {
+        assert!(matches!(Secret::new(b"short"), Err(TokenError::Secret(5))));
+        for name in ["", "a\tb", &"n".repeat(MAX_NAME + 1)] {
+            let wrong = Claim { name: name.into(), ..claim(1, 60) };
+            assert!(matches!(secret().issue(&wrong), Err(TokenError::Name(_))), "{name:?}");
+        }
+        let absent = Secret::read(Path::new("no-such-secret"));
+        assert!(absent.unwrap_err().to_string().contains("no-such-secret"));
+        assert_eq!(format!("{:?}", secret()), "Secret");
+    }
+
+    #[test]
+    fn a_verifier_remembers_a_bounded_number_of_tokens() {
+        let mut verifier = verifier();
+        for id in 0..MAX_REMEMBERED as u32 {
+            assert!(verifier.remember(claim(id, 60).id, UnixTime(NOW.0 + 60)));
+        }
+        let late = secret().issue(&claim(u32::MAX, 120)).unwrap();
+        assert!(matches!(verifier.check(&late, NOW), Err(TokenError::Full)));
+        let known = secret().issue(&claim(5, 60)).unwrap();
+        assert!(matches!(verifier.check(&known, NOW), Err(TokenError::Replayed)));
+        verifier.check(&late, UnixTime(NOW.0 + 60)).unwrap();
+        assert_eq!(verifier.remembered(), 1);
+    }
+}
