@@ -264,6 +264,20 @@ mod tests {
         }
 
         #[test]
+        fn sight_is_free_as_far_as_the_first_wall(
+            seed in 0u64..50,
+            a in (1.0..119.0f64, 1.0..119.0f64),
+            b in (1.0..119.0f64, 1.0..119.0f64),
+        ) {
+            let map = ArenaMap::generate(seed, 120.0, 30);
+            let way = Segment::new(Point::new(a.0, a.1), Point::new(b.0, b.1));
+            let share = map.free_share(way.a, way.b);
+            prop_assert_eq!(share == 1.0, map.line_of_sight(way.a, way.b));
+            prop_assert!(share <= 1e-6 || map.line_of_sight(way.a, way.at(share - 1e-6)));
+            prop_assert!(share == 1.0 || !map.line_of_sight(way.a, way.at(share + 1e-6)));
+        }
+
+        #[test]
         fn sight_along_grid_lines_agrees_with_brute_force(
             seed in 0u64..50, ax in 0u8..=15, ay in 0u8..=15, bx in 0u8..=15, by in 0u8..=15,
         ) {

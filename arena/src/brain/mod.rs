@@ -9,7 +9,7 @@
 mod aim;
 mod plan;
 
-use crate::game::kinds::{Avatar, UNIT, ticks_left};
+use crate::game::kinds::{Avatar, ticks_left};
 use crate::game::{Action, Arena, Controls, avatar};
 use crate::geometry::Point;
 use crate::movement::{FULL_INPUT, Input};
@@ -157,7 +157,6 @@ impl Fighter {
         self.order = self.age + self.span(ORDER_MS);
         if let Some(goal) = self.plan.goal() {
             let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
-            debug_assert_eq!(unit.kind(), UNIT);
             let target = self.arena.node_near(goal).0 as u16;
             actions.push((unit, Action::Order { target }));
         }

@@ -137,3 +137,49 @@ impl Ways {
         Way(corners)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    fn ways(seed: u64) -> Ways {
+        Ways::new(Arc::new(ArenaMap::generate(seed, 150.0, 50)))
+    }
+
+    #[test]
+    fn a_way_begins_at_the_nearest_node_that_can_be_walked_to() {
+        let (ways, mut rng) = (ways(1), Rng::with_seed(1));
+        let graph = ways.map.graph();
+        for _ in 0..300 {
+            let at = Point::new(1.5 + rng.f64() * 147.0, 1.5 + rng.f64() * 147.0);
+            let mut nodes: Vec<NodeIx> = graph.node_indices().collect();
+            let far = |node: &NodeIx| graph.node(*node).place.distance(at);
+            nodes.sort_by(|a, b| far(a).total_cmp(&far(b)));
+            nodes.truncate(CANDIDATES);
+            let walkable = |node: &&NodeIx| ways.map.is_walkable(at, graph.node(**node).place);
+            if let Some(expected) = nodes.iter().find(walkable) {
+                assert_eq!(ways.node_near(at), *expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_way_is_walked_from_its_start_to_its_end_without_a_jump() {
+        let (ways, mut rng) = (ways(2), Rng::with_seed(2));
+        let graph = ways.map.graph();
+        for _ in 0..20 {
+            let [from, to] = [0, 1].map(|_| graph.node_at_share(rng.f64()));
+            let start = graph.node(from).place;
+            let way = ways.to_node([start.x as f32, start.y as f32], to.0 as u16);
+            let (mut last, mut walked, mut is_there) = (way.after(0.0).0, 0.0, false);
+            while !is_there {
+                walked += 0.25;
+                let next = way.after(walked);
+                assert!(next.0.distance(last) < 0.25 + 1e-9);
+                (last, is_there) = next;
+            }
+            assert_eq!(last, graph.node(to).place);
+        }
+    }
+}
