@@ -42,12 +42,11 @@ pub struct Avatar {
     /// Where it faces.
     #[replicate(yaw, steps = 1024)]
     pub yaw: f32,
-    /// Units per tick eastward. Others see the place; only its own player's client needs this, so
-    /// that it is no difference by itself.
-    #[replicate(precision = 1.0 / 1024.0, min = -1.0, max = 1.0, floor = 2.0)]
+    /// Units per tick eastward. Others see the place; only its own player needs this.
+    #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vx: f32,
     /// Units per tick northward.
-    #[replicate(precision = 1.0 / 1024.0, min = -1.0, max = 1.0, floor = 2.0)]
+    #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vy: f32,
     /// 0: it is dead.
     #[replicate(max = 100)]
@@ -56,6 +55,7 @@ pub struct Avatar {
     #[replicate(max = 2)]
     pub team: u8,
     /// When its weapon is ready again.
+    #[replicate(own)]
     pub ready: u16,
     /// When it comes back after its death.
     pub back: u16,

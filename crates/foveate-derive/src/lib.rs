@@ -13,6 +13,7 @@
 //! | field | `precision`, `extent` | step and largest coordinate of a place |
 //! | field | `yaw`, `pitch`, `angle` | an `f32` in radians on the circle; the first two are the facing |
 //! | field | `steps = 240` | parts of a turn |
+//! | field | `own` | told only to those who look from the object: its own player; others read zero |
 //! | field | `floor = 0.5`, `floor_degrees = 15.0` | deviations up to this are no difference |
 //! | field | `precision`, `min`, `max` | of a number |
 //! | field | `bits = 11` | of each part of a quaternion (`[f32; 4]`) |
@@ -94,6 +95,7 @@ const ON_FIELD: &[&str] = &[
     "max",
     "bits",
     "max_len",
+    "own",
 ];
 
 fn kind(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
@@ -173,7 +175,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
             changes.push(quote! { set.#part = Some(#value as f64); });
         }
     }
-    let motion = said.has("motion");
+    let (motion, own) = (said.has("motion"), said.has("own"));
     let angle = said.has("angle") || said.has("yaw") || said.has("pitch");
     let role = match (said.has("place"), said.has("yaw"), said.has("pitch")) {
         (true, false, false) => quote!(Place),
@@ -182,6 +184,9 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         (false, false, false) => quote!(Plain),
         _ => return Err(Error::new(field.span(), "a field has one role: place, yaw or pitch")),
     };
+    if own && role.to_string() != "Plain" {
+        return Err(Error::new(field.span(), "a place or a facing is told to everybody"));
+    }
     let floor = match (said.value("floor")?, said.value("floor_degrees")?) {
         (Some(_), Some(degrees)) => {
             return Err(Error::new(degrees.span(), "floor and floor_degrees exclude each other"));
@@ -196,7 +201,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         let mut set = #wire::derive::Settings { motion: #motion, angle: #angle, ..Default::default() };
         #(#changes)*
         let ty = #wire::derive::field_type(<#ty as #wire::Field>::field_type(), &set);
-        #wire::FieldSpec::new(#name, ty).role(#wire::Role::#role).floor(#floor)
+        #wire::FieldSpec::new(#name, ty).role(#wire::Role::#role).floor(#floor).own(#own)
     }})
 }
 

@@ -24,7 +24,7 @@ pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade)
     let floor = floor(kind, grade);
     let facing = |lanes: &[i32]| facing_of(kind, lanes);
     let differs = place > floor
-        || others_changed(kind, then, now)
+        || others_changed(kind, then, now, false)
         || turned(kind, &facing(then), &facing(now), grade.facing);
     Deviation { error: place, allowed: grade.max_error.0.max(floor), differs }
 }
@@ -54,14 +54,16 @@ pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -
     off(0) || off(1)
 }
 
-/// Whether a lane that is neither place nor facing deviates by more than its floor.
-pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32]) -> bool {
+/// Whether a lane that is neither place nor facing deviates by more than its floor. `own`: of those, too,
+/// that only the object's own player is told.
+pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32], own: bool) -> bool {
     let strict = |lane: &usize| kind.strict[*lane] && then[*lane] != now[*lane];
     let floored = |floored: &FlooredLane| {
         let FlooredLane { lane, modulus, floor_steps, facing } = *floored;
         let off = now[lane].wrapping_sub(then[lane]).unsigned_abs();
         let off = if modulus > 0 { off.min(modulus.wrapping_sub(off)) } else { off };
-        !facing && off > floor_steps
+        !facing && off > floor_steps && (own || !kind.own.contains(&lane))
     };
-    kind.others.iter().any(strict) || kind.floored.iter().any(floored)
+    let told = if own { &kind.others } else { &kind.shared };
+    told.iter().any(strict) || kind.floored.iter().any(floored)
 }

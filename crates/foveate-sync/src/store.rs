@@ -60,7 +60,7 @@ pub(crate) struct Hot {
     pub place: [i32; 3],
     /// States pushed so far; the newest is `head − 1`.
     pub head: u32,
-    /// The newest push that changed a lane that is neither place nor facing.
+    /// The newest push that changed a lane that is neither place nor facing, and that everybody is told.
     pub others: u32,
     /// Yaw and pitch, in steps of their turns.
     pub facing: [i32; 2],
@@ -346,7 +346,7 @@ impl Store {
                 self.changed[fields_at + field] = self.tick;
             }
         }
-        if kind.others.iter().any(|lane| old[*lane] != current[*lane]) {
+        if kind.shared.iter().any(|lane| old[*lane] != current[*lane]) {
             hot.others = hot.head;
         }
         let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;

@@ -29,7 +29,7 @@ impl Publisher {
             observer.counters.kept[class] += 1;
             let hot = &store.hot[pair.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
-            let state = Judged::of(pair, hot, (store, kind), &graded.grade, tick);
+            let state = Judged::of((pair, gate.own), hot, (store, kind), &graded.grade, tick);
             if let Some(reference) = pair.reference.filter(|_| state.known && !pair.forced) {
                 if gate.mode == Mode::Special {
                     // A loss or a pause lies behind it: the replica is not the one that the gate has.
@@ -70,7 +70,7 @@ struct Judged {
 impl Judged {
     #[inline]
     fn of(
-        pair: &mut Pair,
+        (pair, own): (&mut Pair, bool),
         hot: &Hot,
         (store, kind): (&Store, &Kind),
         grade: &Grade,
@@ -101,12 +101,14 @@ impl Judged {
         judged.expiring = judged.missed >= EXPIRES;
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
+            || (reference.own != own && !kind.own.is_empty())
             || (judged.missed > 0 && {
                 (reference.others_moved_on(hot)
                     && deviation::others_changed(
                         kind,
                         store.pushed(hot, kind.lane_count(), reference.push),
                         store.lanes(pair.slot),
+                        own,
                     ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)
             });

@@ -142,17 +142,20 @@ impl Packet<'_> {
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
         let at = hot.place;
-        let mut state = Reference { push, tick, at, facing: facing_now, motion, number };
+        let own = gate.own;
+        let mut state = Reference { push, tick, at, facing: facing_now, motion, number, own };
         match &pair.base {
             Some(base) => {
                 let age = tick.since(base.tick);
                 state.facing = self.put_together(kind, (pair.slot, hot), base, facing);
+                state.veil(kind, &mut self.lanes.now);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
                 self.lanes.now.extend_from_slice(self.store.lanes(pair.slot));
+                state.veil(kind, &mut self.lanes.now);
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }
         }
@@ -185,6 +188,7 @@ impl Packet<'_> {
                 then[place.at..place.at + place.dims].copy_from_slice(&base.at[..place.dims]);
             }
         }
+        base.veil(kind, then);
         let put = |lanes: &mut [i32]| {
             for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(base.facing) {
                 facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);

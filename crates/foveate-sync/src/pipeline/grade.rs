@@ -123,6 +123,7 @@ impl Look {
             return;
         };
         (wake.class, wake.known) = (grade.class, gate.mode != Mode::Watched);
+        gate.own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
         if observer.pairs[at].revive() {
             self.set_pace(gate, &grade, hot);
             graded.push(Graded { pair, grade, distance });

@@ -72,7 +72,8 @@ impl Quiet {
     #[inline(always)]
     fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u32> {
         let since = hot.head.wrapping_sub(gate.push);
-        if since > EXPIRES || (hot.others.wrapping_sub(gate.push) as i32) > 0 || !hot.alive {
+        let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
+        if since > EXPIRES || (others.wrapping_sub(gate.push) as i32) > 0 || !hot.alive {
             return None;
         }
         let Some(place) = &kind.place else { return (since == 1).then_some(1) };

@@ -150,6 +150,10 @@ impl Observer {
     pub fn set_pivots(&mut self, pivots: Pivots) {
         self.sources = pivots;
         self.stale = true;
+        // Whose own objects are whose has to be found out anew.
+        for gate in self.gates.iter_mut().filter(|gate| gate.mode != Mode::Watched) {
+            gate.mode = Mode::Special;
+        }
     }
 
     /// Another budget from now on.

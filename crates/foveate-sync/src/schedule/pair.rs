@@ -1,7 +1,7 @@
 //! One (observer, object) pair: what the observer was sent, what it has, and what must happen next.
 
 use crate::store::{HISTORY, Hot, Slot};
-use foveate_wire::{Alias, Motion, Tick};
+use foveate_wire::{Alias, Kind, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
 /// the packet that carried it. What is compared in most rounds is copied; everything else is in the
@@ -18,6 +18,8 @@ pub(crate) struct Reference {
     pub motion: Motion,
     /// The pair's running number of the send.
     pub number: u8,
+    /// Whether it was told with what only the object's own player is told.
+    pub own: bool,
 }
 
 impl Reference {
@@ -27,10 +29,18 @@ impl Reference {
         hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
     }
 
-    /// Whether a lane that is neither place nor facing was changed since.
+    /// Whether a lane that is neither place nor facing may have been changed since.
     #[inline]
     pub fn others_moved_on(&self, hot: &Hot) -> bool {
-        (hot.others.wrapping_sub(self.push) as i32) > 0
+        let newest = if self.own { hot.head.wrapping_sub(1) } else { hot.others };
+        (newest.wrapping_sub(self.push) as i32) > 0
+    }
+
+    /// The state as the observer has it: without what it was not told.
+    pub fn veil(&self, kind: &Kind, lanes: &mut [i32]) {
+        if !self.own {
+            kind.own.iter().for_each(|lane| lanes[*lane] = 0);
+        }
     }
 }
 
@@ -95,6 +105,8 @@ impl Wake {
 pub(crate) struct Gate {
     pub slot: Slot,
     pub mode: Mode,
+    /// Whether the observer looks from the object.
+    pub own: bool,
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
     pub rest: u8,
     pub edge: f32,
@@ -126,7 +138,8 @@ pub(crate) enum Mode {
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
         let (at, step, facing) = ([0; 3], [0.0; 3], [0; 2]);
-        Gate { slot, mode: Mode::Watched, rest: 1, edge: 0.0, at, step, facing, tick, push: 0 }
+        let (mode, own, rest, edge) = (Mode::Watched, false, 1, 0.0);
+        Gate { slot, mode, own, rest, edge, at, step, facing, tick, push: 0 }
     }
 
     /// Takes a new reference replica over.

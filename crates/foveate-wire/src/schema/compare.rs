@@ -37,7 +37,8 @@ impl Schema {
             text.push_str(&format!("{}: max_speed={speed} fall={fall}\n", spec.name));
             for field in &spec.fields {
                 let (role, floor) = (field.role, field.floor);
-                let line = format!("{:?} role={role:?} floor={floor}", field.ty);
+                let own = if field.own { " own" } else { "" };
+                let line = format!("{:?} role={role:?} floor={floor}{own}", field.ty);
                 text.push_str(&format!("{}.{}: {line}\n", spec.name, field.name));
             }
         }

@@ -175,17 +175,25 @@ pub struct FieldSpec {
     /// Below this deviation there is nothing to send: radians for angles, the field's unit for
     /// numbers. Zero: every change of a step counts. A place's floor is the view's.
     pub floor: f32,
+    /// Told only to those who look from the object; for others all its lanes are zero.
+    pub own: bool,
 }
 
 impl FieldSpec {
     /// A field without a role whose every change counts.
     pub fn new(name: &str, ty: FieldType) -> FieldSpec {
-        FieldSpec { name: name.into(), ty, role: Role::Plain, floor: 0.0 }
+        FieldSpec { name: name.into(), ty, role: Role::Plain, floor: 0.0, own: false }
     }
 
     /// The same with a role.
     pub fn role(mut self, role: Role) -> FieldSpec {
         self.role = role;
+        self
+    }
+
+    /// The same, told only to those who look from the object.
+    pub fn own(mut self, own: bool) -> FieldSpec {
+        self.own = own;
         self
     }
 
@@ -272,6 +280,10 @@ pub struct Kind {
     pub strict: Vec<bool>,
     /// Lanes that are neither place nor facing.
     pub others: Vec<usize>,
+    /// Those of them that only the object's own player is told,
+    pub own: Vec<usize>,
+    /// and those that everybody is.
+    pub shared: Vec<usize>,
     /// Yaw and pitch as parts of a turn.
     pub turns: [TurnSteps; 2],
 }
@@ -296,6 +308,8 @@ impl Kind {
             floored: Vec::new(),
             strict: vec![true; HIDDEN_LANES],
             others: (0..HIDDEN_LANES).collect(),
+            own: Vec::new(),
+            shared: (0..HIDDEN_LANES).collect(),
             turns: Default::default(),
             spec: KindSpec { fields: Vec::new(), ..spec },
         };
@@ -315,6 +329,8 @@ impl Kind {
         self.strict.resize(self.lanes.len(), true);
         if field.role == Role::Plain {
             self.others.extend(at..self.lanes.len());
+            let told = if field.own { &mut self.own } else { &mut self.shared };
+            told.extend(at..self.lanes.len());
         }
         match (field.role, &field.ty) {
             (Role::Place, FieldType::Place { dims, precision, extent, motion }) => {
