@@ -47,7 +47,8 @@ impl Table {
             self.round += 1;
             let now = Micros(50_000) * self.round;
             let mut sent = Vec::new();
-            self.publisher.round(Tick(self.round), now, |to, bytes| sent.push((to, bytes.to_vec())));
+            self.publisher
+                .round(Tick(self.round), now, |to, bytes| sent.push((to, bytes.to_vec())));
             for (to, bytes) in sent {
                 let lost = self.rng.f64() < self.loss;
                 let Some((id, replicas)) = self.seats.iter_mut().find(|(id, _)| *id == to) else {

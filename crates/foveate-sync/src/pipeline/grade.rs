@@ -15,6 +15,8 @@ use foveate_wire::{Metres, Micros, Tick};
 const MARGIN: f32 = 0.15;
 /// Rounds between two looks at a replica that is right, at most.
 const MAX_REST: u64 = 16;
+/// Pairs that memory is set aside for in advance; who has more gets it as it goes.
+const MAX_RESERVED: usize = 128;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
@@ -31,7 +33,8 @@ impl Publisher {
         }
         drop_closed(observer, store);
         quiet::pass(observer, store, &mut scratch.attention);
-        let look = Look { tick, now: *now, rounds: *rounds, slack: observer.pivot_reach() };
+        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
+        let look = Look { tick, now: *now, rounds: *rounds, slack, reach };
         scratch.graded.clear();
         scratch.notices.clear();
         if observer.pivots.is_empty() {
@@ -64,8 +67,9 @@ impl Publisher {
     pub fn grade_of(&self, id: ObserverId, slot: Slot) -> Option<(Grade, Metres)> {
         let observer = self.observer(id)?;
         let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
-        let slack = observer.pivot_reach();
-        let look = Look { tick: self.store.tick(), now: self.now, rounds: self.rounds, slack };
+        let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
+        let (tick, now, rounds) = (self.store.tick(), self.now, self.rounds);
+        let look = Look { tick, now, rounds, slack, reach };
         let (grade, distance) = look.judge(observer, &self.store, slot, hot);
         grade.map(|grade| (grade, Metres(distance)))
     }
@@ -92,6 +96,8 @@ struct Look {
     rounds: Rounds,
     /// World units that the fastest pivot moves in a round.
     slack: f32,
+    /// How far the policy looks.
+    reach: f32,
 }
 
 impl Look {
@@ -112,7 +118,7 @@ impl Look {
         };
         let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
         let Some(grade) = grade else {
-            *wake = self.out_of_reach(*wake, hot, distance - observer.policy.reach().0);
+            *wake = self.out_of_reach(*wake, hot, distance - self.reach);
             if gate.mode != Mode::Watched {
                 gate.mode = Mode::Special;
                 self.out_of_interest(&mut observer.pairs[at], wake, hot);
@@ -279,7 +285,7 @@ fn refresh(
         scratch.met[pair.slot.at()] = search;
         at += 1;
     }
-    observer.reserve(scratch.most_pairs + scratch.most_pairs / 4);
+    observer.reserve((scratch.most_pairs + scratch.most_pairs / 4).min(MAX_RESERVED));
     let before = observer.pairs.len();
     let Observer { pairs, gates, wakes, pivots, interactions, .. } = observer;
     let mut meet = |slot: Slot, within: f32| {

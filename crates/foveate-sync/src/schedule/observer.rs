@@ -150,9 +150,16 @@ impl Observer {
     pub fn set_pivots(&mut self, pivots: Pivots) {
         self.sources = pivots;
         self.stale = true;
-        // Whose own objects are whose has to be found out anew.
+        let slots = match &self.sources {
+            Pivots::Object(slot) => std::slice::from_ref(slot),
+            Pivots::Objects(slots) => slots,
+            Pivots::Free(_) => &[],
+        };
         for gate in self.gates.iter_mut().filter(|gate| gate.mode != Mode::Watched) {
-            gate.mode = Mode::Special;
+            // It may be told more now, or less.
+            if gate.own != slots.contains(&gate.slot) {
+                gate.mode = Mode::Special;
+            }
         }
     }
 
@@ -301,9 +308,9 @@ impl Observer {
         self.wakes.reserve(more);
         self.by_alias.reserve(pairs - self.by_alias.len().min(pairs));
         self.free_aliases.reserve(pairs - self.free_aliases.len().min(pairs));
-        self.closed.reserve(pairs);
+        self.closed.reserve(pairs / 4);
         self.acks.reserve_exact(MAX_ACKS);
-        self.link.reserve(pairs);
+        self.link.reserve(pairs / 2);
     }
 
     /// Forgets a pair; its alias may be used again, its slot too.

@@ -95,7 +95,7 @@ impl Link {
 
     /// Makes room for the records of a few rounds in which everything is said.
     pub(crate) fn reserve(&mut self, records: usize) {
-        self.records.reserve(2 * records);
+        self.records.reserve(records);
         self.packets.reserve(USUAL_IN_FLIGHT);
     }
 
