@@ -67,7 +67,7 @@ impl Server {
     ) -> Result<Server, Box<dyn Error>> {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", "--measured", "--pin", "0", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--measured", "--no-metrics", "--pin", "0", "--listen", "127.0.0.1:0"])
             .args(["--game", game, "--players", &clients.to_string()])
             .args(["--seed", &args.seed.to_string(), "--budget", &args.budget.to_string()])
             .arg("--truth")

@@ -1,18 +1,22 @@
 //! `foveate serve`: a server of the arena, or of the crowd.
 
+use crate::config::Config;
 use crate::crowd::Crowd;
-use crate::truth::Truth;
+use crate::door::MainDoor;
+use crate::monitor::{Monitor, log};
+use crate::truth::{Record, Truth};
 use crate::usage;
-use foveate_arena::{Arena, Setup};
-use foveate_io::host::{OpenDoor, ServerHost, Spent};
-use foveate_io::{Certificate, Endpoint, Limits, Options, Rate};
-use foveate_node::Game;
+use foveate_arena::{Arena, Setup, TickRate};
+use foveate_io::host::{ServerHost, Spent};
+use foveate_io::{Endpoint, Options, Rate, Ways};
 use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::{Game, Stage};
+use foveate_sync::Rounds;
 use foveate_wire::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,21 +33,33 @@ pub enum Rules {
 /// A dedicated server
 #[derive(clap::Args)]
 pub struct Serve {
+    /// Configuration; `foveate config default` prints one. What is stated here counts for more
+    #[arg(long)]
+    config: Option<PathBuf>,
     /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1:4433")]
-    listen: SocketAddr,
+    #[arg(long)]
+    listen: Option<SocketAddr>,
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
-    /// Players at once
-    #[arg(long, default_value_t = 1_024)]
-    players: usize,
+    /// Players at once, for whom the world is made
+    #[arg(long)]
+    players: Option<u32>,
     /// Bytes a second to each player; 0: no limit
-    #[arg(long, default_value_t = 64_000)]
-    budget: u32,
+    #[arg(long)]
+    budget: Option<u32>,
     /// Seed of the world
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[arg(long)]
+    seed: Option<u64>,
+    /// File to keep players and objects in
+    #[arg(long)]
+    storage: Option<PathBuf>,
+    /// Write everybody's movement there, as the laboratory reads it
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// Serve no metrics
+    #[arg(long)]
+    no_metrics: bool,
     /// Keep to this processor
     #[arg(long)]
     pin: Option<usize>,
@@ -53,6 +69,25 @@ pub struct Serve {
     /// Write where everybody really was, now and then
     #[arg(long, hide = true)]
     truth: Option<PathBuf>,
+}
+
+impl Serve {
+    /// The configuration with what the command line says on top.
+    fn settle(&self) -> Result<Config, Box<dyn Error>> {
+        let mut config = match &self.config {
+            Some(file) => Config::load(file)?,
+            None => Config::parse(Path::new("defaults"), crate::config::DEFAULT)?,
+        };
+        config.listen = self.listen.unwrap_or(config.listen);
+        config.seed = self.seed.unwrap_or(config.seed);
+        config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
+        config.storage = self.storage.clone().or(config.storage);
+        config.metrics = config.metrics.filter(|_| !self.no_metrics);
+        if let Some(budget) = self.budget {
+            config.budget = (budget > 0).then_some(Bytes(budget));
+        }
+        Ok(config)
+    }
 }
 
 /// What a server's time went to.
@@ -88,51 +123,81 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     if let Some(processor) = args.pin {
         usage::pin(processor);
     }
+    let config = args.settle()?;
+    log::begin(&config);
+    let players = config.limits.max_links as usize;
     match args.game {
         Rules::Arena => {
-            serve(args, Arc::new(Arena::new(Setup::for_players(args.players, args.seed))?))
+            let setup =
+                Setup { rate: TickRate::new(config.tick_hz)?, ..arena(players, config.seed) };
+            serve(args, &config, Arc::new(Arena::new(setup)?))
         }
-        Rules::Crowd => serve(args, Arc::new(Crowd::new(args.players)?)),
+        Rules::Crowd => serve(args, &config, Arc::new(Crowd::new(players)?)),
     }
 }
 
-fn endpoint(args: &Serve) -> Result<Endpoint, foveate_io::Error> {
-    let links = args.players as u32 + 64;
-    let limits = Limits {
-        max_links: links,
-        // Behind one address may be a house, or on loopback all the bots.
-        max_links_per_address: if args.listen.ip().is_loopback() { links } else { 64 },
-        handshakes_per_address: match args.listen.ip().is_loopback() {
-            true => Rate::per_second(4_096),
-            false => Limits::server().handshakes_per_address,
-        },
-        retry_above: 512,
-        ..Limits::server()
-    };
-    let options = Options { limits, ..Options::server() };
-    Endpoint::server(args.listen, Certificate::development(), options)
+/// The arena that so many players share.
+pub fn arena(players: usize, seed: u64) -> Setup {
+    Setup::for_players(players, seed)
 }
 
-fn serve<G: Game>(args: &Serve, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
+    let (mut limits, players) = (config.limits.clone(), config.limits.max_links);
+    // Some are always coming or going.
+    limits.max_links = players + players / 8 + 64;
+    if config.listen.ip().is_loopback() {
+        // All bots have one address.
+        limits.max_links_per_address = limits.max_links;
+        limits.handshakes_per_address = Rate::per_second(4_096);
+        limits.retry_above = 512;
+    }
+    let conditions = config.network.map(|each| Ways { received: each, sent: each });
+    let options = Options { limits, conditions, seed: config.seed, ..Options::server() };
+    Endpoint::server(config.listen, config.certificate.clone(), options)
+}
+
+fn serve<G: Game>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+    let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = Settings {
-        max_players: args.players,
-        budget: (args.budget > 0).then(|| Bytes(args.budget / 20)),
+        rounds: Rounds::every(round),
+        max_players: config.limits.max_links as usize,
+        budget: config.budget.map(|bytes| Bytes((bytes.0 / config.tick_hz).max(1))),
         ..Settings::default()
     };
-    let mut host = ServerHost::new(game, settings, endpoint(args)?, OpenDoor::default());
-    host.server.stage.populate()?;
+    let mut stage = Stage::new(Arc::clone(&game), settings.rounds);
+    let door = MainDoor::open(config, &mut stage)?;
+    let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
+    host.server.stage = stage;
     let address = host.endpoint.address()?;
     println!("listening on {address}");
     if let Some(hash) = host.endpoint.certificate_hash() {
         println!("development certificate {hash}");
     }
+    tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
+    play(args, config, host)
+}
+
+fn play<G: Game>(
+    args: &Serve,
+    config: &Config,
+    mut host: ServerHost<G, MainDoor>,
+) -> Result<(), Box<dyn Error>> {
     let stop = stopper(args.measured)?;
     let mut truth = args.truth.as_deref().map(Truth::create).transpose()?;
+    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let mut monitor = Monitor::start(config)?;
     let idle = usage::resident_kib();
     let (mut meter, mut marked, mut figures) = (Meter::begin(&host, idle), false, None);
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
-        meter.add(&mut host, spent);
+        let tick = host.tick();
+        host.door.save(&host.server.stage, tick.0);
+        for event in host.happened() {
+            meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
+            log::event(&event);
+        }
+        meter.add(&host, spent);
+        monitor.note(&host, spent);
         // The first mark begins what is measured, the second ends it: a full house all the while.
         if stop.mark.swap(false, Ordering::Relaxed) {
             match marked {
@@ -141,14 +206,20 @@ fn serve<G: Game>(args: &Serve, game: Arc<G>) -> Result<(), Box<dyn Error>> {
             }
             marked = true;
         }
+        let store = &host.server.stage.publisher.store;
         if let Some(truth) = &mut truth {
-            truth.note(host.tick(), &host.server.stage.publisher.store)?;
+            truth.note(tick, store)?;
+        }
+        if let Some(record) = &mut record {
+            record.note(tick, 1_000.0 / f64::from(config.tick_hz), store)?;
         }
     }
-    let figures = figures.unwrap_or_else(|| meter.figures(&host));
-    println!("{}", serde_json::to_string(&figures)?);
-    host.close(Micros::from_millis(1_000))?;
-    Ok(())
+    if args.measured {
+        let figures = figures.unwrap_or_else(|| meter.figures(&host));
+        println!("{}", serde_json::to_string(&figures)?);
+    }
+    tracing::info!("going down");
+    host.close(Micros::from_millis(1_000))?.close()
 }
 
 /// When measuring begins or ends, and when everything ends.
@@ -191,7 +262,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn begin<G: Game>(host: &ServerHost<G, OpenDoor>, idle: f64) -> Meter {
+    fn begin<G: Game>(host: &ServerHost<G, MainDoor>, idle: f64) -> Meter {
         Meter {
             began: Instant::now(),
             cpu: usage::processor_time(),
@@ -208,7 +279,7 @@ impl Meter {
         }
     }
 
-    fn add<G: Game>(&mut self, host: &mut ServerHost<G, OpenDoor>, spent: Spent) {
+    fn add<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: Spent) {
         let tick = spent.tick + spent.flush;
         self.ticks.push(tick.as_secs_f64() * 1e3);
         self.late.push(spent.late.as_secs_f64() * 1e3);
@@ -216,11 +287,9 @@ impl Meter {
         self.receive += spent.receive;
         self.flush += spent.flush;
         self.client_ticks += host.server.players() as u64;
-        let left = |event: &ServerEvent| matches!(event, ServerEvent::Left(..));
-        self.left += host.happened().filter(left).count() as u64;
     }
 
-    fn figures<G: Game>(&mut self, host: &ServerHost<G, OpenDoor>) -> Figures {
+    fn figures<G: Game>(&mut self, host: &ServerHost<G, MainDoor>) -> Figures {
         let (seconds, total) = (self.began.elapsed().as_secs_f64(), host.endpoint.total());
         let counted = host.server.stage.publisher.totals();
         let (before, players) = (&self.counted, host.server.players());

@@ -45,6 +45,29 @@ impl Truth {
     }
 }
 
+/// Everybody's movement, as the laboratory reads it: `t_ms,id,x,y,z,yaw,pitch`.
+pub struct Record(BufWriter<File>);
+
+impl Record {
+    pub fn create(path: &Path) -> std::io::Result<Record> {
+        let mut file = BufWriter::new(File::create(path)?);
+        writeln!(file, "t_ms,id,x,y,z,yaw,pitch")?;
+        Ok(Record(file))
+    }
+
+    /// Writes where everybody with a facing is.
+    pub fn note(&mut self, tick: Tick, tick_ms: f64, store: &Store) -> std::io::Result<()> {
+        for (id, slot) in store.iter() {
+            let Some((lane, steps)) = store.kind(slot).yaw else { continue };
+            let yaw = store.lanes(slot)[lane] as f32 * 360.0 / steps as f32;
+            let [x, y, z] = store.position(slot);
+            let at = f64::from(tick.0) * tick_ms;
+            writeln!(self.0, "{at},{},{x},{y},{z},{yaw},0", id.origin())?;
+        }
+        Ok(())
+    }
+}
+
 type Places = BTreeMap<(u32, u64), [f32; 3]>;
 
 fn numbers(line: &str) -> Option<(u32, u64, [f32; 3], Option<u64>)> {

@@ -7,7 +7,7 @@ mod clients;
 mod server;
 
 pub use clients::{ClientsHost, Player};
-pub use server::{Door, OpenDoor, ServerHost, Spent};
+pub use server::{Door, Entry, Kept, OpenDoor, ServerHost, Spent};
 
 use std::time::{Duration, Instant};
 

@@ -17,11 +17,27 @@ use crate::event::Event;
 
 /// Who may come in, and what they had. Called between two rounds; it should answer at once.
 pub trait Door {
-    /// The number of the player, and the objects kept for them.
-    fn enter(&mut self, name: &str, token: &[u8]) -> Result<(PlayerId, Kept), Refusal>;
+    /// Somebody asks to be let in under a name.
+    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> Entry;
+
+    /// The next answer to somebody who was told to wait.
+    fn answered(&mut self) -> Option<(Link, Entry)> {
+        None
+    }
 
     /// A player has left; these are to be kept.
     fn leave(&mut self, player: PlayerId, kept: Kept);
+}
+
+/// What a door says.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Entry {
+    /// Come in: the number of the player, and the objects kept for them.
+    Now(PlayerId, Kept),
+    /// Wait: [`Door::answered`] will tell.
+    Later,
+    /// Stay out.
+    No(Refusal),
 }
 
 /// Objects by name, with their lanes.
@@ -35,10 +51,10 @@ pub struct OpenDoor {
 }
 
 impl Door for OpenDoor {
-    fn enter(&mut self, name: &str, _: &[u8]) -> Result<(PlayerId, Kept), Refusal> {
+    fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> Entry {
         let next = self.players.len() as u32 + 1;
         let player = *self.players.entry(name.into()).or_insert(next);
-        Ok((PlayerId(player), self.kept.remove(&player).unwrap_or_default()))
+        Entry::Now(PlayerId(player), self.kept.remove(&player).unwrap_or_default())
     }
 
     fn leave(&mut self, player: PlayerId, kept: Kept) {
@@ -160,9 +176,15 @@ impl<G: Game, D: Door> ServerHost<G, D> {
 
     /// Answers what the server asks.
     fn answer(&mut self) {
+        while let Some((link, entry)) = self.door.answered() {
+            self.open(link, entry);
+        }
         while let Some(event) = self.server.poll() {
             match event {
-                ServerEvent::Asked { link, name, token } => self.open(link, &name, &token),
+                ServerEvent::Asked { link, name, token } => {
+                    let entry = self.door.enter(link, &name, &token);
+                    self.open(link, entry);
+                }
                 ServerEvent::Left(player, kept) => {
                     self.happened.push(ServerEvent::Left(player, Vec::new()));
                     self.door.leave(player, kept);
@@ -172,18 +194,18 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         }
     }
 
-    fn open(&mut self, link: Link, name: &str, token: &[u8]) {
+    fn open(&mut self, link: Link, entry: Entry) {
         let now = self.now();
-        let entered = self.door.enter(name, token);
         let out = &mut Links(&mut self.endpoint, &mut self.closing);
-        match entered {
-            Ok((player, kept)) => {
+        match entry {
+            Entry::Later => {}
+            Entry::Now(player, kept) => {
                 // What was kept may not fit any more, or the world is full.
                 if self.server.admit(link, player, &kept, now, out).is_err() {
                     self.server.refuse(link, Refusal::Full, out);
                 }
             }
-            Err(why) => self.server.refuse(link, why, out),
+            Entry::No(why) => self.server.refuse(link, why, out),
         }
     }
 

@@ -1,0 +1,137 @@
+//! What an operator sees of a server: metrics and logs.
+
+use crate::config::Config;
+use crate::door::MainDoor;
+use foveate_io::host::{ServerHost, Spent};
+use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
+use foveate_node::Game;
+use foveate_node::session::Refusal;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+/// How often figures are put up.
+const EVERY: Duration = Duration::from_secs(1);
+/// Bounds of the tick's histogram, in seconds.
+const TICKS: [f64; 9] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25];
+
+/// Counts a server's rounds and puts them up for Prometheus.
+pub struct Monitor {
+    registry: Registry,
+    board: Board,
+    /// Ends with it.
+    _http: Option<MetricsServer>,
+    next: Instant,
+    tick: Histogram,
+    players: Gauge,
+    objects: Gauge,
+    bounds: Gauge,
+    trouble: Gauge,
+    ticks: Counter,
+    bytes: [Counter; 2],
+    updates: Counter,
+    malformed: Counter,
+    impossible: Counter,
+    hasty: Counter,
+    refused: Vec<(Refusal, Counter)>,
+}
+
+impl Monitor {
+    /// Begins, and answers at the address that the configuration has.
+    pub fn start(config: &Config) -> Result<Monitor, Box<dyn Error>> {
+        let mut r = Registry::default();
+        let refusal = |r: &mut Registry, why: Refusal| {
+            let help = "Sessions that were refused, by reason";
+            (why, r.counter("foveate_refused_total", help, &[("why", &format!("{why:?}"))]))
+        };
+        let bytes = "Bytes on the network, all headers of QUIC included";
+        let board = Board::default();
+        let listen = config.metrics;
+        Ok(Monitor {
+            tick: r.histogram("foveate_tick_seconds", "Time that a tick takes", &[], &TICKS),
+            players: r.gauge("foveate_players", "Players who are in", &[]),
+            objects: r.gauge("foveate_objects", "Objects in the world", &[]),
+            bounds: r.gauge(
+                "foveate_bounds_scheduled",
+                "Share of samples in which all bounds were kept, as scheduled",
+                &[],
+            ),
+            trouble: r.gauge("foveate_storage_trouble", "1 while the store cannot be written", &[]),
+            ticks: r.counter("foveate_ticks_total", "Ticks played", &[]),
+            bytes: [
+                r.counter("foveate_bytes_total", bytes, &[("way", "down")]),
+                r.counter("foveate_bytes_total", bytes, &[("way", "up")]),
+            ],
+            updates: r.counter("foveate_updates_total", "States sent", &[]),
+            malformed: r.counter("foveate_malformed_total", "Datagrams that cannot be read", &[]),
+            impossible: r.counter("foveate_impossible_total", "Inputs that nobody could give", &[]),
+            hasty: r.counter("foveate_hasty_total", "Inputs ahead of their time", &[]),
+            refused: Refusal::ALL.map(|why| refusal(&mut r, why)).into(),
+            registry: r,
+            _http: listen.map(|at| MetricsServer::start(at, board.clone())).transpose()?,
+            board,
+            next: Instant::now(),
+        })
+    }
+
+    /// A round is over.
+    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: Spent) {
+        let r = &mut self.registry;
+        r.observe(self.tick, (spent.tick + spent.flush).as_secs_f64());
+        r.add(self.ticks, 1);
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
+        let (server, total) = (&host.server, host.endpoint.total());
+        let counted = server.stage.publisher.totals();
+        r.set(self.players, server.players() as f64);
+        r.set(self.objects, server.stage.publisher.store.len() as f64);
+        r.set(self.bounds, counted.bounds_scheduled());
+        r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
+        r.raise(self.bytes[0], total.sent.bytes);
+        r.raise(self.bytes[1], total.received.bytes);
+        r.raise(self.updates, counted.updates + counted.full);
+        let refused = server.refusals();
+        r.raise(self.malformed, refused.malformed);
+        r.raise(self.impossible, refused.impossible);
+        r.raise(self.hasty, refused.hasty);
+        for (why, counter) in &self.refused {
+            r.raise(*counter, refused.sessions.get(why).copied().unwrap_or(0));
+        }
+        self.board.publish(r.render(), now);
+    }
+}
+
+/// Structured lines on standard error.
+pub mod log {
+    use crate::config::{Config, Format, Level};
+    use foveate_node::server::ServerEvent;
+
+    /// Begins to log as the configuration says.
+    pub fn begin(config: &Config) {
+        let level = match config.level {
+            Level::Error => tracing::Level::ERROR,
+            Level::Warn => tracing::Level::WARN,
+            Level::Info => tracing::Level::INFO,
+            Level::Debug => tracing::Level::DEBUG,
+            Level::Trace => tracing::Level::TRACE,
+        };
+        let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+        match config.format {
+            Format::Text => lines.init(),
+            Format::Json => lines.json().init(),
+        }
+    }
+
+    /// Something happened to a player.
+    pub fn event(event: &ServerEvent) {
+        match event {
+            ServerEvent::Joined(player, name) => tracing::debug!(player = player.0, name, "joined"),
+            ServerEvent::Broken(player) => tracing::debug!(player = player.0, "link broken"),
+            ServerEvent::Left(player, _) => tracing::debug!(player = player.0, "left"),
+            ServerEvent::Refused(why) => tracing::warn!(?why, "refused"),
+            ServerEvent::Asked { .. } => {}
+        }
+    }
+}
