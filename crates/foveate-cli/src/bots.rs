@@ -64,7 +64,10 @@ pub struct Figures {
     pub join_ms_p95: f64,
     pub core_share: f64,
     pub corrections_share: f64,
+    /// Over all states of one's own avatar, those foreseen included; in world units.
     pub correction_p95: f64,
+    /// Over those that were not foreseen alone.
+    pub corrected_p95: f64,
     pub replicas: f64,
     pub events_s: f64,
     pub malformed: u64,
@@ -261,7 +264,13 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             join_ms_p95: usage::quantile(&mut self.joins, 0.95),
             core_share,
             corrections_share: wrong as f64 / (right + wrong).max(1) as f64,
-            correction_p95: usage::quantile(&mut self.corrections, 0.95),
+            correction_p95: {
+                // Whatever was foreseen is a correction of nothing.
+                let all = (right + wrong).max(1) as f64;
+                let beyond = 1.0 - 0.05 * all / (self.corrections.len().max(1) as f64);
+                if beyond < 0.0 { 0.0 } else { usage::quantile(&mut self.corrections, beyond) }
+            },
+            corrected_p95: usage::quantile(&mut self.corrections, 0.95),
             replicas: replicas as f64 / players.len().max(1) as f64,
             events_s: self.events as f64 / passed.as_secs_f64() / players.len().max(1) as f64,
             malformed: players.iter().map(|player| player.client.counts().malformed).sum(),

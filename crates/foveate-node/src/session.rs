@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 pub const MAX_MESSAGE: usize = 16 * 1024;
 /// The longest name of a player, in bytes.
 pub const MAX_NAME: usize = 32;
-/// Inputs in a datagram: the newest, and earlier ones should their datagrams be lost.
-pub const REPEATED: usize = 3;
+/// Inputs in a datagram: the newest, and earlier ones should their datagrams be lost. Losses come in
+/// bursts.
+pub const REPEATED: usize = 6;
 /// What a frame may add to a state packet.
 pub const FRAME_ROOM: usize = 32;
 
