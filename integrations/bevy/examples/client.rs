@@ -5,13 +5,12 @@ mod walker;
 use bevy_app::{ScheduleRunnerPlugin, prelude::*};
 use bevy_ecs::prelude::*;
 use foveate_bevy::prelude::*;
-use std::time::Duration;
 use walker::Walker;
 
 fn main() {
     let server = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse().unwrap();
     App::new()
-        .add_plugins(ScheduleRunnerPlugin::run_loop(Duration::from_millis(100)))
+        .add_plugins(ScheduleRunnerPlugin::run_loop(std::time::Duration::from_millis(100)))
         // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
         .add_plugins(ClientPlugin::new(server, "ada", Trust::InsecureDevelopmentOnly))
         .replicate::<Walker>()

@@ -3,7 +3,7 @@
 //! In [`PreUpdate`], in this order: `receive` → `phase` → `show`. In [`PostUpdate`] messages to the
 //! server leave. Nothing waits.
 
-use crate::game::{EcsGame, SEAT, Seat};
+use crate::game::{EcsGame, Seat};
 use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_letter};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
 use bevy_ecs::prelude::*;
@@ -233,7 +233,7 @@ fn show_replicas(world: &mut World, client: &mut Client) {
     let node = &host.players()[0].client;
     let time = node.time_now(now);
     let mut lanes = Vec::new();
-    for view in node.replicas.iter().filter(|view| view.kind() != SEAT) {
+    for view in node.replicas.iter().filter(|view| !table.parts(view.kind()).is_empty()) {
         let fresh = || Shown {
             lanes: Vec::new(),
             smoother: Smoother::new(Show::Predict { half_life: HALF_LIFE }, time.1),
@@ -307,7 +307,7 @@ fn drop_gone(world: &mut World, client: &mut Client) {
         shown.remove(&id);
         let serial = id.serial();
         let Some(entity) = entities.get(&serial).copied() else { continue };
-        let mut kinds = (0..=table.kinds.len()).map(|kind| KindId(kind as u8));
+        let mut kinds = (0..table.kinds.len()).map(|kind| KindId(kind as u8));
         let more = kinds.any(|kind| shown.contains_key(&ObjectId::new(kind, 0, serial)));
         match world.get_entity_mut(entity) {
             Ok(mut entity) if more => {

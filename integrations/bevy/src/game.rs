@@ -5,12 +5,10 @@
 
 use foveate::node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate::sync::interest::{Floors, Grade, Policy, Sight, View, presets};
-use foveate::wire::{KindId, Metres, Micros, Replicate, Schema, Tick};
+use foveate::wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The kind of seats: before all kinds of the user's.
-pub(crate) const SEAT: KindId = KindId(0);
 /// Messages of all players that wait for the next frame; beyond, they are dropped and counted.
 pub const MAX_LETTERS: usize = 16_384;
 /// A view of nothing, for those who were just let in.
@@ -26,6 +24,11 @@ pub(crate) struct Seat {
     pub at: [f32; 3],
     /// The serial of the entity that the player looks from.
     pub eyes: Option<u32>,
+}
+
+impl Seat {
+    /// The place of `eyes` among the fields.
+    pub const EYES: usize = 1;
 }
 
 /// A player's own seat: told when it looks from elsewhere, wherever it is.
@@ -50,12 +53,16 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 pub struct EcsGame {
     schema: Arc<Schema>,
+    /// After all kinds of the user's, so that a difference between these is what is told first.
+    seat: KindId,
     inbox: Mutex<Inbox>,
 }
 
 impl EcsGame {
+    /// The last kind of the schema is that of seats.
     pub(crate) fn new(schema: Arc<Schema>) -> EcsGame {
-        EcsGame { schema, inbox: Mutex::default() }
+        let seat = KindId(schema.kinds().len().saturating_sub(1) as u8);
+        EcsGame { schema, seat, inbox: Mutex::default() }
     }
 
     /// Takes out what players sent, and how many messages were dropped.
@@ -74,7 +81,7 @@ impl Game for EcsGame {
     }
 
     fn avatar(&self) -> KindId {
-        SEAT
+        self.seat
     }
 
     fn populate(&self) -> Vec<Spawn> {
@@ -92,7 +99,7 @@ impl Game for EcsGame {
         let By::Player(player, seen) = by else { return };
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         // Whose seat it is addressed to does not matter, but that it is one's own is the rule.
-        let own = turn.id().kind() == SEAT && turn.id().origin() == player.0;
+        let own = turn.id().kind() == self.seat && turn.id().origin() == player.0;
         if own && inbox.letters.len() < MAX_LETTERS {
             inbox.letters.push((player, seen, letter.clone()));
         } else {
@@ -112,15 +119,16 @@ impl Game for EcsGame {
 
 /// A player's view with the seats hidden, but for their own.
 pub(crate) struct Private {
-    pub player: PlayerId,
+    /// The player's seat.
+    pub seat: ObjectId,
     /// None: nothing to look from.
     pub view: Option<Arc<dyn Policy>>,
 }
 
 impl Policy for Private {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        if sight.kind == SEAT {
-            return (sight.object.origin() == self.player.0).then_some(OWN);
+        if sight.kind == self.seat.kind() {
+            return (sight.object == self.seat).then_some(OWN);
         }
         self.view.as_ref()?.grade(sight)
     }

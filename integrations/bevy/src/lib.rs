@@ -48,7 +48,9 @@ pub use client::{
 };
 pub use foveate;
 pub use game::MAX_LETTERS;
-pub use registry::{FromPlayer, PlayerMessage, ReplicateApp, Replicated, ToServer, Together};
+pub use registry::{
+    FromPlayer, MAX_MESSAGE_TYPES, PlayerMessage, ReplicateApp, Replicated, ToServer, Together,
+};
 pub use server::{
     Doorkeeper, Eyes, Player, PlayerJoined, PlayerLeft, PlayerRefused, Server, ServerPlugin,
     ServerSystems,

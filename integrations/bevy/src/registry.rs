@@ -1,16 +1,21 @@
 //! What is replicated: component types become parts of kinds, in the order in which they are named.
 
-use crate::game::{EcsGame, Letter, SEAT, Seat};
+use crate::game::{EcsGame, Letter, Seat};
 use crate::{client, server};
 use bevy_app::App;
 use bevy_ecs::component::{Component, Mutable};
 use bevy_ecs::prelude::{Message, Resource, World};
 use bevy_ecs::world::EntityWorldMut;
 use foveate::node::game::PlayerId;
-use foveate::wire::{FieldSpec, Kind, KindSpec, PlaceLanes, Replicate, Schema, SchemaError, Tick};
+use foveate::wire::{
+    FieldSpec, Kind, KindId, KindSpec, PlaceLanes, Replicate, Schema, SchemaError, Tick,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+
+/// The most types of messages.
+pub const MAX_MESSAGE_TYPES: usize = 256;
 
 /// A component that can be replicated: `#[derive(Component, Replicate)]`.
 pub trait Replicated: Component<Mutability = Mutable> + Replicate {}
@@ -70,11 +75,18 @@ impl ReplicateApp for App {
     fn player_message<M: PlayerMessage>(&mut self) -> &mut Self {
         self.add_message::<ToServer<M>>().add_message::<FromPlayer<M>>();
         let mut registry = self.world_mut().get_resource_or_init::<Registry>();
-        let of = registry.letters.len() as u8;
-        registry.letters.push(open_letter::<M>);
-        client::add_post::<M>(self, of);
+        let of = registry.letters.len();
+        assert!(of < MAX_MESSAGE_TYPES, "more than {MAX_MESSAGE_TYPES} types of messages");
+        registry.letters.push((short_name::<M>(), open_letter::<M>));
+        client::add_post::<M>(self, of as u8);
         self
     }
+}
+
+/// A type's own name: where it is defined may differ between two programs.
+fn short_name<M>() -> &'static str {
+    let name = std::any::type_name::<M>();
+    name.split('<').next().and_then(|path| path.rsplit("::").next()).unwrap_or(name)
 }
 
 fn open_letter<M: PlayerMessage>(
@@ -148,7 +160,8 @@ type Open = fn(&mut World, (PlayerId, Tick), &[u8]) -> bool;
 #[derive(Resource, Default)]
 pub(crate) struct Registry {
     kinds: Vec<Vec<Plan>>,
-    pub letters: Vec<Open>,
+    /// With the names of their types.
+    pub letters: Vec<(&'static str, Open)>,
 }
 
 impl Registry {
@@ -158,7 +171,10 @@ impl Registry {
         let specs: Vec<KindSpec> = self.kinds.iter().map(|parts| together(parts)).collect();
         // A seat is where an object of the user's is: slower, its every step would count as a jump.
         seat.max_speed = specs.iter().map(|spec| spec.max_speed).fold(0.0, f32::max);
-        let schema = Schema::new([vec![seat], specs].concat())?;
+        // Part of the hash, so that both ends number their messages alike or are told.
+        let letters = self.letters.iter().map(|(name, _)| format!(", {name}"));
+        seat.fields[Seat::EYES].name.extend(letters);
+        let schema = Schema::new([specs, vec![seat]].concat())?;
         let kinds = self.kinds.iter().map(|parts| compile(parts)).collect::<Result<_, _>>()?;
         Ok(Table { game: Arc::new(EcsGame::new(Arc::new(schema))), kinds })
     }
@@ -249,15 +265,14 @@ impl Part {
 /// The kinds of an app, ready for use.
 pub(crate) struct Table {
     pub game: Arc<EcsGame>,
-    /// By the order of registration, the seat not among them.
+    /// In the order of registration, which is that of their ids; the seat is not among them.
     pub kinds: Vec<Vec<Part>>,
 }
 
 impl Table {
     /// The parts of a kind; none for seats.
-    pub fn parts(&self, kind: foveate::wire::KindId) -> &[Part] {
-        let at = usize::from(kind.0).checked_sub(usize::from(SEAT.0) + 1);
-        at.and_then(|at| self.kinds.get(at)).map_or(&[], Vec::as_slice)
+    pub fn parts(&self, kind: KindId) -> &[Part] {
+        self.kinds.get(usize::from(kind.0)).map_or(&[], Vec::as_slice)
     }
 }
 

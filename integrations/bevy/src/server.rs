@@ -3,13 +3,13 @@
 //! In [`PostUpdate`], in this order: `collect` (one system for each component) → `look` → `play` →
 //! `tell`. Nothing waits: a frame between two rounds only takes in what has arrived.
 
-use crate::game::{EcsGame, Private, SEAT, Seat};
+use crate::game::{EcsGame, Private, Seat};
 use crate::registry::{Registry, Replicated, Table};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup};
 use bevy_ecs::prelude::*;
 use foveate::io::host::{Door, OpenDoor, ServerHost};
 use foveate::io::{Certificate, CertificateHash, Endpoint, Error, Meter, Options};
-use foveate::node::game::PlayerId;
+use foveate::node::game::{Game, PlayerId};
 use foveate::node::server::{ServerEvent, Settings};
 use foveate::node::session::Refusal;
 use foveate::sync::interest::{Policy, View, ViewError, presets};
@@ -253,7 +253,7 @@ impl Server {
             *next_serial += 1;
             *next_serial
         });
-        let id = ObjectId::new(KindId(kind as u8 + SEAT.0 + 1), 0, serial);
+        let id = ObjectId::new(KindId(kind as u8), 0, serial);
         let store = &mut host.server.stage.publisher.store;
         let schema = Arc::clone(store.schema());
         let (Some(whole), Some(parts)) = (schema.kind(id.kind()), table.kinds.get(kind)) else {
@@ -313,7 +313,7 @@ impl Server {
         let stage = &mut self.host.server.stage;
         let seat_slot = stage.avatar(player);
         let place = |slot: Slot| place_of(stage, slot);
-        let seat = Seat {
+        let state = Seat {
             at: found.first().map_or([0.0; 3], |(_, slot)| place(*slot)),
             eyes: found.first().map(|(serial, _)| *serial),
         };
@@ -323,10 +323,10 @@ impl Server {
         };
         let Some(sitting) = self.seats.get_mut(&player) else { return };
         if let Some(slot) = seat_slot
-            && sitting.seat != Some(seat)
-            && stage.publisher.store.set(slot, &seat).is_ok()
+            && sitting.seat != Some(state)
+            && stage.publisher.store.set(slot, &state).is_ok()
         {
-            sitting.seat = Some(seat);
+            sitting.seat = Some(state);
         }
         let Some(observer) = self.host.server.observer_of(player) else { return };
         let Some(observer) = self.host.server.stage.publisher.observer_mut(observer) else {
@@ -338,7 +338,8 @@ impl Server {
             sitting.pivots = pivots;
         }
         if first || !same(&sitting.view, &wanted) {
-            observer.set_policy(Arc::new(Private { player, view: wanted.clone() }));
+            let seat = ObjectId::new(self.table.game.avatar(), player.0, 0);
+            observer.set_policy(Arc::new(Private { seat, view: wanted.clone() }));
             sitting.view = wanted;
         }
     }
@@ -448,7 +449,7 @@ fn tell_letters(world: &mut World, server: &mut Server) {
     server.malformed += inbox.dropped;
     for (player, seen, letter) in inbox.letters {
         let open = world.resource::<Registry>().letters.get(usize::from(letter.of)).copied();
-        let read = open.is_some_and(|open| open(world, (player, seen), &letter.bytes));
+        let read = open.is_some_and(|(_, open)| open(world, (player, seen), &letter.bytes));
         server.malformed += u64::from(!read);
     }
 }

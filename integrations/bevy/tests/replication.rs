@@ -38,6 +38,36 @@ fn address(server: &App) -> SocketAddr {
     server.world().resource::<Server>().address().unwrap()
 }
 
+#[cfg(feature = "transform")]
+#[test]
+fn transforms_are_mirrored_at_both_ends() {
+    use bevy_transform::components::Transform;
+    use foveate_bevy::TransformPlugin;
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (mut server, mut client) = (App::new(), App::new());
+    server.add_plugins((ServerPlugin::new(listen, presets::circle(50.0)), TransformPlugin));
+    server.add_systems(Update, |mut joined: MessageReader<PlayerJoined>, mut all: Commands| {
+        joined.read().for_each(|joined| {
+            all.entity(joined.entity).insert(NetTransform::default());
+        });
+    });
+    server.update();
+    let (there, trust) = (address(&server), Trust::InsecureDevelopmentOnly);
+    client.add_plugins((ClientPlugin::new(there, "ada", trust), TransformPlugin));
+    let mut turned = Transform::from_xyz(5.0, 6.0, 7.0);
+    turned.rotate_y(1.0);
+    server.world_mut().spawn((turned, NetTransform::default()));
+    server.world_mut().spawn((Transform::from_xyz(99.0, 0.0, 0.0), NetTransform::default()));
+    let close = |seen: &Transform| {
+        let rotation = seen.rotation.dot(turned.rotation).abs();
+        seen.translation.distance(turned.translation) < 0.05 && rotation > 0.999
+    };
+    assert!(until(&mut [&mut server, &mut client], |apps| {
+        let seen = all::<Transform>(apps[1]);
+        seen.len() == 2 && seen.iter().any(close)
+    }));
+}
+
 /// The numbers of the walkers that a client sees, in order.
 fn seen(app: &mut App) -> Vec<u16> {
     let mut seen: Vec<u16> = all::<Walker>(app).iter().filter_map(|walker| walker.nth).collect();
@@ -172,4 +202,20 @@ fn other_components_are_refused_in_words() {
     assert_eq!(noticed, [PlayerRefused { why: Refusal::Schema }]);
     assert_eq!(refused[0].why, Refusal::Schema);
     assert!(refused[0].text.contains("walker"), "{}", refused[0].text);
+}
+
+#[test]
+fn other_messages_are_refused_in_words() {
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut server = App::new();
+    server.add_plugins(ServerPlugin::new(listen, presets::broadcast()));
+    server.replicate_together::<(Walker, Mood)>().replicate::<Badge>();
+    server.update();
+    let mut client = client(address(&server), "ada");
+    let mut refused = Vec::new();
+    assert!(until(&mut [&mut server, &mut client], |apps| {
+        refused.extend(apps[1].world_mut().resource_mut::<Messages<Refused>>().drain());
+        !refused.is_empty()
+    }));
+    assert!(refused[0].text.contains("Order"), "{}", refused[0].text);
 }

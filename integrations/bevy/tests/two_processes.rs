@@ -142,11 +142,18 @@ fn converges(role: &str) {
     let apps = &mut [&mut client];
     let near = (VIEW / GAP) as usize;
     assert!(until(apps, |apps| astray(apps[0]).1 >= near), "{:?} appeared", astray(&mut client));
+    // Predicted to now, they stay near their way round, 3 units from home; straight on until the next
+    // update, hence a little outside.
+    let begun = Instant::now();
+    until(&mut [&mut client], |_| begun.elapsed() > Duration::from_secs(1));
+    let (far, _) = astray(&mut client);
+    assert!((2.0..4.5).contains(&far), "{far} units from home");
     client.world_mut().write_message(ToServer(Order::Halt));
     let begun = Instant::now();
     let settled = until(&mut [&mut client], |apps| astray(apps[0]).0 < 0.05);
     let (off, count) = astray(&mut client);
     assert!(settled, "{off} units off");
+    println!("{role}: on their way within {far:.2} units of home (3 is right)");
     println!("{role}: {count} walkers at rest within {off:.3} units after {:?}", begun.elapsed());
     client.world_mut().write_message(ToServer(Order::Go([600.0, 0.0])));
     let nearest = |app: &mut App| {
@@ -167,6 +174,37 @@ fn entities_converge_and_leave_the_view() {
 #[test]
 fn entities_converge_and_leave_under_loss_and_delay() {
     converges("near, bad");
+}
+
+/// An example stands beside the tests where cargo built both, which it does unless told otherwise.
+fn example(name: &str, argument: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.parent().unwrap().with_file_name("examples").join(name);
+    if !path.exists() {
+        let build = ["build", "--package", "foveate-bevy", "--examples"];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    }
+    let mut command = Command::new(path);
+    command.arg(argument).stdout(Stdio::piped());
+    command
+}
+
+fn lines(mut command: Command) -> (Process, impl Iterator<Item = String>) {
+    let mut child = command.spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (Process(child), out.lines().map_while(Result::ok))
+}
+
+#[test]
+fn the_examples_see_walkers_walk() {
+    let (_server, mut says) = lines(example("bevy_server", "127.0.0.1:0"));
+    let address = says.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    let (_client, sees) = lines(example("bevy_client", &address));
+    let seen: Vec<String> = sees.take(20).collect();
+    println!("{}\n{}", seen[0], seen[19]);
+    // Within 50 units of the origin are twelve or thirteen of a hundred.
+    assert!(seen[19].starts_with("1") && seen[19].contains(" walkers"), "{}", seen[19]);
+    assert_ne!(seen[10], seen[19], "nobody walks");
 }
 
 /// What a client gets while everybody walks: bytes and packets a second, and walkers that it sees.
