@@ -166,7 +166,7 @@ impl Client {
 
 /// Opens the client, all components having been named by now.
 fn open(world: &mut World) -> Result {
-    let table = world.resource::<Registry>().build()?;
+    let table = world.resource::<Registry>().build(false)?;
     let Some(Opening(plugin)) = world.remove_resource() else { return Ok(()) };
     let any: SocketAddr = match plugin.connect {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -196,7 +196,9 @@ fn show(world: &mut World) -> Result {
         return Ok(());
     }
     world.resource_scope(|world, mut client: Mut<Client>| {
-        client.host.poll_step(|_, _, _, _| ())?;
+        let codec = world.get_resource::<Registry>().and_then(|registry| registry.input);
+        let input = codec.map(|codec| (codec.write)(world)).unwrap_or_default();
+        client.host.poll_step(|_, _, _, _| input)?;
         tell_phase(world, &mut client);
         show_replicas(world, &mut client);
         drop_gone(world, &mut client);

@@ -3,6 +3,7 @@
 //! A session needs an avatar. Here it is a *seat*: a hidden object that only its player is told of. It
 //! says which entity the player looks from, and it is what messages to the server are addressed to.
 
+use crate::input::InputBytes;
 use foveate::node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate::sync::interest::{Floors, Grade, Policy, Sight, View, presets};
 use foveate::wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema, Tick};
@@ -46,6 +47,8 @@ pub struct Letter {
 #[derive(Default, Debug)]
 pub(crate) struct Inbox {
     pub letters: Vec<(PlayerId, Tick, Letter)>,
+    /// Two for each player at most: as many as a tick takes.
+    pub inputs: Vec<(PlayerId, InputBytes)>,
     pub dropped: u64,
 }
 
@@ -55,24 +58,26 @@ pub struct EcsGame {
     schema: Arc<Schema>,
     /// After all kinds of the user's, so that a difference between these is what is told first.
     seat: KindId,
+    /// A client runs rules too, to predict; nobody would empty its inbox.
+    serves: bool,
     inbox: Mutex<Inbox>,
 }
 
 impl EcsGame {
     /// The last kind of the schema is that of seats.
-    pub(crate) fn new(schema: Arc<Schema>) -> EcsGame {
+    pub(crate) fn new(schema: Arc<Schema>, serves: bool) -> EcsGame {
         let seat = KindId(schema.kinds().len().saturating_sub(1) as u8);
-        EcsGame { schema, seat, inbox: Mutex::default() }
+        EcsGame { schema, seat, serves, inbox: Mutex::default() }
     }
 
     /// Takes out what players sent, and how many messages were dropped.
-    pub(crate) fn take_letters(&self) -> Inbox {
+    pub(crate) fn take_inbox(&self) -> Inbox {
         std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Game for EcsGame {
-    type Input = ();
+    type Input = InputBytes;
     type Action = Letter;
     type Event = ();
 
@@ -93,7 +98,14 @@ impl Game for EcsGame {
         Spawn::new(&self.schema, &seat).into_iter().collect()
     }
 
-    fn step(&self, _: &mut Turn<'_, Self>, _: &[()]) {}
+    /// At the server, once a tick; its frame takes the inputs out.
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[InputBytes]) {
+        if self.serves && !inputs.is_empty() {
+            let player = PlayerId(turn.id().origin());
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.inputs.extend(inputs.iter().map(|input| (player, *input)));
+        }
+    }
 
     fn act(&self, turn: &mut Turn<'_, Self>, letter: &Letter, by: By) {
         let By::Player(player, seen) = by else { return };
@@ -107,8 +119,8 @@ impl Game for EcsGame {
         }
     }
 
-    fn steps(&self, _: KindId) -> bool {
-        false
+    fn steps(&self, kind: KindId) -> bool {
+        kind == self.seat
     }
 
     /// Views are components; whoever was just let in sees nothing until the next frame.

@@ -5,7 +5,7 @@
 //! add [`ServerPlugin`] or [`ClientPlugin`]. The ECS stays the game: systems of the server write
 //! components, systems of the client read them. README.md is the manual.
 //!
-//! What it refuses to do: it predicts no inputs and reruns no systems; it replicates in one direction,
+//! What it refuses to do: it reruns no systems, so that one's own avatar moves when the server says so; it replicates in one direction,
 //! from the server; it makes one role of an app, server or client; it never waits, so that the app's
 //! loop stays the app's.
 //!
@@ -38,6 +38,7 @@
 
 mod client;
 mod game;
+mod input;
 mod registry;
 mod server;
 #[cfg(feature = "transform")]
@@ -48,8 +49,10 @@ pub use client::{
 };
 pub use foveate;
 pub use game::MAX_LETTERS;
+pub use input::MAX_INPUT;
 pub use registry::{
-    FromPlayer, MAX_MESSAGE_TYPES, PlayerMessage, ReplicateApp, Replicated, ToServer, Together,
+    FromPlayer, Input, InputFrom, MAX_MESSAGE_TYPES, PlayerInput, PlayerMessage, ReplicateApp,
+    Replicated, ToServer, Together,
 };
 pub use server::{
     Doorkeeper, Eyes, Player, PlayerJoined, PlayerLeft, PlayerRefused, Server, ServerPlugin,
@@ -63,8 +66,9 @@ pub mod prelude {
     #[cfg(feature = "transform")]
     pub use crate::transform::NetTransform;
     pub use crate::{
-        ClientPlugin, Eyes, FromPlayer, Frozen, Joined, Left, Own, Player, PlayerJoined,
-        PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin, ToServer,
+        ClientPlugin, Eyes, FromPlayer, Frozen, Input, InputFrom, Joined, Left, Own, Player,
+        PlayerJoined, PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin,
+        ToServer,
     };
     pub use foveate::io::Trust;
     pub use foveate::sync::interest::{View, presets};

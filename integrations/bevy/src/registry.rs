@@ -1,6 +1,7 @@
 //! What is replicated: component types become parts of kinds, in the order in which they are named.
 
 use crate::game::{EcsGame, Letter, Seat};
+use crate::input::InputBytes;
 use crate::{client, server};
 use bevy_app::App;
 use bevy_ecs::component::{Component, Mutable};
@@ -43,6 +44,26 @@ pub struct FromPlayer<M: PlayerMessage> {
     pub message: M,
 }
 
+/// At a client, a resource: what the player does. Sent in every round, whether it changed or not; what is
+/// lost is made up for by the next ones, and nothing waits for it.
+#[derive(Resource, Clone, Copy, PartialEq, Default, Debug)]
+pub struct Input<I: PlayerInput>(pub I);
+
+/// At the server: what a player did in one tick. Mostly one a round, in order.
+#[derive(Message, Clone, Copy, PartialEq, Debug)]
+pub struct InputFrom<I: PlayerInput> {
+    /// Who.
+    pub player: PlayerId,
+    /// What.
+    pub input: I,
+}
+
+/// What a player does in a tick: keys held, where they look. At most
+/// [`MAX_INPUT`](crate::MAX_INPUT) bytes long.
+pub trait PlayerInput: Default + PlayerMessage {}
+
+impl<T: Default + PlayerMessage> PlayerInput for T {}
+
 /// What an app replicates. Server and client call the same functions in the same order, best in one
 /// plugin that both add; a difference is refused at the door, in words.
 pub trait ReplicateApp {
@@ -56,6 +77,10 @@ pub trait ReplicateApp {
 
     /// A type of messages from players to the server.
     fn player_message<M: PlayerMessage>(&mut self) -> &mut Self;
+
+    /// The type of players' inputs: the client's [`Input`] becomes the server's [`InputFrom`]. There is
+    /// one; a second call takes the place of the first.
+    fn player_input<I: PlayerInput>(&mut self) -> &mut Self;
 }
 
 impl ReplicateApp for App {
@@ -79,6 +104,24 @@ impl ReplicateApp for App {
         assert!(of < MAX_MESSAGE_TYPES, "more than {MAX_MESSAGE_TYPES} types of messages");
         registry.letters.push((short_name::<M>(), open_letter::<M>));
         client::add_post::<M>(self, of as u8);
+        self
+    }
+
+    fn player_input<I: PlayerInput>(&mut self) -> &mut Self {
+        self.init_resource::<Input<I>>().add_message::<InputFrom<I>>();
+        let codec = InputCodec {
+            name: short_name::<I>(),
+            write: |world| {
+                let input = world.get_resource::<Input<I>>();
+                input.and_then(|input| InputBytes::write(&input.0)).unwrap_or_default()
+            },
+            read: |world, player, bytes| {
+                let Some(input) = bytes.read::<I>() else { return false };
+                world.write_message(InputFrom { player, input });
+                true
+            },
+        };
+        self.world_mut().get_resource_or_init::<Registry>().input = Some(codec);
         self
     }
 }
@@ -156,17 +199,26 @@ impl Plan {
 
 type Open = fn(&mut World, (PlayerId, Tick), &[u8]) -> bool;
 
+/// How inputs are written and read.
+#[derive(Clone, Copy)]
+pub(crate) struct InputCodec {
+    name: &'static str,
+    pub write: fn(&World) -> InputBytes,
+    pub read: fn(&mut World, PlayerId, &InputBytes) -> bool,
+}
+
 /// What the app named so far.
 #[derive(Resource, Default)]
 pub(crate) struct Registry {
     kinds: Vec<Vec<Plan>>,
     /// With the names of their types.
     pub letters: Vec<(&'static str, Open)>,
+    pub input: Option<InputCodec>,
 }
 
 impl Registry {
     /// Puts the schema together.
-    pub fn build(&self) -> Result<Table, SchemaError> {
+    pub fn build(&self, serves: bool) -> Result<Table, SchemaError> {
         let mut seat = Seat::spec();
         let specs: Vec<KindSpec> = self.kinds.iter().map(|parts| together(parts)).collect();
         // A seat is where an object of the user's is: slower, its every step would count as a jump.
@@ -174,9 +226,11 @@ impl Registry {
         // Part of the hash, so that both ends number their messages alike or are told.
         let letters = self.letters.iter().map(|(name, _)| format!(", {name}"));
         seat.fields[Seat::EYES].name.extend(letters);
+        let input = self.input.iter().map(|codec| format!("; {}", codec.name));
+        seat.fields[Seat::EYES].name.extend(input);
         let schema = Schema::new([specs, vec![seat]].concat())?;
         let kinds = self.kinds.iter().map(|parts| compile(parts)).collect::<Result<_, _>>()?;
-        Ok(Table { game: Arc::new(EcsGame::new(Arc::new(schema))), kinds })
+        Ok(Table { game: Arc::new(EcsGame::new(Arc::new(schema), serves)), kinds })
     }
 }
 

@@ -241,7 +241,7 @@ impl Server {
         self.host.server.stage.publisher.totals().bytes
     }
 
-    /// Messages of players that could not be read, or were too many.
+    /// Messages and inputs of players that could not be read, or were too many.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }
@@ -362,7 +362,7 @@ fn same(a: &Option<Arc<dyn Policy>>, b: &Option<Arc<dyn Policy>>) -> bool {
 
 /// Opens the server, all components having been named by now.
 fn open(world: &mut World) -> Result {
-    let table = world.resource::<Registry>().build()?;
+    let table = world.resource::<Registry>().build(true)?;
     let Some(opening) = world.remove_resource::<Opening>() else { return Ok(()) };
     let door = world.remove_resource::<Doorkeeper>();
     let door = door.unwrap_or_else(|| Doorkeeper(Box::<OpenDoor>::default()));
@@ -415,7 +415,7 @@ fn play(world: &mut World) -> Result {
         }
         server.host.poll_step()?;
         tell_happened(world, &mut server);
-        tell_letters(world, &mut server);
+        tell_inbox(world, &mut server);
         Ok(())
     })
 }
@@ -444,9 +444,14 @@ fn tell_happened(world: &mut World, server: &mut Server) {
     }
 }
 
-fn tell_letters(world: &mut World, server: &mut Server) {
-    let inbox = server.table.game.take_letters();
+fn tell_inbox(world: &mut World, server: &mut Server) {
+    let inbox = server.table.game.take_inbox();
     server.malformed += inbox.dropped;
+    if let Some(codec) = world.resource::<Registry>().input {
+        for (player, input) in inbox.inputs {
+            server.malformed += u64::from(!(codec.read)(world, player, &input));
+        }
+    }
     for (player, seen, letter) in inbox.letters {
         let open = world.resource::<Registry>().letters.get(usize::from(letter.of)).copied();
         let read = open.is_some_and(|(_, open)| open(world, (player, seen), &letter.bytes));

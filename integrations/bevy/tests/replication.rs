@@ -4,7 +4,7 @@ mod common;
 
 use bevy_app::prelude::*;
 use bevy_ecs::prelude::*;
-use common::{Badge, Mood, Order, Walker, all, client, server, until};
+use common::{Badge, Keys, Mood, Order, Walker, all, client, server, until};
 use foveate_bevy::foveate::io::Options;
 use foveate_bevy::foveate::node::session::Refusal;
 use foveate_bevy::prelude::*;
@@ -167,6 +167,34 @@ fn messages_reach_the_server_with_their_player() {
     for (order, heard) in orders.iter().zip(&heard) {
         assert_eq!((&heard.message, heard.player), (order, player));
     }
+}
+
+#[test]
+fn inputs_move_an_avatar_at_the_server_and_back_at_the_client() {
+    let (mut server, mut client) = pair(presets::circle(50.0), &[]);
+    server.add_systems(
+        Update,
+        |mut inputs: MessageReader<InputFrom<Keys>>, mut players: Query<(&Player, &mut Walker)>| {
+            for given in inputs.read() {
+                for (_, mut walker) in players.iter_mut().filter(|(it, _)| it.id == given.player) {
+                    walker.pos[0] += f32::from(given.input.east) / 8.0;
+                }
+            }
+        },
+    );
+    client.insert_resource(Input(Keys { east: 1 }));
+    let own = |app: &mut App| {
+        let world = app.world_mut();
+        world.query_filtered::<&Walker, With<Own>>().iter(world).next().map_or(0.0, |w| w.pos[0])
+    };
+    assert!(until(&mut [&mut server, &mut client], |apps| own(apps[1]) > 1.0));
+    client.insert_resource(Input(Keys { east: 0 }));
+    let mut still = 0;
+    assert!(until(&mut [&mut server, &mut client], |apps| {
+        let truth = all::<Walker>(apps[0])[0].pos[0];
+        still = if (own(apps[1]) - truth).abs() < 0.02 { still + 1 } else { 0 };
+        still > 50
+    }));
 }
 
 #[test]

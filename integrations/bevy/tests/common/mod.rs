@@ -40,8 +40,15 @@ pub enum Order {
     Go([f32; 2]),
 }
 
+/// What players do in every tick.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Default, Debug)]
+pub struct Keys {
+    pub east: i8,
+}
+
 pub fn shared(app: &mut App) {
-    app.replicate_together::<(Walker, Mood)>().replicate::<Badge>().player_message::<Order>();
+    app.replicate_together::<(Walker, Mood)>().replicate::<Badge>();
+    app.player_message::<Order>().player_input::<Keys>();
 }
 
 pub fn server(view: View, options: Options) -> App {
