@@ -155,6 +155,10 @@ fn converges(role: &str) {
     assert!(settled, "{off} units off");
     println!("{role}: on their way within {far:.2} units of home (3 is right)");
     println!("{role}: {count} walkers at rest within {off:.3} units after {:?}", begun.elapsed());
+    let link = client.world().resource::<Client>();
+    let (trip, lost) = (link.round_trip().unwrap(), link.traffic().lost_packets);
+    println!("{role}: a round trip of {trip:?}, {lost} packets lost on the way up");
+    assert!(!role.contains("bad") || trip >= Micros::from_millis(150), "not as bad as it should be");
     client.world_mut().write_message(ToServer(Order::Go([600.0, 0.0])));
     let nearest = |app: &mut App| {
         let walkers = all::<Walker>(app);
