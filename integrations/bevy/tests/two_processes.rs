@@ -158,7 +158,10 @@ fn converges(role: &str) {
     let link = client.world().resource::<Client>();
     let (trip, lost) = (link.round_trip().unwrap(), link.traffic().lost_packets);
     println!("{role}: a round trip of {trip:?}, {lost} packets lost on the way up");
-    assert!(!role.contains("bad") || trip >= Micros::from_millis(150), "not as bad as it should be");
+    assert!(
+        !role.contains("bad") || trip >= Micros::from_millis(150),
+        "not as bad as it should be"
+    );
     client.world_mut().write_message(ToServer(Order::Go([600.0, 0.0])));
     let nearest = |app: &mut App| {
         let walkers = all::<Walker>(app);
