@@ -258,6 +258,14 @@ impl<G: Game> Client<G> {
         Tick(((now.0 as i64 + lead).max(0) as u64 / self.round.0) as u32)
     }
 
+    /// The time at the server as its newest frames tell it, for [`Smoother`](foveate_sync::replica::Smoother);
+    /// and the length of a round.
+    pub fn time_now(&self, now: Micros) -> (Micros, Micros) {
+        let newest = u64::from(self.replicas.newest().0) * self.round.0;
+        let time = self.lead.map_or(newest, |lead| (now.0 as i64 + lead).max(0) as u64);
+        (Micros(time), self.round)
+    }
+
     /// The round-trip time, as the server's echoes tell it.
     pub fn rtt(&self) -> Option<Micros> {
         self.rtt

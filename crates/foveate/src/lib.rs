@@ -3,6 +3,9 @@
 //! What a player looks at is exact; what is far away or behind is looser, within bounds that are
 //! stated, enforced and measured. This crate is the façade: it holds no code of its own.
 //!
+//! Without features it opens no socket and asks for no clock. With the feature `io` come QUIC endpoints
+//! and hosts that run a [`Game`](node::Game) on them: the examples `server` and `client` are a whole game.
+//!
 //! ```
 //! use foveate::prelude::*;
 //! use std::sync::Arc;
@@ -36,12 +39,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "io")]
+pub use foveate_io as io;
 pub use foveate_node as node;
 pub use foveate_sync as sync;
 pub use foveate_wire as wire;
 
 /// What most programs need.
 pub mod prelude {
+    #[cfg(feature = "io")]
+    pub use foveate_io::host::{ClientsHost, OpenDoor, ServerHost};
+    #[cfg(feature = "io")]
+    pub use foveate_io::{Certificate, Endpoint, Options, Trust};
+    pub use foveate_node::client::Phase;
+    pub use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
+    pub use foveate_node::server::Settings;
     pub use foveate_node::{Event, Output, Source, SourceInput, Viewer, ViewerInput};
     pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
     pub use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, Rounds, Slot};

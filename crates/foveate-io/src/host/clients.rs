@@ -117,6 +117,21 @@ impl<G: Game> ClientsHost<G> {
         }
     }
 
+    /// The same without waiting, for programs that have a loop of their own.
+    pub fn poll_step(
+        &mut self,
+        decide: impl FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+    ) -> Result<(), Error> {
+        self.step(Instant::now(), decide)
+    }
+
+    /// Asks something of an object for a client, between its rounds. It leaves with the next step.
+    pub fn ask(&mut self, at: usize, object: ObjectId, action: G::Action) {
+        let time = self.now();
+        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        self.players[at].client.ask(object, action, time, out);
+    }
+
     fn play(
         &mut self,
         at: usize,

@@ -1,7 +1,8 @@
 //! Servers and clients of [`foveate_node`] on real links: what is left to a program is its game.
 //!
 //! A host owns the endpoint, the clock and the state machine, and moves bytes between them. It starts
-//! no thread: call [`ServerHost::step`] or [`ClientsHost::step`] in a loop.
+//! no thread: call [`ServerHost::step`] or [`ClientsHost::step`] in a loop, or, from a loop that waits by
+//! itself, [`ServerHost::poll_step`] or [`ClientsHost::poll_step`].
 
 mod clients;
 mod server;

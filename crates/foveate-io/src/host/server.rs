@@ -127,33 +127,48 @@ impl<G: Game, D: Door> ServerHost<G, D> {
 
     /// Waits for the next round's beginning, taking in what arrives, and plays it.
     pub fn step(&mut self) -> Result<Spent, Error> {
-        let mut spent = Spent::default();
+        let mut receive = Duration::ZERO;
         loop {
-            self.endpoint.wait(self.next, &mut self.events)?;
-            let woke = Instant::now();
-            self.take_in();
-            spent.receive += woke.elapsed();
+            receive += self.receive_until(self.next)?;
             if Instant::now() >= self.next {
-                break;
+                return Ok(Spent { receive, ..self.play() });
             }
         }
+    }
+
+    /// The same without waiting, for programs that have a loop of their own: takes in what has arrived,
+    /// and plays the round that is due, if one is. Call it more often than rounds begin.
+    pub fn poll_step(&mut self) -> Result<Option<Spent>, Error> {
+        let receive = self.receive_until(Instant::now())?;
+        let due = Instant::now() >= self.next;
+        Ok(due.then(|| Spent { receive, ..self.play() }))
+    }
+
+    /// Takes in what arrives; the time that took, waiting left out.
+    fn receive_until(&mut self, until: Instant) -> Result<Duration, Error> {
+        self.endpoint.wait(until, &mut self.events)?;
+        let woke = Instant::now();
+        self.take_in();
+        Ok(woke.elapsed())
+    }
+
+    fn play(&mut self) -> Spent {
         let begin = Instant::now();
-        spent.late = begin - self.next;
+        let late = begin - self.next;
         self.tick = self.tick.plus(1);
         let now = self.now();
         self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
         self.answer();
         let told = Instant::now();
-        spent.tick = told - begin;
         self.closing.close_due(&mut self.endpoint, told);
         self.endpoint.flush();
-        spent.flush = told.elapsed();
+        let flush = told.elapsed();
         self.next += self.round;
         // Whoever cannot keep up drops rounds instead of falling behind for ever.
         if Instant::now() > self.next + self.round {
             self.next = Instant::now();
         }
-        Ok(spent)
+        Spent { receive: Duration::ZERO, tick: told - begin, flush, late }
     }
 
     fn take_in(&mut self) {

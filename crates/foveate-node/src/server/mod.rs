@@ -558,6 +558,13 @@ impl<G: Game> Server<G> {
         }
     }
 
+    /// A player's observer, to change their view or eyes from outside the rules. A game that does so
+    /// leaves [`Game::eyes`] as it is.
+    pub fn observer_of(&self, player: PlayerId) -> Option<ObserverId> {
+        let at = *self.by_player.get(&player)?;
+        self.seats.get(at as usize)?.as_ref().map(|seat| seat.observer)
+    }
+
     /// An observer's player, for looking on from outside.
     pub fn player_of(&self, observer: ObserverId) -> Option<PlayerId> {
         let at = *self.seat_of.get(observer.0 as usize)?;

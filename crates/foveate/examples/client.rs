@@ -1,0 +1,25 @@
+//! A client in a few lines: `cargo run -p foveate --features io --example client -- 127.0.0.1:4433 ada`.
+
+mod patrol;
+
+use foveate::prelude::*;
+use std::time::{Duration, Instant};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse()?;
+    let name = std::env::args().nth(2).unwrap_or("ada".into());
+    // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
+    let trust = Trust::InsecureDevelopmentOnly;
+    let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, Options::client())?;
+    let mut host = ClientsHost::new(endpoint, Micros::from_millis(50));
+    host.join(patrol::Patrol::new()?, server, &name, &[])?;
+    while host.players()[0].ended.is_none() {
+        // Walk east, and look at what there is.
+        host.step(Instant::now() + Duration::from_millis(500), |_, _, _, _| [1, 0])?;
+        let world = host.players()[0].client.world(host.now());
+        for guard in world.of_kind(KindId(1)) {
+            println!("{:?}", world.get::<patrol::Guard>(guard));
+        }
+    }
+    Ok(())
+}

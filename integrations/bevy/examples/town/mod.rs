@@ -1,0 +1,17 @@
+//! The example's game: a hundred walkers in a row, who walk north at two units a second.
+
+use crate::walker::Walker;
+use bevy_ecs::prelude::*;
+use foveate_bevy::{Player, Server};
+
+pub fn spawn(mut commands: Commands) {
+    commands.spawn_batch((0..100).map(|nth| Walker { pos: [nth as f32 * 4.0, 0.0] }));
+}
+
+pub fn walk(mut walkers: Query<&mut Walker, Without<Player>>) {
+    walkers.iter_mut().for_each(|mut walker| walker.pos[1] += 0.02);
+}
+
+pub fn announce(server: Res<Server>) {
+    println!("listening on {}", server.address().unwrap());
+}

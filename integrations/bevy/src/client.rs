@@ -1,0 +1,361 @@
+//! The client's side: replicas become entities, predicted to now in every frame.
+//!
+//! In [`PreUpdate`], in this order: `receive` → `phase` → `show`. In [`PostUpdate`] messages to the
+//! server leave. Nothing waits.
+
+use crate::game::{EcsGame, Seat};
+use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_letter};
+use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
+use bevy_ecs::prelude::*;
+use foveate::io::host::ClientsHost;
+use foveate::io::{Endpoint, Error, Meter, Options, Trust};
+use foveate::node::client::Phase;
+use foveate::node::game::PlayerId;
+use foveate::node::session::Refusal;
+use foveate::sync::replica::{Life, Show, Smoother, View};
+use foveate::wire::{KindId, Micros, ObjectId};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Half of a correction is gone after this time.
+const HALF_LIFE: Micros = Micros(100_000);
+
+/// Steps of a frame at a client.
+#[derive(SystemSet, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ClientSystems {
+    /// What arrived is taken in, and entities are brought to now.
+    Show,
+    /// Messages leave.
+    Post,
+}
+
+/// Makes the app a client.
+#[derive(Clone, Debug)]
+pub struct ClientPlugin {
+    /// The server.
+    pub connect: SocketAddr,
+    /// The player's name: at one time, one player has it.
+    pub name: String,
+    /// What the server's door asks for.
+    pub token: Vec<u8>,
+    /// Which servers are believed.
+    pub trust: Trust,
+    /// How often acknowledgements leave: the server's rounds a second.
+    pub hz: u32,
+    /// Limits, and conditions for trials.
+    pub options: Options,
+}
+
+impl ClientPlugin {
+    /// Joins a server under a name.
+    pub fn new(connect: SocketAddr, name: &str, trust: Trust) -> ClientPlugin {
+        let (name, token) = (name.into(), Vec::new());
+        ClientPlugin { connect, name, token, trust, hz: 20, options: Options::client() }
+    }
+}
+
+impl Plugin for ClientPlugin {
+    fn build(&self, app: &mut App) {
+        app.init_resource::<Registry>()
+            .add_message::<Joined>()
+            .add_message::<Left>()
+            .add_message::<Refused>()
+            .insert_resource(Opening(self.clone()))
+            .add_systems(PreStartup, open)
+            .add_systems(PreUpdate, show.in_set(ClientSystems::Show));
+    }
+}
+
+/// The server let us in, or in again after a break.
+#[derive(Message, Clone, Copy, PartialEq, Debug)]
+pub struct Joined {
+    /// Who we are.
+    pub player: PlayerId,
+}
+
+/// The link ended.
+#[derive(Message, Clone, PartialEq, Debug)]
+pub struct Left {
+    /// Why, in words.
+    pub why: String,
+}
+
+/// The server turned us away.
+#[derive(Message, Clone, PartialEq, Debug)]
+pub struct Refused {
+    /// Why.
+    pub why: Refusal,
+    /// In words, with both sides' figures.
+    pub text: String,
+}
+
+/// On every entity that is a replica.
+#[derive(Component, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Replica {
+    /// The server's number for the entity: the same at every client.
+    pub serial: u32,
+}
+
+/// On replicas that are out of view: as they were. They come back to life, or leave.
+#[derive(Component, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Frozen;
+
+/// On the replica that this client looks from.
+#[derive(Component, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Own;
+
+#[derive(Resource)]
+struct Opening(ClientPlugin);
+
+/// The running client: a resource, from `PreStartup` on.
+#[derive(Resource)]
+pub struct Client {
+    host: ClientsHost<EcsGame>,
+    table: Table,
+    server: SocketAddr,
+    /// By serial.
+    entities: BTreeMap<u32, Entity>,
+    shown: BTreeMap<ObjectId, Shown>,
+    phase: Phase,
+    ended: Option<String>,
+    frame: u32,
+    own: Vec<i32>,
+}
+
+/// What an object looked like in the last frame.
+struct Shown {
+    lanes: Vec<i32>,
+    smoother: Smoother,
+    frozen: bool,
+    frame: u32,
+}
+
+impl Client {
+    /// Who we are, once in.
+    pub fn player(&self) -> Option<PlayerId> {
+        self.host.players()[0].client.seated().map(|seated| seated.player)
+    }
+
+    /// The replica's entity, by the server's number.
+    pub fn entity(&self, serial: u32) -> Option<Entity> {
+        self.entities.get(&serial).copied()
+    }
+
+    /// What passed over the link so far.
+    pub fn traffic(&self) -> Meter {
+        self.host.endpoint.total()
+    }
+
+    /// The round trip, as the server's echoes tell it.
+    pub fn round_trip(&self) -> Option<Micros> {
+        self.host.players()[0].client.rtt()
+    }
+
+    /// Connects again after [`Left`]. Soon enough, the session goes on where it was.
+    pub fn rejoin(&mut self) -> Result<(), Error> {
+        self.ended = None;
+        self.host.rejoin(0, self.server)
+    }
+
+    /// Says good-bye; takes at most `limit`.
+    pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
+        self.host.leave(limit)
+    }
+}
+
+/// Opens the client, all components having been named by now.
+fn open(world: &mut World) -> Result {
+    let table = world.resource::<Registry>().build(false)?;
+    let Some(Opening(plugin)) = world.remove_resource() else { return Ok(()) };
+    let any: SocketAddr = match plugin.connect {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let endpoint = Endpoint::client(any, &plugin.trust, plugin.options)?;
+    let round = Micros(1_000_000 / u64::from(plugin.hz.max(1)));
+    let mut host = ClientsHost::new(endpoint, round);
+    host.join(Arc::clone(&table.game), plugin.connect, &plugin.name, &plugin.token)?;
+    world.insert_resource(Client {
+        host,
+        table,
+        server: plugin.connect,
+        entities: BTreeMap::new(),
+        shown: BTreeMap::new(),
+        phase: Phase::Joining,
+        ended: None,
+        frame: 0,
+        own: Vec::new(),
+    });
+    Ok(())
+}
+
+/// Takes in what arrived, and brings entities to now.
+fn show(world: &mut World) -> Result {
+    if !world.contains_resource::<Client>() {
+        return Ok(());
+    }
+    world.resource_scope(|world, mut client: Mut<Client>| {
+        let codec = world.get_resource::<Registry>().and_then(|registry| registry.input);
+        let input = codec.map(|codec| (codec.write)(world)).unwrap_or_default();
+        client.host.poll_step(|_, _, _, _| input)?;
+        tell_phase(world, &mut client);
+        show_replicas(world, &mut client);
+        drop_gone(world, &mut client);
+        mark_own(world, &client);
+        Ok(())
+    })
+}
+
+fn tell_phase(world: &mut World, client: &mut Client) {
+    let (phase, ended) =
+        (client.host.players()[0].client.phase().clone(), &client.host.players()[0].ended);
+    if client.ended != *ended {
+        client.ended.clone_from(ended);
+        if let Some(why) = ended {
+            world.write_message(Left { why: why.clone() });
+        }
+    }
+    if client.phase != phase {
+        match &phase {
+            Phase::Joining => {}
+            Phase::Playing(seated) => drop(world.write_message(Joined { player: seated.player })),
+            Phase::Refused(why, text) => {
+                world.write_message(Refused { why: *why, text: text.clone() });
+            }
+        }
+        client.phase = phase;
+    }
+}
+
+fn show_replicas(world: &mut World, client: &mut Client) {
+    client.frame = client.frame.wrapping_add(1);
+    let Client { host, table, entities, shown, frame, own, .. } = client;
+    let now = host.now();
+    let node = &host.players()[0].client;
+    let time = node.time_now(now);
+    let mut lanes = Vec::new();
+    for view in node.replicas.iter().filter(|view| !table.parts(view.kind()).is_empty()) {
+        let fresh = || Shown {
+            lanes: Vec::new(),
+            smoother: Smoother::new(Show::Predict { half_life: HALF_LIFE }, time.1),
+            frozen: false,
+            frame: *frame,
+        };
+        let shown = shown.entry(view.id()).or_insert_with(fresh);
+        shown.frame = *frame;
+        shown.look(&view, time, node.replicas.schema(), &mut lanes);
+        let frozen = view.life() != Life::Live;
+        if shown.lanes == lanes && shown.frozen == frozen {
+            continue;
+        }
+        let serial = view.id().serial();
+        let mut entity = entity_of(world, entities, serial);
+        if shown.frozen != frozen {
+            shown.frozen = frozen;
+            match frozen {
+                true => entity.insert(Frozen),
+                false => entity.remove::<Frozen>(),
+            };
+        }
+        let Some(kind) = node.replicas.schema().kind(view.kind()) else { continue };
+        if shown.lanes != lanes {
+            shown.lanes.clone_from(&lanes);
+            for part in table.parts(view.kind()) {
+                part.apply(&mut entity, kind, &lanes, own);
+            }
+        }
+    }
+}
+
+/// The replica's entity; a new one if there is none, or if the app despawned it.
+fn entity_of<'a>(
+    world: &'a mut World,
+    entities: &mut BTreeMap<u32, Entity>,
+    serial: u32,
+) -> EntityWorldMut<'a> {
+    let known = entities.get(&serial).copied().filter(|known| world.get_entity(*known).is_ok());
+    let entity = known.unwrap_or_else(|| world.spawn(Replica { serial }).id());
+    entities.insert(serial, entity);
+    world.entity_mut(entity)
+}
+
+impl Shown {
+    /// The state to show: the newest, its place predicted to now and smoothed.
+    fn look(
+        &mut self,
+        view: &View<'_>,
+        (now, round): (Micros, Micros),
+        schema: &foveate::wire::Schema,
+        lanes: &mut Vec<i32>,
+    ) {
+        lanes.clear();
+        lanes.extend_from_slice(view.lanes());
+        let place = schema.kind(view.kind()).and_then(|kind| kind.place);
+        if let Some(place) = place
+            && let Some(there) = self.smoother.show(view, now, round)
+        {
+            put_place(&place, there.at, lanes);
+        }
+    }
+}
+
+/// What the server dropped goes; an entity with nothing left is despawned.
+fn drop_gone(world: &mut World, client: &mut Client) {
+    let Client { table, entities, shown, frame, .. } = client;
+    let gone: Vec<ObjectId> =
+        shown.iter().filter(|(_, shown)| shown.frame != *frame).map(|(id, _)| *id).collect();
+    for id in gone {
+        shown.remove(&id);
+        let serial = id.serial();
+        let Some(entity) = entities.get(&serial).copied() else { continue };
+        let mut kinds = (0..table.kinds.len()).map(|kind| KindId(kind as u8));
+        let more = kinds.any(|kind| shown.contains_key(&ObjectId::new(kind, 0, serial)));
+        match world.get_entity_mut(entity) {
+            Ok(mut entity) if more => {
+                table.parts(id.kind()).iter().for_each(|part| part.remove(&mut entity));
+            }
+            Ok(entity) => {
+                entity.despawn();
+                entities.remove(&serial);
+            }
+            Err(_) => drop(entities.remove(&serial)),
+        }
+    }
+}
+
+/// The seat says which replica is looked from.
+fn mark_own(world: &mut World, client: &Client) {
+    let node = &client.host.players()[0].client;
+    let seat = node.seated().and_then(|seated| node.replicas.get(seated.avatar));
+    let serial = seat.and_then(|seat| seat.value::<Seat>()).and_then(|seat| seat.eyes);
+    let own = serial.and_then(|serial| client.entities.get(&serial).copied());
+    let mut marked = world.query_filtered::<Entity, With<Own>>();
+    let marked: Vec<Entity> = marked.iter(world).collect();
+    if marked.as_slice() == own.as_slice() {
+        return;
+    }
+    for entity in marked {
+        world.entity_mut(entity).remove::<Own>();
+    }
+    if let Some(mut entity) = own.and_then(|own| world.get_entity_mut(own).ok()) {
+        entity.insert(Own);
+    }
+}
+
+/// Adds the system that sends one type of messages.
+pub(crate) fn add_post<M: PlayerMessage>(app: &mut App, of: u8) {
+    let post = move |client: Option<ResMut<Client>>, mut messages: MessageReader<ToServer<M>>| {
+        let Some(mut client) = client else { return };
+        let Some(seated) = client.host.players()[0].client.seated() else {
+            messages.clear();
+            return;
+        };
+        for ToServer(message) in messages.read() {
+            if let Some(letter) = write_letter(of, message) {
+                client.host.ask(0, seated.avatar, letter);
+            }
+        }
+    };
+    app.add_systems(PostUpdate, post.in_set(ClientSystems::Post));
+}

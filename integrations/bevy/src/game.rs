@@ -1,0 +1,156 @@
+//! The ECS as a [`Game`]: a game whose rules do nothing, because systems are the rules.
+//!
+//! A session needs an avatar. Here it is a *seat*: a hidden object that only its player is told of. It
+//! says which entity the player looks from, and it is what messages to the server are addressed to.
+
+use crate::input::InputBytes;
+use foveate::node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate::sync::interest::{Floors, Grade, Policy, Sight, View, presets};
+use foveate::wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema, Tick};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Messages of all players that wait for the next frame; beyond, they are dropped and counted.
+pub const MAX_LETTERS: usize = 16_384;
+/// A view of nothing, for those who were just let in.
+const BLIND: f32 = 0.01;
+
+/// What only its player is told of.
+#[derive(Replicate, Clone, Copy, PartialEq, Debug)]
+#[replicate(name = "foveate seat")]
+pub(crate) struct Seat {
+    /// Where the player looks from. The pipeline looks for objects by place; the client has no use for
+    /// it, and it is never sent for its own sake.
+    #[replicate(place, precision = 0.25, extent = 4194304.0)]
+    pub at: [f32; 3],
+    /// The serial of the entity that the player looks from.
+    pub eyes: Option<u32>,
+}
+
+impl Seat {
+    /// The place of `eyes` among the fields.
+    pub const EYES: usize = 1;
+}
+
+/// A player's own seat: told when it looks from elsewhere, wherever it is.
+const OWN: Grade =
+    Grade { max_age: Micros::ZERO, max_error: Metres(1e9), floor: Metres(1e9), ..Grade::EXACT };
+
+/// A message of a player's: the number of its type, and its bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Letter {
+    pub(crate) of: u8,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What players sent since the last frame.
+#[derive(Default, Debug)]
+pub(crate) struct Inbox {
+    pub letters: Vec<(PlayerId, Tick, Letter)>,
+    /// Two for each player at most: as many as a tick takes.
+    pub inputs: Vec<(PlayerId, InputBytes)>,
+    pub dropped: u64,
+}
+
+/// The rules: none.
+#[derive(Debug)]
+pub struct EcsGame {
+    schema: Arc<Schema>,
+    /// After all kinds of the user's, so that a difference between these is what is told first.
+    seat: KindId,
+    /// A client runs rules too, to predict; nobody would empty its inbox.
+    serves: bool,
+    inbox: Mutex<Inbox>,
+}
+
+impl EcsGame {
+    /// The last kind of the schema is that of seats.
+    pub(crate) fn new(schema: Arc<Schema>, serves: bool) -> EcsGame {
+        let seat = KindId(schema.kinds().len().saturating_sub(1) as u8);
+        EcsGame { schema, seat, serves, inbox: Mutex::default() }
+    }
+
+    /// Takes out what players sent, and how many messages were dropped.
+    pub(crate) fn take_inbox(&self) -> Inbox {
+        std::mem::take(&mut *self.inbox.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Game for EcsGame {
+    type Input = InputBytes;
+    type Action = Letter;
+    type Event = ();
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn avatar(&self) -> KindId {
+        self.seat
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        Vec::new()
+    }
+
+    fn welcome(&self, _: &World<'_>, _: PlayerId, _: &str) -> Vec<Spawn> {
+        let seat = Seat { at: [0.0; 3], eyes: None };
+        Spawn::new(&self.schema, &seat).into_iter().collect()
+    }
+
+    /// At the server, once a tick; its frame takes the inputs out.
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[InputBytes]) {
+        if self.serves && !inputs.is_empty() {
+            let player = PlayerId(turn.id().origin());
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.inputs.extend(inputs.iter().map(|input| (player, *input)));
+        }
+    }
+
+    fn act(&self, turn: &mut Turn<'_, Self>, letter: &Letter, by: By) {
+        let By::Player(player, seen) = by else { return };
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whose seat it is addressed to does not matter, but that it is one's own is the rule.
+        let own = turn.id().kind() == self.seat && turn.id().origin() == player.0;
+        if own && inbox.letters.len() < MAX_LETTERS {
+            inbox.letters.push((player, seen, letter.clone()));
+        } else {
+            inbox.dropped += 1;
+        }
+    }
+
+    fn steps(&self, kind: KindId) -> bool {
+        kind == self.seat
+    }
+
+    /// Views are components; whoever was just let in sees nothing until the next frame.
+    fn view(&self, which: u8) -> Option<View> {
+        (which == 0).then(|| presets::circle(BLIND))
+    }
+}
+
+/// A player's view with the seats hidden, but for their own.
+pub(crate) struct Private {
+    /// The player's seat.
+    pub seat: ObjectId,
+    /// None: nothing to look from.
+    pub view: Option<Arc<dyn Policy>>,
+}
+
+impl Policy for Private {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        if sight.kind == self.seat.kind() {
+            return (sight.object == self.seat).then_some(OWN);
+        }
+        self.view.as_ref()?.grade(sight)
+    }
+
+    fn reach(&self) -> Metres {
+        // Wide enough for the own seat, whose place is rounded.
+        Metres(self.view.as_ref().map_or(0.0, |view| view.reach().0).max(1.0))
+    }
+
+    fn floors(&self) -> Option<Floors> {
+        self.view.as_ref().and_then(|view| view.floors())
+    }
+}

@@ -1,0 +1,76 @@
+//! Foveate for Bevy: components that derive `Replicate` are seen by every player, as exactly as the
+//! player's view asks for.
+//!
+//! Name the components with [`replicate`](ReplicateApp::replicate), in the same order at both ends, and
+//! add [`ServerPlugin`] or [`ClientPlugin`]. The ECS stays the game: systems of the server write
+//! components, systems of the client read them. README.md is the manual.
+//!
+//! What it refuses to do: it reruns no systems, so that one's own avatar moves when the server says so; it replicates in one direction,
+//! from the server; it makes one role of an app, server or client; it never waits, so that the app's
+//! loop stays the app's.
+//!
+//! The path of a datum: a component changes → its lanes are written into the store ([`ServerSystems`])
+//! → a round sends what each player's view makes due → the client applies it → every frame shows it,
+//! its place predicted to now ([`ClientSystems`]) → the component of the replica's entity.
+//!
+//! ```
+//! use bevy_app::prelude::*;
+//! use bevy_ecs::prelude::*;
+//! use foveate_bevy::prelude::*;
+//!
+//! #[derive(Component, Replicate)]
+//! #[replicate(max_speed = 8.0)]
+//! struct Walker {
+//!     #[replicate(place, motion)]
+//!     pos: [f32; 2],
+//! }
+//!
+//! let mut app = App::new();
+//! let listen = "127.0.0.1:0".parse()?;
+//! app.add_plugins(ServerPlugin::new(listen, presets::circle(50.0))).replicate::<Walker>();
+//! app.add_systems(Startup, |mut commands: Commands| {
+//!     commands.spawn(Walker { pos: [1.0, 2.0] });
+//! });
+//! app.update();
+//! assert_ne!(app.world().resource::<foveate_bevy::Server>().address()?.port(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod client;
+mod game;
+mod input;
+mod registry;
+mod server;
+#[cfg(feature = "transform")]
+mod transform;
+
+pub use client::{
+    Client, ClientPlugin, ClientSystems, Frozen, Joined, Left, Own, Refused, Replica,
+};
+pub use foveate;
+pub use game::MAX_LETTERS;
+pub use input::MAX_INPUT;
+pub use registry::{
+    FromPlayer, Input, InputFrom, MAX_MESSAGE_TYPES, PlayerInput, PlayerMessage, ReplicateApp,
+    Replicated, ToServer, Together,
+};
+pub use server::{
+    Doorkeeper, Eyes, Player, PlayerJoined, PlayerLeft, PlayerRefused, Server, ServerPlugin,
+    ServerSystems,
+};
+#[cfg(feature = "transform")]
+pub use transform::{NetTransform, TransformPlugin};
+
+/// What most apps need.
+pub mod prelude {
+    #[cfg(feature = "transform")]
+    pub use crate::transform::NetTransform;
+    pub use crate::{
+        ClientPlugin, Eyes, FromPlayer, Frozen, Input, InputFrom, Joined, Left, Own, Player,
+        PlayerJoined, PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin,
+        ToServer,
+    };
+    pub use foveate::io::Trust;
+    pub use foveate::sync::interest::{View, presets};
+    pub use foveate::wire::Replicate;
+}

@@ -1,0 +1,467 @@
+//! The server's side: what changed is copied into the store, then a round is played if one is due.
+//!
+//! In [`PostUpdate`], in this order: `collect` (one system for each component) → `look` → `play` →
+//! `tell`. Nothing waits: a frame between two rounds only takes in what has arrived.
+
+use crate::game::{EcsGame, Private, Seat};
+use crate::registry::{Registry, Replicated, Table};
+use bevy_app::{App, Plugin, PostUpdate, PreStartup};
+use bevy_ecs::prelude::*;
+use foveate::io::host::{Door, OpenDoor, ServerHost};
+use foveate::io::{Certificate, CertificateHash, Endpoint, Error, Meter, Options};
+use foveate::node::game::{Game, PlayerId};
+use foveate::node::server::{ServerEvent, Settings};
+use foveate::node::session::Refusal;
+use foveate::sync::interest::{Policy, View, ViewError, presets};
+use foveate::sync::{Pivots, Rounds, Slot};
+use foveate::wire::{Bytes, KindId, Micros, ObjectId, OwnerId};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Steps of a frame at the server.
+#[derive(SystemSet, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ServerSystems {
+    /// Changed components are copied into the store. What is to be seen in this round is written before.
+    Collect,
+    /// Rounds are played, and players come and go.
+    Play,
+}
+
+/// Makes the app a server.
+#[derive(Clone, Debug)]
+pub struct ServerPlugin {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// What players see, unless their [`Eyes`] say otherwise.
+    pub view: View,
+    /// Rounds a second. The app's own loop should run at least as often.
+    pub hz: u32,
+    /// How long replicas out of view go on before they freeze,
+    pub freeze_after: Micros,
+    /// and how long they stay frozen before they leave.
+    pub forget_after: Micros,
+    /// Bytes to each player in a second at most.
+    pub budget: Option<Bytes>,
+    /// Players at once.
+    pub max_players: usize,
+    /// Who the server is.
+    pub certificate: Certificate,
+    /// Limits, and conditions for trials.
+    pub options: Options,
+}
+
+impl ServerPlugin {
+    /// 20 rounds a second, 64 kB a second to each player, a development certificate, everybody welcome.
+    pub fn new(listen: SocketAddr, view: View) -> ServerPlugin {
+        let Rounds { freeze_after, forget_after, .. } = Settings::default().rounds;
+        ServerPlugin {
+            listen,
+            view,
+            hz: 20,
+            freeze_after,
+            forget_after,
+            budget: Some(Bytes(64_000)),
+            max_players: 1_024,
+            certificate: Certificate::development(),
+            options: Options::server(),
+        }
+    }
+}
+
+impl Plugin for ServerPlugin {
+    fn build(&self, app: &mut App) {
+        let hz = self.hz.max(1);
+        app.init_resource::<Registry>()
+            .add_message::<PlayerJoined>()
+            .add_message::<PlayerLeft>()
+            .add_message::<PlayerRefused>()
+            .insert_resource(Opening {
+                listen: self.listen,
+                view: self.view.clone(),
+                settings: Settings {
+                    rounds: Rounds {
+                        length: Micros(1_000_000 / u64::from(hz)),
+                        freeze_after: self.freeze_after,
+                        forget_after: self.forget_after,
+                    },
+                    max_players: self.max_players,
+                    budget: self.budget.map(|budget| Bytes(budget.0 / hz)),
+                    ..Settings::default()
+                },
+                certificate: self.certificate.clone(),
+                options: self.options.clone(),
+            })
+            .configure_sets(PostUpdate, (ServerSystems::Collect, ServerSystems::Play).chain())
+            .add_systems(PreStartup, open)
+            .add_systems(PostUpdate, play.in_set(ServerSystems::Play));
+    }
+}
+
+/// A player is in. Give `entity` what the player's avatar is made of, or [`Eyes`] to look from others.
+#[derive(Message, Clone, PartialEq, Debug)]
+pub struct PlayerJoined {
+    /// Who: the same number whenever the same name joins.
+    pub player: PlayerId,
+    /// The entity that stands for them. It was made for them, and goes when they leave.
+    pub entity: Entity,
+    /// Their name.
+    pub name: String,
+}
+
+/// A player has left; the entity is gone.
+#[derive(Message, Clone, PartialEq, Debug)]
+pub struct PlayerLeft {
+    /// Who.
+    pub player: PlayerId,
+}
+
+/// Somebody was turned away.
+#[derive(Message, Clone, Copy, PartialEq, Debug)]
+pub struct PlayerRefused {
+    /// Why.
+    pub why: Refusal,
+}
+
+/// On the entity of each player.
+#[derive(Component, Clone, PartialEq, Debug)]
+pub struct Player {
+    /// Who.
+    pub id: PlayerId,
+    /// Their name.
+    pub name: String,
+}
+
+/// What a player looks from, and how: on the player's entity, changed whenever the game likes. Without
+/// it players look from their own entity, with the plugin's view.
+#[derive(Component, Clone)]
+pub struct Eyes {
+    /// The entities; the nearest counts. They need a replicated component with a place.
+    pub from: Vec<Entity>,
+    view: Option<Arc<dyn Policy>>,
+}
+
+impl Eyes {
+    /// Looks from these, with the plugin's view.
+    pub fn from(entities: impl IntoIterator<Item = Entity>) -> Eyes {
+        Eyes { from: entities.into_iter().collect(), view: None }
+    }
+
+    /// The same with another view: zoom, a spectator's, a strategist's.
+    pub fn with_view(self, view: &View) -> Result<Eyes, ViewError> {
+        Ok(self.with_policy(view.build()?))
+    }
+
+    /// The same with a policy of one's own.
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Eyes {
+        Eyes { view: Some(policy), ..self }
+    }
+}
+
+/// Who may come in, by name and token: insert it as a resource before the app runs. Without it everybody
+/// may.
+#[derive(Resource)]
+pub struct Doorkeeper(pub Box<dyn Door + Send + Sync>);
+
+impl Door for Doorkeeper {
+    fn enter(
+        &mut self,
+        name: &str,
+        token: &[u8],
+    ) -> Result<(PlayerId, Vec<(ObjectId, Vec<i32>)>), Refusal> {
+        // What was kept would be the seat's: there is nothing in it.
+        self.0.enter(name, token).map(|(player, _)| (player, Vec::new()))
+    }
+
+    fn leave(&mut self, player: PlayerId, kept: Vec<(ObjectId, Vec<i32>)>) {
+        self.0.leave(player, kept);
+    }
+}
+
+/// What the plugin was told, until the server is opened.
+#[derive(Resource)]
+struct Opening {
+    listen: SocketAddr,
+    view: View,
+    settings: Settings,
+    certificate: Certificate,
+    options: Options,
+}
+
+/// The running server: a resource, from `PreStartup` on.
+#[derive(Resource)]
+pub struct Server {
+    host: ServerHost<EcsGame, Doorkeeper>,
+    table: Table,
+    view: Arc<dyn Policy>,
+    /// The serial that all objects of an entity share.
+    serials: BTreeMap<Entity, u32>,
+    next_serial: u32,
+    /// By serial and kind.
+    drafts: BTreeMap<(u32, u8), Draft>,
+    seats: BTreeMap<PlayerId, Sitting>,
+    own: Vec<i32>,
+    malformed: u64,
+}
+
+/// An object, or what there is of one.
+struct Draft {
+    lanes: Vec<i32>,
+    /// Bit by bit, the parts that the entity has.
+    present: u8,
+    slot: Option<Slot>,
+}
+
+/// A player and what they look through.
+struct Sitting {
+    entity: Entity,
+    pivots: Vec<Slot>,
+    view: Option<Arc<dyn Policy>>,
+    seat: Option<Seat>,
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr, Error> {
+        self.host.endpoint.address()
+    }
+
+    /// What clients pin.
+    pub fn certificate_hash(&self) -> Option<CertificateHash> {
+        self.host.endpoint.certificate_hash()
+    }
+
+    /// What passed over all links so far.
+    pub fn traffic(&self) -> Meter {
+        self.host.endpoint.total()
+    }
+
+    /// Bytes of states to players so far, without what QUIC adds.
+    pub fn state_bytes(&self) -> u64 {
+        self.host.server.stage.publisher.totals().bytes
+    }
+
+    /// Messages and inputs of players that could not be read, or were too many.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// A component is new or has changed.
+    fn write<T: Replicated>(&mut self, entity: Entity, (kind, part): (usize, usize), value: &T) {
+        let Server { host, table, serials, next_serial, drafts, own, .. } = self;
+        let serial = *serials.entry(entity).or_insert_with(|| {
+            *next_serial += 1;
+            *next_serial
+        });
+        let id = ObjectId::new(KindId(kind as u8), 0, serial);
+        let store = &mut host.server.stage.publisher.store;
+        let schema = Arc::clone(store.schema());
+        let (Some(whole), Some(parts)) = (schema.kind(id.kind()), table.kinds.get(kind)) else {
+            return;
+        };
+        let empty = || Draft { lanes: vec![0; whole.lane_count()], present: 0, slot: None };
+        let draft = drafts.entry((serial, kind as u8)).or_insert_with(empty);
+        parts[part].put(value, whole, &mut draft.lanes, own);
+        draft.present |= 1 << part;
+        match draft.slot {
+            Some(slot) => {
+                let written = store.set_lanes(slot, &draft.lanes);
+                debug_assert!(written.is_ok(), "a draft's slot is alive");
+            }
+            None if draft.present.count_ones() as usize == parts.len() => {
+                // A full store: the object stays a draft, and is tried again when it changes.
+                draft.slot = store.create_lanes(id, OwnerId(0), &draft.lanes).ok();
+            }
+            None => {}
+        }
+    }
+
+    /// A component is gone, or its whole entity.
+    fn erase(&mut self, entity: Entity, (kind, part): (usize, usize)) {
+        let Some(serial) = self.serials.get(&entity).copied() else { return };
+        if let Some(draft) = self.drafts.get_mut(&(serial, kind as u8)) {
+            draft.present &= !(1 << part);
+            if let Some(slot) = draft.slot.take() {
+                let removed = self.host.server.stage.publisher.store.remove(slot);
+                debug_assert!(removed.is_ok(), "a draft's slot is alive");
+            }
+        }
+        let of_entity = (serial, 0)..=(serial, u8::MAX);
+        if self.drafts.range(of_entity.clone()).all(|(_, draft)| draft.present == 0) {
+            let gone: Vec<_> = self.drafts.range(of_entity).map(|(key, _)| *key).collect();
+            gone.iter().for_each(|key| drop(self.drafts.remove(key)));
+            self.serials.remove(&entity);
+        }
+    }
+
+    /// The object that an entity is looked from: the first with a place.
+    fn eye(&self, entity: Entity) -> Option<(u32, Slot)> {
+        let serial = *self.serials.get(&entity)?;
+        let store = &self.host.server.stage.publisher.store;
+        let drafts = self.drafts.range((serial, 0)..=(serial, u8::MAX));
+        let mut slots = drafts.filter_map(|(_, draft)| draft.slot);
+        slots.find(|slot| store.kind(*slot).place.is_some()).map(|slot| (serial, slot))
+    }
+
+    /// Gives a player the eyes that their entity has now.
+    fn look(&mut self, player: PlayerId, eyes: Option<&Eyes>) {
+        let Some(entity) = self.seats.get(&player).map(|sitting| sitting.entity) else { return };
+        let from = eyes.map_or(std::slice::from_ref(&entity), |eyes| &eyes.from);
+        let found: Vec<(u32, Slot)> = from.iter().filter_map(|eye| self.eye(*eye)).collect();
+        let wanted = eyes.and_then(|eyes| eyes.view.as_ref()).unwrap_or(&self.view);
+        let wanted = (!found.is_empty()).then(|| Arc::clone(wanted));
+        let stage = &mut self.host.server.stage;
+        let seat_slot = stage.avatar(player);
+        let place = |slot: Slot| place_of(stage, slot);
+        let state = Seat {
+            at: found.first().map_or([0.0; 3], |(_, slot)| place(*slot)),
+            eyes: found.first().map(|(serial, _)| *serial),
+        };
+        let pivots: Vec<Slot> = match found.is_empty() {
+            true => seat_slot.into_iter().collect(),
+            false => found.into_iter().map(|(_, slot)| slot).collect(),
+        };
+        let Some(sitting) = self.seats.get_mut(&player) else { return };
+        if let Some(slot) = seat_slot
+            && sitting.seat != Some(state)
+            && stage.publisher.store.set(slot, &state).is_ok()
+        {
+            sitting.seat = Some(state);
+        }
+        let Some(observer) = self.host.server.observer_of(player) else { return };
+        let Some(observer) = self.host.server.stage.publisher.observer_mut(observer) else {
+            return;
+        };
+        let first = sitting.pivots.is_empty();
+        if sitting.pivots != pivots {
+            observer.set_pivots(Pivots::Objects(pivots.clone()));
+            sitting.pivots = pivots;
+        }
+        if first || !same(&sitting.view, &wanted) {
+            let seat = ObjectId::new(self.table.game.avatar(), player.0, 0);
+            observer.set_policy(Arc::new(Private { seat, view: wanted.clone() }));
+            sitting.view = wanted;
+        }
+    }
+}
+
+/// Where an object is by now, committed or not.
+fn place_of(stage: &foveate::node::Stage<EcsGame>, slot: Slot) -> [f32; 3] {
+    let store = &stage.publisher.store;
+    let Some(place) = store.kind(slot).place else { return [0.0; 3] };
+    place.coordinates(store.lanes(slot)).map(|steps| steps as f32 * place.precision)
+}
+
+fn same(a: &Option<Arc<dyn Policy>>, b: &Option<Arc<dyn Policy>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Opens the server, all components having been named by now.
+fn open(world: &mut World) -> Result {
+    let table = world.resource::<Registry>().build(true)?;
+    let Some(opening) = world.remove_resource::<Opening>() else { return Ok(()) };
+    let door = world.remove_resource::<Doorkeeper>();
+    let door = door.unwrap_or_else(|| Doorkeeper(Box::<OpenDoor>::default()));
+    let view = opening.view.build()?;
+    let endpoint = Endpoint::server(opening.listen, opening.certificate, opening.options)?;
+    let host = ServerHost::new(Arc::clone(&table.game), opening.settings, endpoint, door);
+    world.insert_resource(Server {
+        host,
+        table,
+        view,
+        serials: BTreeMap::new(),
+        next_serial: 0,
+        drafts: BTreeMap::new(),
+        seats: BTreeMap::new(),
+        own: Vec::new(),
+        malformed: 0,
+    });
+    Ok(())
+}
+
+/// Adds the system that copies one component.
+pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize) {
+    let collect = move |server: Option<ResMut<Server>>,
+                        changed: Query<(Entity, &T), Changed<T>>,
+                        all: Query<(), With<T>>,
+                        mut removed: RemovedComponents<T>| {
+        let Some(mut server) = server else { return };
+        for entity in removed.read() {
+            // Taken and given back in one frame is a change.
+            if !all.contains(entity) {
+                server.erase(entity, (kind, part));
+            }
+        }
+        for (entity, value) in &changed {
+            server.write(entity, (kind, part), value);
+        }
+    };
+    app.add_systems(PostUpdate, collect.in_set(ServerSystems::Collect));
+}
+
+/// Gives everybody their eyes, plays, and tells the app what happened.
+fn play(world: &mut World) -> Result {
+    if !world.contains_resource::<Server>() {
+        return Ok(());
+    }
+    world.resource_scope(|world, mut server: Mut<Server>| {
+        let players: Vec<_> = server.seats.iter().map(|(id, seat)| (*id, seat.entity)).collect();
+        for (player, entity) in players {
+            server.look(player, world.get::<Eyes>(entity));
+        }
+        server.host.poll_step()?;
+        tell_happened(world, &mut server);
+        tell_inbox(world, &mut server);
+        Ok(())
+    })
+}
+
+fn tell_happened(world: &mut World, server: &mut Server) {
+    let happened: Vec<ServerEvent> = server.host.happened().collect();
+    for event in happened {
+        match event {
+            // Those who come back over a new link still have their seat.
+            ServerEvent::Joined(id, _) if server.seats.contains_key(&id) => {}
+            ServerEvent::Joined(player, name) => {
+                let entity = world.spawn(Player { id: player, name: name.clone() }).id();
+                let sitting = Sitting { entity, pivots: Vec::new(), view: None, seat: None };
+                server.seats.insert(player, sitting);
+                world.write_message(PlayerJoined { player, entity, name });
+            }
+            ServerEvent::Left(player, _) => {
+                if let Some(sitting) = server.seats.remove(&player) {
+                    world.despawn(sitting.entity);
+                }
+                world.write_message(PlayerLeft { player });
+            }
+            ServerEvent::Refused(why) => drop(world.write_message(PlayerRefused { why })),
+            ServerEvent::Asked { .. } | ServerEvent::Broken(_) => {}
+        }
+    }
+}
+
+fn tell_inbox(world: &mut World, server: &mut Server) {
+    let inbox = server.table.game.take_inbox();
+    server.malformed += inbox.dropped;
+    if let Some(codec) = world.resource::<Registry>().input {
+        for (player, input) in inbox.inputs {
+            server.malformed += u64::from(!(codec.read)(world, player, &input));
+        }
+    }
+    for (player, seen, letter) in inbox.letters {
+        let open = world.resource::<Registry>().letters.get(usize::from(letter.of)).copied();
+        let read = open.is_some_and(|(_, open)| open(world, (player, seen), &letter.bytes));
+        server.malformed += u64::from(!read);
+    }
+}
+
+impl Default for ServerPlugin {
+    /// On the loopback address, everything to everybody.
+    fn default() -> ServerPlugin {
+        ServerPlugin::new(SocketAddr::from(([127, 0, 0, 1], 4433)), presets::broadcast())
+    }
+}

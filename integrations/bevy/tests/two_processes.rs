@@ -1,0 +1,243 @@
+//! A headless server and a headless client, each a process of its own, on one machine.
+//!
+//! The server is this very program, started again with [`ROLE`] set: no second binary to be built first.
+
+mod common;
+
+use bevy_app::{ScheduleRunnerPlugin, prelude::*};
+use bevy_ecs::prelude::*;
+use common::{Mood, Order, Walker, all, client, until};
+use foveate_bevy::foveate::io::{Conditions, Loss, Options, Ways};
+use foveate_bevy::foveate::wire::Micros;
+use foveate_bevy::prelude::*;
+use foveate_bevy::{Client, Server};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Tells the program to be the server, and of which kind.
+const ROLE: &str = "FOVEATE_TEST_SERVER";
+/// Walkers stand in a row, so far apart.
+const GAP: f32 = 4.0;
+const WALKERS: u16 = 1_000;
+/// How far a player sees.
+const VIEW: f32 = 50.0;
+
+#[derive(Resource, Default)]
+struct Halted(bool);
+
+fn home(nth: u16) -> [f32; 2] {
+    [f32::from(nth) * GAP, 0.0]
+}
+
+/// A lossy and slow network, at both ends of the way.
+fn bad(options: Options) -> Options {
+    let way = Conditions {
+        delay: Micros::from_millis(80),
+        loss: Loss::Each(0.1),
+        ..Conditions::default()
+    };
+    Options { conditions: Some(Ways { received: way, sent: way }), seed: 7, ..options }
+}
+
+/// Not a test but the server, if the program was started as one.
+#[test]
+fn server() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let view = if role.contains("all") { presets::broadcast() } else { presets::circle(VIEW) };
+    let options = Options::server();
+    let options = if role.contains("bad") { bad(options) } else { options };
+    let mut app = common::server(view, options);
+    app.add_plugins(ScheduleRunnerPlugin::run_loop(Duration::from_millis(10)))
+        .init_resource::<Halted>()
+        .add_systems(Startup, (spawn, announce))
+        .add_systems(Update, (welcome, obey, walk).chain())
+        .run();
+}
+
+fn spawn(mut commands: Commands) {
+    let walker = |nth| (Walker { pos: home(nth), nth: Some(nth) }, Mood { joy: nth as u8 });
+    commands.spawn_batch((0..WALKERS).map(walker));
+}
+
+fn announce(server: Res<Server>) {
+    println!("\nlistening on {}", server.address().unwrap());
+}
+
+fn welcome(mut joined: MessageReader<PlayerJoined>, mut commands: Commands) {
+    for joined in joined.read() {
+        let avatar = (Walker { pos: [0.0; 2], nth: None }, Mood { joy: 0 });
+        commands.entity(joined.entity).insert(avatar);
+    }
+}
+
+fn obey(
+    mut orders: MessageReader<FromPlayer<Order>>,
+    mut halted: ResMut<Halted>,
+    mut players: Query<(&Player, &mut Walker)>,
+) {
+    for order in orders.read() {
+        match order.message {
+            Order::Halt => halted.0 = true,
+            Order::Go(pos) => {
+                for (_, mut walker) in players.iter_mut().filter(|(it, _)| it.id == order.player) {
+                    walker.pos = pos;
+                }
+            }
+        }
+    }
+}
+
+/// Round and round, 3 units from home, at 6 units a second.
+fn walk(mut walkers: Query<&mut Walker>, halted: Res<Halted>, mut frame: Local<u32>) {
+    *frame += 1;
+    for mut walker in &mut walkers {
+        let Some(nth) = walker.nth else { continue };
+        let (at, angle) = (home(nth), *frame as f32 * 0.02 + f32::from(nth));
+        let pos = match halted.0 {
+            true => at,
+            false => [at[0] + 3.0 * angle.cos(), at[1] + 3.0 * angle.sin()],
+        };
+        if walker.pos != pos {
+            walker.pos = pos;
+        }
+    }
+}
+
+/// A server that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.0.kill().and_then(|()| self.0.wait().map(|_| ())).unwrap_or(());
+    }
+}
+
+/// Starts a server, and a client that knows where it is.
+fn start(role: &str) -> (Process, App) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["server", "--exact", "--nocapture"]).env(ROLE, role).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let child = Process(child);
+    let address = lines.find_map(|line| line.strip_prefix("listening on ")?.parse().ok()).unwrap();
+    (child, client(address, "ada"))
+}
+
+/// How far walkers are from home at most, and how many there are.
+fn astray(app: &mut App) -> (f32, usize) {
+    let walkers = all::<Walker>(app);
+    let off = walkers.iter().filter_map(|walker| {
+        let at = home(walker.nth?);
+        Some((walker.pos[0] - at[0]).hypot(walker.pos[1] - at[1]))
+    });
+    let off: Vec<f32> = off.collect();
+    (off.iter().copied().fold(0.0, f32::max), off.len())
+}
+
+/// Everybody comes to rest where the server has them; those out of view freeze, then leave.
+fn converges(role: &str) {
+    let (_server, mut client) = start(role);
+    let apps = &mut [&mut client];
+    let near = (VIEW / GAP) as usize;
+    assert!(until(apps, |apps| astray(apps[0]).1 >= near), "{:?} appeared", astray(&mut client));
+    // Predicted to now, they stay near their way round, 3 units from home; straight on until the next
+    // update, hence a little outside.
+    let begun = Instant::now();
+    until(&mut [&mut client], |_| begun.elapsed() > Duration::from_secs(1));
+    let (far, _) = astray(&mut client);
+    assert!((2.0..4.5).contains(&far), "{far} units from home");
+    client.world_mut().write_message(ToServer(Order::Halt));
+    let begun = Instant::now();
+    let settled = until(&mut [&mut client], |apps| astray(apps[0]).0 < 0.05);
+    let (off, count) = astray(&mut client);
+    assert!(settled, "{off} units off");
+    println!("{role}: on their way within {far:.2} units of home (3 is right)");
+    println!("{role}: {count} walkers at rest within {off:.3} units after {:?}", begun.elapsed());
+    let link = client.world().resource::<Client>();
+    let (trip, lost) = (link.round_trip().unwrap(), link.traffic().lost_packets);
+    println!("{role}: a round trip of {trip:?}, {lost} packets lost on the way up");
+    assert!(
+        !role.contains("bad") || trip >= Micros::from_millis(150),
+        "not as bad as it should be"
+    );
+    client.world_mut().write_message(ToServer(Order::Go([600.0, 0.0])));
+    let nearest = |app: &mut App| {
+        let walkers = all::<Walker>(app);
+        walkers.iter().filter_map(|walker| walker.nth).map(|nth| home(nth)[0]).fold(1e9, f32::min)
+    };
+    assert!(until(&mut [&mut client], |apps| !all::<Frozen>(apps[0]).is_empty()), "none froze");
+    assert!(until(&mut [&mut client], |apps| nearest(apps[0]) > 500.0), "some stayed");
+    assert!(until(&mut [&mut client], |apps| astray(apps[0]).1 >= 2 * near), "none came");
+    assert!(astray(&mut client).0 < 0.05);
+}
+
+#[test]
+fn entities_converge_and_leave_the_view() {
+    converges("near");
+}
+
+#[test]
+fn entities_converge_and_leave_under_loss_and_delay() {
+    converges("near, bad");
+}
+
+/// An example stands beside the tests where cargo built both, which it does unless told otherwise.
+fn example(name: &str, argument: &str) -> Command {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.parent().unwrap().with_file_name("examples").join(name);
+    if !path.exists() {
+        let build = ["build", "--package", "foveate-bevy", "--examples"];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    }
+    let mut command = Command::new(path);
+    command.arg(argument).stdout(Stdio::piped());
+    command
+}
+
+fn lines(mut command: Command) -> (Process, impl Iterator<Item = String>) {
+    let mut child = command.spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (Process(child), out.lines().map_while(Result::ok))
+}
+
+#[test]
+fn the_examples_see_walkers_walk() {
+    let (_server, mut says) = lines(example("bevy_server", "127.0.0.1:0"));
+    let address = says.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+    let (_client, sees) = lines(example("bevy_client", &address));
+    let seen: Vec<String> = sees.take(20).collect();
+    println!("{}\n{}", seen[0], seen[19]);
+    // Within 50 units of the origin are twelve or thirteen of a hundred.
+    assert!(seen[19].starts_with("1") && seen[19].contains(" walkers"), "{}", seen[19]);
+    assert_ne!(seen[10], seen[19], "nobody walks");
+}
+
+/// What a client gets while everybody walks: bytes and packets a second, and walkers that it sees.
+fn received(role: &str) -> (f64, f64, usize) {
+    let (_server, mut client) = start(role);
+    let expected = if role == "all" { usize::from(WALKERS) } else { (VIEW / GAP) as usize };
+    assert!(until(&mut [&mut client], |apps| astray(apps[0]).1 >= expected));
+    let run = |client: &mut App, seconds| {
+        let begun = Instant::now();
+        until(&mut [client], |_| begun.elapsed() > Duration::from_secs_f32(seconds));
+    };
+    run(&mut client, 1.5);
+    let received = |app: &App| app.world().resource::<Client>().traffic().received;
+    let (before, begun) = (received(&client), Instant::now());
+    run(&mut client, 3.0);
+    let (after, seconds) = (received(&client), begun.elapsed().as_secs_f64());
+    let rate = |before: u64, after: u64| (after - before) as f64 / seconds;
+    let packets = rate(before.packets, after.packets);
+    (rate(before.bytes, after.bytes), packets, astray(&mut client).1)
+}
+
+#[test]
+fn a_view_takes_fewer_bytes_than_broadcast() {
+    let ((near, near_packets, few), (all, all_packets, many)) = (received("near"), received("all"));
+    println!("view of {VIEW}: {near:.0} B/s in {near_packets:.0} packets/s, {few} walkers");
+    println!("broadcast: {all:.0} B/s in {all_packets:.0} packets/s, {many} walkers");
+    assert_eq!(many, usize::from(WALKERS));
+    assert!(4.0 * near < all, "{near:.0} B/s in view, {all:.0} B/s broadcast");
+}
