@@ -368,12 +368,10 @@ fn the_deaf_and_the_silent_are_let_go_of() {
     // Bob's link is there, but nothing comes any more; Ada goes on but hears nothing.
     town.clients.remove(&bob);
     let deaf = town.clients.remove(&ada).unwrap();
-    let mut seq = 1_000u16;
-    for _ in 0..230 {
+    for seq in 1_000u16..1_230 {
         let mut bytes = vec![0x13, 0b10, 0, 0];
         bytes.extend(seq.to_le_bytes());
         bytes.push(0);
-        seq += 1;
         town.server.datagram(ada, &bytes, town.now());
         town.run(1, |_| 0);
     }

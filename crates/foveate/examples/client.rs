@@ -16,10 +16,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while host.players()[0].ended.is_none() {
         // Walk east, and look at what there is.
         host.step(Instant::now() + Duration::from_millis(500), |_, _, _, _| [1, 0])?;
-        let world = host.players()[0].client.world(host.now());
-        for guard in world.of_kind(KindId(1)) {
-            println!("{:?}", world.get::<patrol::Guard>(guard));
-        }
+        host.players()[0].client.see(host.now(), |world| {
+            for guard in world.of_kind(KindId(1)) {
+                println!("{:?}", world.get::<patrol::Guard>(guard));
+            }
+        });
     }
     Ok(())
 }

@@ -31,9 +31,10 @@ fn hosts_that_are_polled_play_and_never_wait() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(walked >= 1.0, "inputs did not arrive");
-    let seen = client.players()[0].client.world(client.now());
-    let guards = seen.of_kind(KindId(1));
-    assert!(seen.get::<Guard>(guards[0]).is_some());
+    let seen = client.players()[0].client.see(client.now(), |world| {
+        world.of_kind(KindId(1)).first().and_then(|id| world.get::<Guard>(*id))
+    });
+    assert!(seen.is_some());
     assert!(polls > 3 * rounds, "{polls} polls in {rounds} rounds: a poll waits for the round");
     let longest = begun.elapsed().as_millis() as u32 / 50 + 1;
     assert!(rounds <= longest, "{rounds} rounds where {longest} fit");

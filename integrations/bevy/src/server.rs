@@ -7,8 +7,9 @@ use crate::game::{EcsGame, Private, Seat};
 use crate::registry::{Registry, Replicated, Table};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup};
 use bevy_ecs::prelude::*;
-use foveate::io::host::{Door, OpenDoor, ServerHost};
+use foveate::io::host::{Door, Entry, Kept, OpenDoor, ServerHost};
 use foveate::io::{Certificate, CertificateHash, Endpoint, Error, Meter, Options};
+use foveate::node::Link;
 use foveate::node::game::{Game, PlayerId};
 use foveate::node::server::{ServerEvent, Settings};
 use foveate::node::session::Refusal;
@@ -164,17 +165,24 @@ impl Eyes {
 pub struct Doorkeeper(pub Box<dyn Door + Send + Sync>);
 
 impl Door for Doorkeeper {
-    fn enter(
-        &mut self,
-        name: &str,
-        token: &[u8],
-    ) -> Result<(PlayerId, Vec<(ObjectId, Vec<i32>)>), Refusal> {
-        // What was kept would be the seat's: there is nothing in it.
-        self.0.enter(name, token).map(|(player, _)| (player, Vec::new()))
+    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> Entry {
+        empty_handed(self.0.enter(link, name, token))
     }
 
-    fn leave(&mut self, player: PlayerId, kept: Vec<(ObjectId, Vec<i32>)>) {
+    fn answered(&mut self) -> Option<(Link, Entry)> {
+        self.0.answered().map(|(link, entry)| (link, empty_handed(entry)))
+    }
+
+    fn leave(&mut self, player: PlayerId, kept: Kept) {
         self.0.leave(player, kept);
+    }
+}
+
+/// What was kept would be the seat's: there is nothing in it.
+fn empty_handed(entry: Entry) -> Entry {
+    match entry {
+        Entry::Now(player, _) => Entry::Now(player, Kept::new()),
+        other => other,
     }
 }
 
