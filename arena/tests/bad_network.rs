@@ -208,7 +208,9 @@ fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
     let kind = game.server.stage.game.schema().kinds()[0].clone();
     for client in &game.clients {
         let me = client.seated().unwrap().avatar;
-        assert_eq!(client.own(), game.lanes(me), "{me:?}");
+        let (own, truth) = (Avatar::get(&kind, client.own()), Avatar::get(&kind, game.lanes(me)));
+        // Wounds heal: there the client is ahead by what is under way.
+        assert_eq!((own.pos, own.deaths), (truth.pos, truth.deaths), "{me:?}");
         let avatars = client.replicas.iter().filter(|view| view.kind() == me.kind());
         for view in avatars.filter(|view| view.life() == Life::Live) {
             let truth = Avatar::get(&kind, game.lanes(view.id()));
