@@ -1,7 +1,7 @@
 //! What the arena's objects are made of.
 //!
 //! Times are ticks, never counters: a state that does not change is not told again. They keep only
-//! the low 16 bits, see [`ticks_left`].
+//! the low 16 bits, see `ticks_left`.
 
 use crate::fixed::{Place, SUBUNITS, Velocity};
 use crate::geometry::Point;
