@@ -1,5 +1,6 @@
 //! `foveate serve`: a server of the arena, or of the crowd.
 
+use crate::bots::{self, Bots};
 use crate::config::Config;
 use crate::crowd::Crowd;
 use crate::door::MainDoor;
@@ -20,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// As long as any server runs, in seconds.
+const YEARS: u64 = 10 * 365 * 24 * 3_600;
 
 /// Which rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -174,7 +178,29 @@ fn serve<G: Game>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box
         println!("development certificate {hash}");
     }
     tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
+    if config.bots > 0 {
+        play_along(args.game, config, address);
+    }
     play(args, config, host)
+}
+
+/// Bots in a thread of this process, who join like everybody else.
+fn play_along(game: Rules, config: &Config, address: SocketAddr) {
+    let bots = Bots {
+        connect: address,
+        count: config.bots as usize,
+        game,
+        seconds: YEARS,
+        seed: config.seed,
+        players: config.limits.max_links as usize,
+        json: None,
+        pin: None,
+    };
+    std::thread::spawn(move || {
+        if let Err(error) = bots::play(&bots, None, || Ok(())) {
+            tracing::error!(%error, "the bots have stopped");
+        }
+    });
 }
 
 fn play<G: Game>(

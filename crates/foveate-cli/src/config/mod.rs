@@ -8,7 +8,7 @@ mod raw;
 mod tests;
 
 use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
-use foveate_wire::{Bytes, Metres, Micros};
+use foveate_wire::{Bytes, Micros};
 use raw::Said;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -97,8 +97,6 @@ pub struct Config {
     pub seed: u64,
     /// Players that the server plays itself.
     pub bots: u32,
-    /// The length of a side of the arena.
-    pub size: Metres,
     /// What each client is sent in a second at most.
     pub budget: Option<Bytes>,
     /// Links, rates and sizes; `max_links` is the number of clients.
@@ -153,7 +151,6 @@ impl Checker<'_> {
             storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
             bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
-            size: Metres(self.number("world.size", &world.size, 512.0, 32.0..=16_384.0)? as f32),
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
@@ -397,8 +394,7 @@ impl Display for Config {
             Tokens::Secret(secret) => writeln!(f, "tokens: by {}", path(secret))?,
         }
         writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;
-        let Metres(size) = self.size;
-        writeln!(f, "world: seed {}, {} bots, {size} m", self.seed, self.bots)?;
+        writeln!(f, "world: seed {}, {} bots", self.seed, self.bots)?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
         writeln!(f, "budget: {}", or_none(budget))?;
         writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;

@@ -35,7 +35,7 @@ sections! {
     /// `[storage]`
     Storage { path: Said<String> }
     /// `[world]`
-    World { seed: Said<i64>, bots: Said<i64>, size: Said<f64> }
+    World { seed: Said<i64>, bots: Said<i64> }
     /// `[budget]`
     Budget { unlimited: Said<bool>, bytes_per_second: Said<i64> }
     /// `[limits]`

@@ -62,7 +62,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     refused("[server]\nname = \"\"\n", 2, &["server.name", "1 to 64"]);
     refused("[world]\nseed = -4\n", 2, &["world.seed"]);
     refused("[world]\nbots = 100000\n", 2, &["0 to 16384"]);
-    refused("[world]\nsize = nan\n", 2, &["world.size is NaN", "32 to 16384"]);
+    refused("[network]\nloss = nan\n", 2, &["network.loss is NaN"]);
     refused("[budget]\nbytes_per_second = 3\n", 2, &["1000 to 100000000"]);
     refused("[limits]\nmessage_bytes = 4096\nbacklog_bytes = 100\n", 3, &["4096 to 16777216"]);
     refused("[limits]\nhandshakes_per_second = 0\n", 2, &["1 to 10000"]);
