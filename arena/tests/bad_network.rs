@@ -5,7 +5,7 @@ use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_node::game::{Brain, Game, PlayerId};
 use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::session::Refusal;
+use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Client, Link, Outbox, Server};
 use foveate_sync::replica::Life;
 use foveate_wire::{Micros, ObjectId, Replicate, Tick};
@@ -91,7 +91,8 @@ struct Match {
 impl Match {
     fn new(seed: u64) -> Match {
         let arena = Arc::new(Arena::new(Setup::for_players(BOTS as usize, seed)).unwrap());
-        let mut server = Server::new(Arc::clone(&arena), Settings::default(), 7);
+        let mut server =
+            Server::new(Arc::clone(&arena), Settings::default(), Box::new(|| ResumeKey([7; 16])));
         server.stage.populate().unwrap();
         let mut up = Way::new(seed);
         let mut clients = Vec::new();

@@ -1,10 +1,10 @@
 //! `foveate bots`: real clients over QUIC, played by the machine, all in one loop.
 
 use crate::crowd::{Crowd, Wanderer};
-use crate::serve::{Rules, arena};
+use crate::serve::Rules;
 use crate::truth::{EVERY, Truth};
 use crate::usage;
-use foveate_arena::{Arena, Fighter, Skill};
+use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::ClientsHost;
 use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
 use foveate_node::Game;
@@ -100,7 +100,7 @@ pub fn play(
     }
     match args.game {
         Rules::Arena => {
-            let game = Arc::new(Arena::new(arena(args.players, args.seed))?);
+            let game = Arc::new(Arena::new(Setup::for_players(args.players, args.seed))?);
             let skills = [Skill::Novice, Skill::Regular, Skill::Expert];
             let bot = |nth: usize| {
                 Fighter::new(Arc::clone(&game), skills[nth % 3], args.seed, nth as u64)

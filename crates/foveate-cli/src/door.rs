@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
-use foveate_io::host::{Door, Entry, Kept};
+use foveate_io::host::{Door, Entry, Kept, OpenDoor};
 use foveate_io::storage::{Change, Storage, Writer};
 use foveate_io::token::{Secret, TokenError, Verifier};
 use foveate_node::game::{Game, PlayerId};
@@ -23,7 +23,7 @@ pub struct MainDoor {
 /// Where players are kept.
 enum Keeper {
     /// Nowhere: numbers are handed out as they come.
-    Memory { players: BTreeMap<String, u32>, kept: BTreeMap<u32, Kept> },
+    Memory(OpenDoor),
     /// In a file; who waits for an answer.
     File { writer: Box<Writer>, asked: BTreeMap<String, Link> },
 }
@@ -41,8 +41,7 @@ impl MainDoor {
         };
         let Some(path) = &config.storage else {
             stage.populate()?;
-            let keeper = Keeper::Memory { players: BTreeMap::new(), kept: BTreeMap::new() };
-            return Ok(MainDoor { verifier, keeper });
+            return Ok(MainDoor { verifier, keeper: Keeper::Memory(OpenDoor::default()) });
         };
         let storage = Storage::open(path, stage.game.schema())?;
         let world = storage.world()?;
@@ -74,7 +73,7 @@ impl MainDoor {
     /// Why the last write failed, if it did.
     pub fn trouble(&self) -> Option<String> {
         match &self.keeper {
-            Keeper::Memory { .. } => None,
+            Keeper::Memory(_) => None,
             Keeper::File { writer, .. } => writer.report().trouble,
         }
     }
@@ -82,7 +81,7 @@ impl MainDoor {
     /// Writes what waits.
     pub fn close(self) -> Result<(), Box<dyn Error>> {
         match self.keeper {
-            Keeper::Memory { .. } => Ok(()),
+            Keeper::Memory(_) => Ok(()),
             Keeper::File { writer, .. } => Ok(writer.close()?),
         }
     }
@@ -110,11 +109,7 @@ impl Door for MainDoor {
             return Entry::No(why);
         }
         match &mut self.keeper {
-            Keeper::Memory { players, kept } => {
-                let next = players.len() as u32 + 1;
-                let player = *players.entry(name.into()).or_insert(next);
-                Entry::Now(PlayerId(player), kept.remove(&player).unwrap_or_default())
-            }
+            Keeper::Memory(door) => door.enter(link, name, token),
             Keeper::File { writer, asked } => match writer.join(name, UnixTime::now()) {
                 Ok(()) => {
                     asked.insert(name.into(), link);
@@ -140,9 +135,7 @@ impl Door for MainDoor {
 
     fn leave(&mut self, player: PlayerId, objects: Kept) {
         match &mut self.keeper {
-            Keeper::Memory { kept, .. } => {
-                kept.insert(player.0, objects);
-            }
+            Keeper::Memory(door) => door.leave(player, objects),
             Keeper::File { writer, .. } => {
                 writer.save(objects.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
                 objects.iter().for_each(|(id, _)| writer.forget(*id));

@@ -132,17 +132,14 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     let players = config.limits.max_links as usize;
     match args.game {
         Rules::Arena => {
-            let setup =
-                Setup { rate: TickRate::new(config.tick_hz)?, ..arena(players, config.seed) };
+            let setup = Setup {
+                rate: TickRate::new(config.tick_hz)?,
+                ..Setup::for_players(players, config.seed)
+            };
             serve(args, &config, Arc::new(Arena::new(setup)?))
         }
         Rules::Crowd => serve(args, &config, Arc::new(Crowd::new(players)?)),
     }
-}
-
-/// The arena that so many players share.
-pub fn arena(players: usize, seed: u64) -> Setup {
-    Setup::for_players(players, seed)
 }
 
 fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {

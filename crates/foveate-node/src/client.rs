@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub const MAX_FORESEEN: usize = 40;
 /// Inputs that wait at the server above which one is left out, so that they are used sooner.
 const TOO_EARLY: u8 = 3;
-/// Rounds between two inputs left out or doubled: the effect must show first.
+/// Rounds between two inputs left out: the effect must show first.
 const PATIENCE: u32 = 20;
 /// Changes and events that are kept for the game; beyond, the oldest are dropped.
 const MAX_NEWS: usize = 4_096;
@@ -65,7 +65,7 @@ pub struct Counts {
     pub corrected: u64,
     /// Datagrams that could not be read.
     pub malformed: u64,
-    /// Ticks left out or doubled to keep step with the server.
+    /// Ticks left out to keep step with the server.
     pub adjusted: u64,
 }
 
@@ -316,22 +316,21 @@ impl<G: Game> Client<G> {
         {
             self.own.extend_from_slice(own.lanes());
         }
-        let times = self.in_step();
-        if times > 0 && !self.own.is_empty() {
+        if self.in_step() && !self.own.is_empty() {
             let input = self.see(now, |world| decide(world, seated.avatar));
-            (0..times).for_each(|_| self.foresee(seated.avatar, input, tick));
+            self.foresee(seated.avatar, input, tick);
         }
         self.send(link, now, out);
     }
 
-    /// How many inputs this round gives: one, but none or two to keep the server's queue short.
-    fn in_step(&mut self) -> usize {
+    /// Whether this round gives an input: now and then none, to keep the server's queue short.
+    fn in_step(&mut self) -> bool {
         if self.ticks.wrapping_sub(self.adjusted_at) < PATIENCE || self.waiting <= TOO_EARLY {
-            return 1;
+            return true;
         }
         self.adjusted_at = self.ticks;
         self.counts.adjusted += 1;
-        0
+        false
     }
 
     fn foresee(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {

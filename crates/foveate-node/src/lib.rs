@@ -1,9 +1,12 @@
 //! Nodes as state machines: `handle(now, input)` in, `poll()` out, drained before the next input.
 //!
-//! This first part is one link: a [`Source`] owns objects and tells its observers; a [`Viewer`] is
-//! told, and acknowledges. The very same types run in the lab's virtual network and on sockets.
-//! They open no socket, ask for no clock and draw no random number; joining and leaving come with
-//! the server.
+//! A [`Game`] is rules. A [`Stage`] runs them on the objects that a node owns. A [`Server`] is a stage
+//! with players: they join, resume and leave, give inputs, and are told; a [`Client`] is one of
+//! them, and foresees its own avatar. [`session`] is what the two say to each other. Without a game
+//! there is one link: a [`Source`] tells its observers, a [`Viewer`] is told, and acknowledges.
+//!
+//! The very same types run in the lab's virtual network and on sockets. They open no socket, ask for
+//! no clock and draw no random number.
 //!
 //! ```
 //! use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};

@@ -2,8 +2,8 @@
 
 use foveate_node::client::Phase;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
-use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::session::{ClientMessage, Refusal, write_message};
+use foveate_node::server::{Keys, ServerEvent, Settings};
+use foveate_node::session::{ClientMessage, Refusal, ResumeKey, write_message};
 use foveate_node::{Client, Link, Outbox, Server};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
@@ -74,6 +74,15 @@ fn game() -> Arc<Walk> {
     Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap())))
 }
 
+/// Keys that differ, and that nobody here tries to guess.
+fn keys() -> Keys {
+    let mut next = 0u8;
+    Box::new(move || {
+        next = next.wrapping_add(1);
+        ResumeKey([next; 16])
+    })
+}
+
 enum Packet {
     Datagram(Vec<u8>),
     Message(Vec<u8>),
@@ -118,7 +127,7 @@ struct Town {
 impl Town {
     fn new(settings: Settings) -> Town {
         Town {
-            server: Server::new(game(), settings, 7),
+            server: Server::new(game(), settings, keys()),
             clients: BTreeMap::new(),
             round: 0,
             delay: 1,

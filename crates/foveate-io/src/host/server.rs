@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::session::Refusal;
+use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Link, Server};
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
@@ -98,7 +98,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         let round = Duration::from_micros(settings.rounds.length.0);
         let now = Instant::now();
         ServerHost {
-            server: Server::new(game, settings, secret()),
+            server: Server::new(game, settings, Box::new(key)),
             endpoint,
             door,
             began: now,
@@ -233,10 +233,10 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     }
 }
 
-/// 128 bits that nobody can guess.
-fn secret() -> u128 {
+/// 128 bits from the system, which nobody can guess, whatever other keys they know.
+fn key() -> ResumeKey {
     let mut bytes = [0; 16];
     // Without randomness from the system QUIC would not have started either.
     ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
-    u128::from_le_bytes(bytes)
+    ResumeKey(bytes)
 }

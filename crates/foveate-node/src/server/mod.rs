@@ -117,6 +117,10 @@ pub struct Refused {
     pub excess: u64,
 }
 
+/// Draws the keys by which players come back: each of 128 bits that tell nothing of the others. Chance is
+/// the host's matter.
+pub type Keys = Box<dyn FnMut() -> ResumeKey + Send + Sync>;
+
 /// A server of one world.
 pub struct Server<G: Game> {
     /// The world.
@@ -132,16 +136,15 @@ pub struct Server<G: Game> {
     seat_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: Refused,
-    /// Draws resume keys: a seed from the host, who has true randomness.
-    keys: u128,
+    keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
     frame: Vec<u8>,
 }
 
 impl<G: Game> Server<G> {
-    /// An empty world; call [`Stage::populate`] or restore what was kept. `secret`: 128 random bits.
-    pub fn new(game: Arc<G>, settings: Settings, secret: u128) -> Server<G> {
+    /// An empty world; call [`Stage::populate`] or restore what was kept.
+    pub fn new(game: Arc<G>, settings: Settings, keys: Keys) -> Server<G> {
         Server {
             stage: Stage::new(game, settings.rounds),
             settings,
@@ -153,7 +156,7 @@ impl<G: Game> Server<G> {
             seat_of: Vec::new(),
             events: VecDeque::new(),
             refused: Refused::default(),
-            keys: secret,
+            keys,
             upward: Upward::default(),
             happened: Vec::new(),
             frame: Vec::new(),
@@ -197,7 +200,7 @@ impl<G: Game> Server<G> {
     /// A message arrived.
     pub fn message(&mut self, link: Link, bytes: &[u8], now: Micros, out: &mut impl Outbox) {
         let Some(message) = read_message::<ClientMessage<G::Action>>(bytes) else {
-            self.drop_link(link, now);
+            self.closed(link, now);
             return self.turn_away(link, Refusal::Malformed, "a message cannot be read", out);
         };
         match (message, self.by_link.get(&link).copied()) {
@@ -224,7 +227,7 @@ impl<G: Game> Server<G> {
             }
             (ClientMessage::Leave, Some(at)) => self.leave(at),
             _ => {
-                self.drop_link(link, now);
+                self.closed(link, now);
                 self.turn_away(link, Refusal::Malformed, "a message out of turn", out);
             }
         }
@@ -295,11 +298,6 @@ impl<G: Game> Server<G> {
         self.events.push_back(ServerEvent::Refused(why));
     }
 
-    /// The link of somebody seated is no more; they may come back.
-    fn drop_link(&mut self, link: Link, now: Micros) {
-        self.closed(link, now);
-    }
-
     /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
     pub fn admit(
         &mut self,
@@ -329,7 +327,7 @@ impl<G: Game> Server<G> {
         let tick = self.stage.publisher.store.tick();
         let observer = Observer::new(view, Pivots::Object(slot), tick).with_budget(self.budget());
         let observer = self.stage.publisher.add(observer);
-        let seat = Seat::new((player, avatar), name, observer, self.next_key(), now);
+        let seat = Seat::new((player, avatar), name, observer, (self.keys)(), now);
         let at = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
             self.seats.push(None);
             self.seats.len() - 1
@@ -347,16 +345,6 @@ impl<G: Game> Server<G> {
 
     fn budget(&self) -> Budget {
         self.settings.budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
-    }
-
-    /// The next of a sequence that nobody can guess who does not know the secret.
-    fn next_key(&mut self) -> ResumeKey {
-        // Two rounds of a 128-bit multiply and fold; keys are compared, never published.
-        self.keys =
-            self.keys.wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645).wrapping_add(1);
-        let mixed =
-            (self.keys ^ self.keys >> 64).wrapping_mul(0xda94_2042_e4dd_58b5_9e37_79b9_7f4a_7c15);
-        ResumeKey((mixed ^ mixed >> 59).to_le_bytes())
     }
 
     fn resume(

@@ -106,3 +106,24 @@ fn a_fall_is_learnt_from_two_equal_ones() {
     given.learn(&k, -5);
     assert_eq!(given.residual(&k), Some(-96), "what the schema states is not unlearnt");
 }
+
+#[test]
+fn frames_in_doubles_are_those_of_integers() {
+    let mut rng = fastrand::Rng::with_seed(9);
+    for round in 0..400_000 {
+        let part = |rng: &mut fastrand::Rng| match round % 4 {
+            0 => rng.i32(-300..=300),
+            1 => FARTHEST - rng.i32(0..4),
+            _ => any(rng),
+        };
+        let way = [part(&mut rng), part(&mut rng), 0];
+        let [x, y] = [0, 1].map(|k| i64::from(way[k].clamp(-FARTHEST, FARTHEST)).abs());
+        let (a, b) = (x.max(y), x.min(y));
+        let length = (a * a + b * b).isqrt();
+        let frame = Frame::new(way);
+        let shares =
+            if length == 0 { [0, 0] } else { [b * 4096 / (length + a), b * 4096 / length] };
+        let found = [frame.half, frame.sine].map(i64::from);
+        assert_eq!((i64::from(frame.length), found), (length, shares), "{way:?}");
+    }
+}
