@@ -4,9 +4,10 @@
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_node::game::{Brain, Game, PlayerId};
+use foveate_node::outbox::{Letter, Letters};
 use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::session::{Refusal, ResumeKey};
-use foveate_node::{Client, Link, Outbox, Server};
+use foveate_node::session::ResumeKey;
+use foveate_node::{Client, Link, Server};
 use foveate_sync::replica::Life;
 use foveate_wire::{Micros, ObjectId, Replicate, Tick};
 use std::sync::Arc;
@@ -16,33 +17,11 @@ const ROUND: u64 = 50_000;
 /// An avatar is a unit wide.
 const WIDTH: f32 = 1.0;
 
-enum Packet {
-    Datagram(Vec<u8>),
-    Message(Vec<u8>),
-}
-
-#[derive(Default)]
-struct Out(Vec<(Link, Packet)>);
-
-impl Outbox for Out {
-    fn datagram(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Packet::Datagram(bytes.to_vec())));
-    }
-
-    fn message(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Packet::Message(bytes.to_vec())));
-    }
-
-    fn close(&mut self, _: Link, why: Refusal) {
-        panic!("{why:?}");
-    }
-}
-
 /// One way of all links: jitter, and losses that come in bursts of three.
 struct Way {
     rng: fastrand::Rng,
     bad: Vec<bool>,
-    queue: Vec<(u64, u64, Link, Packet)>,
+    queue: Vec<(u64, u64, Link, Letter)>,
     sent: u64,
     lossy: bool,
 }
@@ -53,11 +32,11 @@ impl Way {
         Way { rng, bad, queue: Vec::new(), sent: 0, lossy: true }
     }
 
-    fn send(&mut self, now: u64, out: Out) {
+    fn send(&mut self, now: u64, out: Letters) {
         for (link, packet) in out.0 {
             let bad = &mut self.bad[link.0 as usize];
             *bad = self.rng.f64() < if *bad { 2.0 / 3.0 } else { 0.05 / 3.0 / 0.95 };
-            if self.lossy && *bad && matches!(packet, Packet::Datagram(_)) {
+            if self.lossy && *bad && matches!(packet, Letter::Datagram(_)) {
                 continue;
             }
             let delay = 75_000.0 + (self.rng.f64() * 2.0 - 1.0) * 20_000.0;
@@ -66,7 +45,7 @@ impl Way {
         }
     }
 
-    fn arrived(&mut self, now: u64) -> Vec<(Link, Packet)> {
+    fn arrived(&mut self, now: u64) -> Vec<(Link, Letter)> {
         let due = std::mem::take(&mut self.queue);
         let (mut due, later): (Vec<_>, Vec<_>) = due.into_iter().partition(|one| one.0 <= now);
         self.queue = later;
@@ -97,7 +76,7 @@ impl Match {
         let mut up = Way::new(seed);
         let mut clients = Vec::new();
         for bot in 0..BOTS {
-            let mut out = Out::default();
+            let mut out = Letters::default();
             let mut client = Client::new(Arc::clone(&arena), &format!("bot-{bot}"), &[]);
             client.connected(Link(bot), &mut out);
             server.connected(Link(bot), &mut out);
@@ -119,12 +98,13 @@ impl Match {
             for (link, packet) in self.down.arrived(now) {
                 let client = &mut self.clients[link.0 as usize];
                 match packet {
-                    Packet::Datagram(bytes) => client.datagram(&bytes, Micros(now)),
-                    Packet::Message(bytes) => client.message(&bytes),
+                    Letter::Datagram(bytes) => client.datagram(&bytes, Micros(now)),
+                    Letter::Message(bytes) => client.message(&bytes),
+                    Letter::Close(why) => panic!("{why:?}"),
                 }
                 self.corrections.extend(client.take_correction());
             }
-            let mut out = Out::default();
+            let mut out = Letters::default();
             for (client, brain) in self.clients.iter_mut().zip(&mut self.brains) {
                 client.tick(Micros(now), &mut out, |world, me| match playing {
                     true => brain.think(world, me, &mut Vec::new()),
@@ -140,11 +120,12 @@ impl Match {
     }
 
     fn serve(&mut self, now: u64) {
-        let (time, mut out) = (Micros(now), Out::default());
+        let (time, mut out) = (Micros(now), Letters::default());
         for (link, packet) in self.up.arrived(now) {
             match packet {
-                Packet::Datagram(bytes) => self.server.datagram(link, &bytes, time),
-                Packet::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
+                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, time),
+                Letter::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
+                Letter::Close(why) => panic!("{why:?}"),
             }
         }
         while let Some(event) = self.server.poll() {

@@ -9,7 +9,7 @@
 //! later inputs run again. How far that moved it is the *correction*.
 
 use crate::game::{Effects, Game, PlayerId, Scene, Turn, World};
-use crate::server::{Link, Outbox};
+use crate::outbox::{Link, Outbox};
 use crate::session::{
     ClientMessage, Frame, REPEATED, Refusal, ResumeKey, Seated, ServerMessage, Upward, VERSIONS,
     read_message, write_message,

@@ -38,6 +38,7 @@
 
 pub mod client;
 pub mod game;
+pub mod outbox;
 pub mod server;
 pub mod session;
 mod source;
@@ -46,7 +47,8 @@ mod viewer;
 
 pub use client::Client;
 pub use game::Game;
-pub use server::{Link, Outbox, Server};
+pub use outbox::{Link, Outbox};
+pub use server::Server;
 pub use source::{Source, SourceInput};
 pub use stage::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Stage};
 pub use viewer::{Event, Refused, Viewer, ViewerInput};

@@ -2,9 +2,10 @@
 
 use foveate_node::client::Phase;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
+use foveate_node::outbox::{Letter, Letters};
 use foveate_node::server::{Keys, ServerEvent, Settings};
 use foveate_node::session::{ClientMessage, Refusal, ResumeKey, write_message};
-use foveate_node::{Client, Link, Outbox, Server};
+use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use std::collections::{BTreeMap, VecDeque};
@@ -83,31 +84,7 @@ fn keys() -> Keys {
     })
 }
 
-enum Packet {
-    Datagram(Vec<u8>),
-    Message(Vec<u8>),
-    Close,
-}
-
-/// What one end has said.
-#[derive(Default)]
-struct Out(Vec<(Link, Packet)>);
-
-impl Outbox for Out {
-    fn datagram(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Packet::Datagram(bytes.to_vec())));
-    }
-
-    fn message(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Packet::Message(bytes.to_vec())));
-    }
-
-    fn close(&mut self, link: Link, _: Refusal) {
-        self.0.push((link, Packet::Close));
-    }
-}
-
-type InFlight = VecDeque<(u64, Link, Packet)>;
+type InFlight = VecDeque<(u64, Link, Letter)>;
 
 /// A server and its clients, a round trip of `delay` rounds each way apart.
 struct Town {
@@ -151,7 +128,7 @@ impl Town {
     }
 
     fn connect(&mut self, link: Link, mut client: Client<Walk>) -> Link {
-        let mut out = Out::default();
+        let mut out = Letters::default();
         client.connected(link, &mut out);
         self.clients.insert(link, client);
         self.server.connected(link, &mut out);
@@ -159,9 +136,9 @@ impl Town {
         link
     }
 
-    fn route(&mut self, out: Out, upwards: bool) {
+    fn route(&mut self, out: Letters, upwards: bool) {
         for (link, packet) in out.0 {
-            let lossy = matches!(packet, Packet::Datagram(_)) && self.rng.f64() < self.loss;
+            let lossy = matches!(packet, Letter::Datagram(_)) && self.rng.f64() < self.loss;
             let way = if upwards { &mut self.up } else { &mut self.down };
             if !lossy {
                 way.push_back((self.round + self.delay, link, packet));
@@ -169,7 +146,7 @@ impl Town {
         }
     }
 
-    fn arrived(way: &mut InFlight, round: u64) -> Vec<(Link, Packet)> {
+    fn arrived(way: &mut InFlight, round: u64) -> Vec<(Link, Letter)> {
         let mut arrived = Vec::new();
         while way.front().is_some_and(|(at, _, _)| *at <= round) {
             arrived.extend(way.pop_front().map(|(_, link, packet)| (link, packet)));
@@ -180,12 +157,12 @@ impl Town {
     fn run(&mut self, rounds: u64, input: impl Fn(u64) -> i8) {
         for _ in 0..rounds {
             self.round += 1;
-            let (now, mut out) = (self.now(), Out::default());
+            let (now, mut out) = (self.now(), Letters::default());
             for (link, packet) in Town::arrived(&mut self.up, self.round) {
                 match packet {
-                    Packet::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                    Packet::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
-                    Packet::Close => self.server.closed(link, now),
+                    Letter::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                    Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
+                    Letter::Close(_) => self.server.closed(link, now),
                 }
             }
             self.host(&mut out);
@@ -195,12 +172,12 @@ impl Town {
             for (link, packet) in Town::arrived(&mut self.down, self.round) {
                 let Some(client) = self.clients.get_mut(&link) else { continue };
                 match packet {
-                    Packet::Datagram(bytes) => client.datagram(&bytes, now),
-                    Packet::Message(bytes) => client.message(&bytes),
-                    Packet::Close => client.closed(),
+                    Letter::Datagram(bytes) => client.datagram(&bytes, now),
+                    Letter::Message(bytes) => client.message(&bytes),
+                    Letter::Close(_) => client.closed(),
                 }
             }
-            let mut out = Out::default();
+            let mut out = Letters::default();
             for client in self.clients.values_mut() {
                 client.tick(now, &mut out, |_, _| input(self.round));
             }
@@ -208,7 +185,7 @@ impl Town {
         }
     }
 
-    fn host(&mut self, out: &mut Out) {
+    fn host(&mut self, out: &mut Letters) {
         let now = self.now();
         while let Some(event) = self.server.poll() {
             match &event {
@@ -333,11 +310,11 @@ fn the_wrong_ones_are_turned_away_by_name() {
         resume: None,
     };
     for (link, message) in [(7, hello(vec![99], 0)), (8, hello(vec![1], 3))] {
-        let mut out = Out::default();
+        let mut out = Letters::default();
         town.server.connected(Link(link), &mut out);
         town.server.message(Link(link), &write_message(&message), town.now(), &mut out);
     }
-    let mut out = Out::default();
+    let mut out = Letters::default();
     town.server.connected(Link(9), &mut out);
     town.server.message(Link(9), &[0xFF; 40], town.now(), &mut out);
     let sessions = &town.server.refusals().sessions;
@@ -358,7 +335,7 @@ fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
     let before = town.walker(ada).steps;
     for _ in 0..40 {
         // A client that runs ten times as fast.
-        let (now, mut out) = (town.now(), Out::default());
+        let (now, mut out) = (town.now(), Letters::default());
         let client = town.clients.get_mut(&ada).unwrap();
         (0..9).for_each(|_| client.tick(now, &mut out, |_, _| 8));
         town.route(out, true);
@@ -397,7 +374,7 @@ fn events_are_told_to_those_who_are_near() {
         town.join(link, &format!("p{link}"));
     }
     town.run(20, |_| 0);
-    let (now, mut out) = (town.now(), Out::default());
+    let (now, mut out) = (town.now(), Letters::default());
     let id = town.clients[&ada].seated().unwrap().avatar;
     town.clients[&bob].ask(id, 42, now, &mut out);
     town.route(out, true);
@@ -423,7 +400,7 @@ fn a_view_counts_at_once() {
     }
     town.run(20, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 29);
-    let mut out = Out::default();
+    let mut out = Letters::default();
     town.clients[&ada].set_view(1, &mut out);
     town.clients[&ada].set_view(200, &mut out);
     town.route(out, true);

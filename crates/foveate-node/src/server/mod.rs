@@ -15,6 +15,7 @@ mod seat;
 pub use seat::Away;
 
 use crate::game::{By, Game, PlayerId, Spot};
+use crate::outbox::{Link, Outbox};
 use crate::session::{
     ClientMessage, FRAME_ROOM, Frame, MAX_NAME, Refusal, ResumeKey, ServerMessage, Upward,
     VERSIONS, read_message, write_message,
@@ -26,20 +27,6 @@ use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use seat::Seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// A link of the transport's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Link(pub u64);
-
-/// Where a node's bytes go.
-pub trait Outbox {
-    /// May be lost. Not kept: it is copied, or sent at once.
-    fn datagram(&mut self, to: Link, bytes: &[u8]);
-    /// Arrives, in order, or the link ends.
-    fn message(&mut self, to: Link, bytes: &[u8]);
-    /// After what was said before, the link ends.
-    fn close(&mut self, link: Link, why: Refusal);
-}
 
 /// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Debug)]

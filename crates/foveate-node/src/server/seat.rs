@@ -1,7 +1,8 @@
 //! One player's place at a server.
 
-use super::{DEAF_AFTER, KEEP_ALIVE, Link, Settings};
+use super::{DEAF_AFTER, KEEP_ALIVE, Settings};
 use crate::game::{Game, PlayerId};
+use crate::outbox::Link;
 use crate::session::ResumeKey;
 use crate::stage::MAX_INPUTS;
 use foveate_sync::ObserverId;
