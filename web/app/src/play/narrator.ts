@@ -1,0 +1,88 @@
+/** Events become something to see: tracers, flashes, lines in the feed. */
+
+import type { Hud } from './hud/hud.js';
+import type { Picture } from './picture.js';
+import type { ArenaEvent } from './rules/messages.js';
+import { WEAPONS } from './rules/weapons.js';
+import type { ArenaClient, Seen, Sight } from './sight.js';
+import { TEAMS } from './teams.js';
+
+export class Narrator {
+  constructor(
+    private readonly client: ArenaClient,
+    private readonly sight: Sight,
+    private readonly picture: Picture,
+    private readonly hud: Hud,
+  ) {}
+
+  tell(event: ArenaEvent, pointer: { x: number; y: number }): void {
+    const { hud } = this;
+    switch (event.type) {
+      case 'shot':
+        this.shot(event, pointer);
+        break;
+      case 'died':
+        this.died(event);
+        break;
+      case 'back':
+        this.ring(this.sight.avatarOf(event.player), 2.4);
+        break;
+      case 'taken':
+        hud.feed.say(this.name(event.player), ` has a ${event.charm === 1 ? 'shield' : 'blade'}`);
+        break;
+      case 'captured':
+        hud.feed.say({ text: TEAMS[event.team] ?? 'Somebody', team: event.team }, ' took a base');
+        break;
+      case 'lost':
+        hud.feed.say('A base is nobody’s');
+        break;
+      case 'won':
+        hud.feed.say(event.team === 0 ? 'The round ends in a draw' : { text: `${TEAMS[event.team]} wins the round`, team: event.team });
+        break;
+      case 'began':
+        hud.feed.say(`Round ${event.round} begins`);
+        break;
+      case 'downed':
+        hud.feed.say(this.name(event.by), ' shot a unit of ', this.name(event.player));
+        break;
+      case 'dropped':
+        break;
+    }
+  }
+
+  private shot(event: Extract<ArenaEvent, { type: 'shot' }>, pointer: { x: number; y: number }): void {
+    if (event.player === this.client.player && (event.unit === 0 || this.hud.steers)) {
+      // One's own was shown when it was fired; whether it met somebody, the server knows.
+      if (event.hits > 0) this.hud.flashHit(pointer.x, pointer.y);
+      return;
+    }
+    const { avatars, units } = this.sight;
+    const from =
+      event.unit === 0
+        ? avatars.find((seen) => seen.player === event.player)
+        : units.find((seen) => seen.player === event.player && seen.serial === event.unit);
+    if (!from) return;
+    const { weapon, yaw, length, hits } = event;
+    const colour = this.picture.colours.teams[from.team];
+    const shot = { weapon, angle: yaw, length, hit: hits > 0 };
+    this.picture.effects.shot(from, shot, colour, performance.now());
+  }
+
+  private died(event: Extract<ArenaEvent, { type: 'died' }>): void {
+    const weapon = WEAPONS[event.weapon]?.name ?? '';
+    this.hud.feed.say(this.name(event.by), ` › ${weapon.toLowerCase()} › `, this.name(event.player));
+    this.ring(this.sight.avatarOf(event.player), 3.4);
+    if (event.player === this.client.player) this.hud.killedBy(this.client.nameOf(event.by));
+  }
+
+  private ring(at: Seen | undefined, size: number): void {
+    if (!at) return;
+    const { effects, colours } = this.picture;
+    effects.ring(at.x, at.y, size, colours.teams[at.team], performance.now());
+  }
+
+  private name(player: number): { text: string; team: number } {
+    const text = player === this.client.player ? 'You' : this.client.nameOf(player) || `#${player}`;
+    return { text, team: this.sight.avatarOf(player)?.team ?? 0 };
+  }
+}
