@@ -139,6 +139,8 @@ impl Quic {
         mut take: impl FnMut(bytes::Bytes),
     ) -> Result<(), Bytes> {
         let Some(stream) = self.stream else { return Ok(()) };
+        // What came before it was known whose stream this is.
+        drain(&mut self.inbox, limit, &mut take)?;
         let mut recv = self.conn.recv_stream(stream);
         let Ok(mut chunks) = recv.read(true) else { return Ok(()) };
         self.restless_until = now + RESTLESS;
