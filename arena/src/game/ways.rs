@@ -75,6 +75,13 @@ impl Ways {
         nearest
     }
 
+    /// The places of the nodes near a point, the nearest first.
+    pub fn near(&self, at: Point) -> impl Iterator<Item = Point> {
+        let near = self.nearest(at, 3.0 * CELL).into_iter();
+        let near = near.filter(|(square, _)| square.is_finite());
+        near.map(|(_, node)| self.map.graph().node(node).place)
+    }
+
     /// The nearest nodes within a radius, each with the square of its distance.
     fn nearest(&self, at: Point, radius: f64) -> [(f64, NodeIx); CANDIDATES] {
         let mut near = [(f64::INFINITY, NodeIx(0)); CANDIDATES];
