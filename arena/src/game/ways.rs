@@ -37,6 +37,11 @@ struct Memory {
 pub(crate) struct Way(Vec<(Point, f64)>);
 
 impl Way {
+    /// How long it is.
+    pub fn length(&self) -> f64 {
+        self.0.last().map_or(0.0, |(_, far)| *far)
+    }
+
     /// The place after a distance, and whether it is the end.
     pub fn after(&self, distance: f64) -> (Point, bool) {
         let next = self.0.partition_point(|(_, far)| *far <= distance);
@@ -132,9 +137,15 @@ impl Ways {
         let to = NodeIx(u32::from(to).min(graph.node_count() as u32 - 1));
         let mut corners = vec![(from, 0.0)];
         if graph.path(self.node_near(from), to, &mut memory.scratch, &mut memory.nodes) {
-            for node in &memory.nodes {
+            // From between two nodes it does not lead back to the first.
+            let place = |node: &NodeIx| graph.node(*node).place;
+            let mut nodes = &memory.nodes[..];
+            while nodes.len() > 1 && self.map.is_walkable(from, place(&nodes[1])) {
+                nodes = &nodes[1..];
+            }
+            for node in nodes {
                 let (last, far) = corners[corners.len() - 1];
-                let next = graph.node(*node).place;
+                let next = place(node);
                 let length = last.distance(next);
                 if length > 0.0 {
                     corners.push((next, far + length));
