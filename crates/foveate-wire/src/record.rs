@@ -41,8 +41,10 @@ pub(crate) fn code_state<C: Coder>(
             }
             None => code_absolute(c, &terrain(place), now),
         };
-        for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(at) {
-            *lane = at.clamp(-place.extent_steps, place.extent_steps);
+        if C::READS {
+            for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(at) {
+                *lane = at.clamp(-place.extent_steps, place.extent_steps);
+            }
         }
     }
     code_turn(c, kind, base, miss, lanes);
@@ -106,6 +108,9 @@ fn code_turn<C: Coder>(
     });
     let age = base.map_or(HORIZON, |base| base.age);
     let turn = code_facing(c, age, miss, turn);
+    if !C::READS {
+        return;
+    }
     for (facing, turn) in [kind.yaw, kind.pitch].into_iter().zip(turn) {
         if let Some((lane, steps)) = facing {
             lanes[lane] = wrap(then(lane).wrapping_add(turn), steps);
@@ -134,7 +139,9 @@ fn code_others<C: Coder>(c: &mut C, kind: &Kind, then: Option<&[i32]>, lanes: &m
     let any = kind.others.iter().any(|lane| changed(lanes, *lane));
     let whole = usize::from(then.is_none());
     if !c.bit(contexts::OTHERS + whole, any) {
-        kind.others.iter().for_each(|lane| lanes[*lane] = before(*lane));
+        if C::READS {
+            kind.others.iter().for_each(|lane| lanes[*lane] = before(*lane));
+        }
         return;
     }
     let hidden = 0..HIDDEN_LANES;
