@@ -113,8 +113,24 @@ pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
 fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize) -> usize {
     let step = &STEP_AT[s.expect % LENGTHS];
     c.touch(s.len, s.len + STEPS - 1);
-    let mut longer = |n: usize| c.bit_at(at, s.len + usize::from(step[n % LENGTHS]), len > n);
+    let mut say = |n: usize, yes| c.bit_at(at, s.len + usize::from(step[n % LENGTHS]), yes);
     let mut n = s.pivot.min(31);
+    if !C::READS {
+        // Who knows the answers gives equal ones in a row, which is quicker than to choose each.
+        if len > n {
+            (n..len).for_each(|n| _ = say(n, true));
+            if len < 32 {
+                say(len, false);
+            }
+        } else {
+            (len..=n).rev().for_each(|n| _ = say(n, false));
+            if len > 0 {
+                say(len - 1, true);
+            }
+        }
+        return len;
+    }
+    let mut longer = |n: usize| say(n, false);
     if longer(n) {
         n += 1;
         while n < 32 && longer(n) {

@@ -5,7 +5,7 @@
 use crate::coder::Coder;
 use crate::contexts;
 use crate::facing::{FAR, code_facing, miss_class};
-use crate::number::{count, length, value};
+use crate::number::{count, ulength, value};
 use crate::place::{Fall, Known, Terrain, code_absolute, code_place};
 use crate::predict::{HORIZON, Motion};
 use crate::schema::{HIDDEN_LANES, Kind, LaneClass, PlaceLanes};
@@ -88,8 +88,10 @@ fn code_moved<C: Coder>(
 /// Whether whole coordinates are cheaper than the way there: a respawn, a teleport. It is also where
 /// the receiver should not draw a line.
 fn is_jump(place: &PlaceLanes, residual: [i32; 3]) -> bool {
-    let way: u32 = residual.iter().map(|part| 2 * length(*part) as u32).sum();
-    way > place.bits * place.dims as u32 + 12
+    let (bits, whole) = (residual.map(i32::unsigned_abs), place.bits * place.dims as u32 + 12);
+    // Mostly even the longest part, thrice, is far from it.
+    let longest = ulength(bits[0] | bits[1] | bits[2]) as u32;
+    6 * longest > whole && bits.iter().map(|part| 2 * ulength(*part) as u32).sum::<u32>() > whole
 }
 
 fn code_turn<C: Coder>(
