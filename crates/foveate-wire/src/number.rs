@@ -97,7 +97,9 @@ pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
     coded
 }
 
-/// Codes a value that is not negative (as `u32`, any).
+/// Codes a value that is not negative (as `u32`, any). Inlined, because its contexts are constants wherever it
+/// is called.
+#[inline(always)]
 pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
     let mut at = c.interval();
     let coded = match code_length(c, &mut at, s, ulength(v)) {

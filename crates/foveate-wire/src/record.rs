@@ -193,6 +193,7 @@ fn code_lane<C: Coder>(
 }
 
 /// An unsigned number of the family at `at`, likely small.
+#[inline(always)]
 pub(crate) fn code_count<C: Coder>(c: &mut C, at: usize, value: u32) -> u32 {
     count(c, &contexts::number(at, 0), value)
 }

@@ -181,6 +181,8 @@ pub(crate) struct Pair {
     pub forced: bool,
 }
 
+const _: () = assert!(size_of::<Pair>() == 128);
+
 impl Pair {
     pub fn watch(slot: Slot, tick: Tick) -> Pair {
         Pair {
