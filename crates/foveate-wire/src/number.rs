@@ -82,6 +82,7 @@ const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
 };
 
 /// Codes any `i32`.
+#[inline(always)]
 pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
     let mut at = c.interval();
     let n = code_length(c, &mut at, s, length(v));
