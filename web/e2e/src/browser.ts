@@ -59,6 +59,8 @@ export class Person {
       hasTouch: touch,
       isMobile: touch,
     });
+    // What runs these tests marks functions by this helper, those that are handed to the page, too.
+    await context.addInitScript("globalThis.__name = (it) => it;");
     const page = await context.newPage();
     const person = new Person(context, page);
     page.on("pageerror", (error) => person.complaints.push(error.message));

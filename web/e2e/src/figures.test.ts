@@ -21,30 +21,92 @@ const WORK = 16;
 
 /** Ticks a second. */
 const HZ = 20;
-
-interface Counted {
-  stateBytes: number;
-  bytesDown: number;
-}
+/** How long each view is watched, in seconds. */
+const WATCHED = 90;
 
 interface Figures {
   tick: number;
   observers: { player: number; bytes_s: number; link_bytes_s: number }[];
 }
 
-test("page and meter agree on bytes a second, whatever the view", async (t) => {
+/** What the page had counted at a tick of the server. */
+interface Counted {
+  tick: number;
+  stateBytes: number;
+  bytesDown: number;
+}
+
+/** What the tests put into a page's window. */
+interface Notes {
+  counted: Counted[];
+  figures: Figures[];
+  presets: { name: string; view: unknown }[];
+  send: (command: unknown) => void;
+}
+
+/** Writes down what the page counts, several times a second. */
+async function takeNotes(player: Person): Promise<void> {
+  await player.page.evaluate(() => {
+    const page = window as unknown as { notes: Partial<Notes>; foveate: Record<string, unknown> };
+    const counted: Counted[] = [];
+    page.notes = { counted };
+    setInterval(() => {
+      const stats = page.foveate.stats as Counted;
+      counted.push({ tick: page.foveate.tick as number, stateBytes: stats.stateBytes, bytesDown: stats.bytesDown });
+    }, 100);
+  });
+}
+
+/** An operator without a picture: drawing would take the time that the player's page needs. */
+async function lookOn(operator: Person): Promise<void> {
+  await operator.page.evaluate(async () => {
+    const page = window as unknown as { notes: Partial<Notes> };
+    const socket = new WebSocket(`ws://${location.host}/observe`);
+    socket.binaryType = "arraybuffer";
+    const figures: Figures[] = [];
+    await new Promise<void>((ready, failed) => {
+      socket.onclose = () => failed(new Error("the operator was not let in"));
+      socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
+        const message = JSON.parse(typeof data === "string" ? data : new TextDecoder().decode(data)) as {
+          type: string;
+        };
+        if (message.type === "figures") figures.push(message as unknown as Figures);
+        if (message.type !== "hello") return;
+        const { presets } = message as unknown as Notes;
+        page.notes = { figures, presets, send: (command) => socket.send(JSON.stringify(command)) };
+        ready();
+      };
+    });
+  });
+}
+
+async function choose(operator: Person, preset: string): Promise<void> {
+  await operator.page.evaluate((name) => {
+    const { notes } = window as unknown as { notes: Notes };
+    const { view } = notes.presets.find((one) => one.name === name)!;
+    notes.send({ type: "view", player: null, view });
+    notes.figures.length = 0;
+  }, preset);
+  await operator.page.waitForTimeout(4_000);
+}
+
+test("page and server agree on bytes a second, whatever the view", async (t) => {
   const server = await Server.start({ bots: 60, players: 64, seed: 1 });
+  t.after(() => server.stop());
   const player = await Person.create(browser, { width: 480, height: 320 });
   await player.join(server.url, "max");
-  const operator = await Person.create(browser, { width: 980, height: 480 });
-  await operator.page.goto(`${server.url}/observatory`);
-  await operator.until<Figures>("figures", (figures) => figures.observers.length > 0, "figures come");
   const id = await player.fact<number>("player");
-  await operator.page.getByTestId("tab-view").click();
+  await takeNotes(player);
+  const operator = await Person.create(browser, { width: 480, height: 320 });
+  await operator.page.goto(`${server.url}/lab`);
+  await lookOn(operator);
   for (const preset of ["normal", "a3", "circle", "broadcast"]) {
-    await operator.page.getByTestId(`preset-${preset}`).click();
-    await operator.page.waitForTimeout(3_000);
-    const { page, meter, payload, link } = await both(player, operator, id, 30);
+    await choose(operator, preset);
+    await operator.page.waitForTimeout(WATCHED * 1_000);
+    const figures = await operator.page.evaluate(() => (window as unknown as { notes: Notes }).notes.figures);
+    await player.page.waitForTimeout(2_000);
+    const counted = await player.page.evaluate(() => (window as unknown as { notes: Notes }).notes.counted);
+    const { page, meter, payload, link } = compared(figures, counted, id);
     const off = Math.abs(page / meter - 1);
     t.diagnostic(
       `${preset}: states ${page.toFixed(0)} B/s by the page, ${meter.toFixed(0)} by the server, ` +
@@ -54,42 +116,35 @@ test("page and meter agree on bytes a second, whatever the view", async (t) => {
   }
   await player.close();
   await operator.close();
-  await server.stop();
 });
 
-/** Bytes of states a second, as the page counts them and as the server does, over the same time. */
-async function both(
-  player: Person,
-  operator: Person,
-  id: number,
-  seconds: number,
-): Promise<{ page: number; meter: number; payload: number; link: number }> {
-  const row = (figures: Figures) => figures.observers.find((one) => one.player === id)!;
-  const next = async (last: number): Promise<Figures> =>
-    operator.until<Figures>("figures", (figures) => figures.tick !== last, "figures come");
-  // Both begin and end where the server's second does.
-  let figures = await next((await operator.fact<Figures>("figures")).tick);
-  const [began, from] = [figures.tick, await player.fact<Counted>("stats")];
-  let [states, link] = [0, 0];
-  for (let second = 0; second < seconds; second += 1) {
-    const before = figures.tick;
-    figures = await next(before);
-    // Rates are per second of the server; its ticks say how long that was.
-    states += (row(figures).bytes_s * (figures.tick - before)) / HZ;
-    link += (row(figures).link_bytes_s * (figures.tick - before)) / HZ;
-  }
-  const to = await player.fact<Counted>("stats");
-  const span = (figures.tick - began) / HZ;
+/** Both ends' bytes a second between the same two ticks of the server. */
+function compared(figures: Figures[], counted: Counted[], id: number) {
+  // The first figures may be of a second in which the view changed.
+  const told = figures.slice(3);
+  const [from, to] = [told[0]!.tick, told.at(-1)!.tick];
+  const span = (to - from) / HZ;
+  const sum = (of: "bytes_s" | "link_bytes_s"): number =>
+    told.slice(1).reduce((total, one, index) => {
+      const row = one.observers.find((observer) => observer.player === id)!;
+      return total + (row[of] * (one.tick - told[index]!.tick)) / HZ;
+    }, 0);
+  const at = (tick: number, of: "stateBytes" | "bytesDown"): number => {
+    const next = counted.findIndex((note) => note.tick >= tick);
+    const [a, b] = [counted[next - 1]!, counted[next]!];
+    return a[of] + ((b[of] - a[of]) * (tick - a.tick)) / (b.tick - a.tick);
+  };
   return {
-    page: (to.stateBytes - from.stateBytes) / span,
-    payload: (to.bytesDown - from.bytesDown) / span,
-    meter: states / span,
-    link: link / span,
+    page: (at(to, "stateBytes") - at(from, "stateBytes")) / span,
+    payload: (at(to, "bytesDown") - at(from, "bytesDown")) / span,
+    meter: sum("bytes_s") / span,
+    link: sum("link_bytes_s") / span,
   };
 }
 
 test("two hundred avatars cost little", async (t) => {
   const server = await Server.start({ bots: 200, players: 208, seed: 2 });
+  t.after(() => server.stop());
   const player = await Person.create(browser);
   await player.join(server.url, "flora");
   const operator = await Person.create(browser);
@@ -107,11 +162,11 @@ test("two hundred avatars cost little", async (t) => {
   t.diagnostic(`decoding: ${(stats.decodeMicros / stats.updates).toFixed(2)} µs an update, ${stats.updates} updates`);
   assert.ok(frames.workP50! < WORK, JSON.stringify(frames));
   await player.close();
-  await server.stop();
 });
 
 test("memory does not grow", { skip: soak() === 0 }, async (t) => {
   const server = await Server.start({ bots: 60, players: 64, seed: 1 });
+  t.after(() => server.stop());
   const player = await Person.create(browser);
   await player.join(server.url, "sol");
   const session = await player.context.newCDPSession(player.page);
@@ -129,7 +184,6 @@ test("memory does not grow", { skip: soak() === 0 }, async (t) => {
   const grown = (await used()) - begin;
   assert.ok(grown < 3, `grown by ${grown} MiB`);
   await player.close();
-  await server.stop();
 });
 
 function soak(): number {
