@@ -36,9 +36,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bytes;
 pub mod client;
 pub mod game;
 pub mod outbox;
+pub mod peer;
 pub mod server;
 pub mod session;
 mod source;
