@@ -64,9 +64,9 @@ export class Bodies {
     sprite.position.set(seen.x, seen.y);
     sprite.rotation = seen.yaw;
     const isHurt = now - seen.hurtAt < HURT_MS && seen.health > 0;
-    sprite.tint = isHurt ? colours.bad : colours.teams[seen.team];
-    // What is out of interest is as it was; the dead fade into the ground.
-    sprite.alpha = seen.health === 0 ? 0.22 : seen.frozen ? 0.5 : 1;
+    sprite.tint = colours.teams[seen.team];
+    // Who is hit blinks; what is out of interest is as it was; the dead fade into the ground.
+    sprite.alpha = seen.health === 0 ? 0.22 : seen.frozen || isHurt ? 0.5 : 1;
   }
 
   private shadow(seen: Seen): void {

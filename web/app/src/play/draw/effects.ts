@@ -53,6 +53,7 @@ export class Effects {
   /** On dark ground light adds up; on light ground it would wash out. */
   setDark(isDark: boolean): void {
     this.lights.blendMode = isDark ? "add" : "normal";
+    this.lights.alpha = isDark ? 1 : 0.6;
   }
 
   get count(): number {

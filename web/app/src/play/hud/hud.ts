@@ -104,7 +104,7 @@ export class Hud {
     this.minimap.draw(sight, facts.window, now);
     this.steers = facts.steered !== null;
     const health = sight.me?.health ?? this.health;
-    if (health < this.health) {
+    if (health < this.health && facts.watched === null) {
       this.overlay.flashHurt();
       this.options.sound.play("hurt");
     }
