@@ -98,8 +98,9 @@ export interface Stats {
   datagramsDown: number;
   /** State packets taken in, */
   packets: number;
-  /** their bytes, */
+  /** their bytes, and the tick of the last, */
   stateBytes: number;
+  stateTick: number;
   /** refused (malformed, twice, too old), */
   refused: number;
   /** and missing in their sequence. */
