@@ -26,9 +26,9 @@ struct Tally {
 impl Tally {
     fn count(&mut self, event: &Event) {
         match event {
-            Event::Shot { hit, .. } => {
+            Event::Shot { hits, .. } => {
                 self.shots += 1;
-                self.hits += u32::from(*hit);
+                self.hits += u32::from(*hits > 0);
             }
             Event::Died { .. } => self.kills += 1,
             Event::Captured { .. } => self.captures += 1,

@@ -31,6 +31,7 @@
 pub mod bots;
 pub mod brain;
 pub mod collision;
+pub mod document;
 pub mod error;
 pub mod fixed;
 pub mod game;
@@ -47,6 +48,7 @@ mod voronoi;
 pub use bots::Bots;
 pub use brain::{Fighter, Skill};
 pub use collision::CollisionMap;
+pub use document::ArenaDocument;
 pub use error::ArenaError;
 pub use fixed::{Place, Velocity};
 pub use game::{Arena, Setup};

@@ -2,8 +2,8 @@
 
 use super::{Talent, direction};
 use crate::game::Arena;
-use crate::game::avatar::{RANGE, TARGET_RADIUS};
-use crate::game::kinds::{AVATAR, Avatar, spot};
+use crate::game::kinds::{AVATAR, Avatar, Weapon, spot};
+use crate::game::weapon::TARGET_RADIUS;
 use crate::geometry::Point;
 use crate::trig::Yaw;
 use fastrand::Rng;
@@ -19,6 +19,7 @@ const STEADY_TICKS: u32 = 7;
 const CANDIDATES: usize = 3;
 /// The share of the range within which a bot opens fire.
 const OPENS: f64 = 0.8;
+const RANGE: f64 = Weapon::Blaster.make().reach;
 
 #[derive(Default, Debug)]
 pub(super) struct Aim {

@@ -10,7 +10,7 @@ mod aim;
 mod plan;
 
 use crate::game::kinds::{Avatar, ticks_left};
-use crate::game::{Action, Arena, Controls, avatar};
+use crate::game::{Action, Arena, Controls, Hands, weapon};
 use crate::geometry::Point;
 use crate::movement::{FULL_INPUT, Input};
 use crate::trig::Yaw;
@@ -171,7 +171,8 @@ impl Brain<Arena> for Fighter {
         actions: &mut Vec<(ObjectId, Action)>,
     ) -> Controls {
         self.age += 1;
-        let idle = Controls { walk: Input { yaw: self.yaw.0, ..Input::default() }, fire: None };
+        let walk = Input { yaw: self.yaw.0, ..Input::default() };
+        let idle = Controls { walk, ..Controls::default() };
         let Some(avatar) = world.get::<Avatar>(me).filter(Avatar::is_alive) else {
             (self.plan, self.aim) = (Plan::default(), Aim::default());
             return idle;
@@ -195,10 +196,14 @@ impl Brain<Arena> for Fighter {
             strafe: strafe.max(-FULL_INPUT),
             yaw: yaw.0,
         };
-        let cooldown = arena.ticks(avatar::COOLDOWN_MS);
+        let cooldown = arena.ticks(weapon::LONGEST_MS);
         let ready = ticks_left(avatar.ready, world.tick().plus(1), cooldown) == 0;
         let on_target = foe.is_some_and(|foe| foe.is_in_sights(yaw));
-        Controls { walk, fire: (ready && on_target).then_some(world.tick().0) }
+        Controls {
+            walk,
+            fire: (ready && on_target).then_some(world.tick().0),
+            hands: Hands::Blaster,
+        }
     }
 }
 

@@ -1,28 +1,17 @@
-//! What avatars do: walk, shoot, get hit, come back.
+//! What avatars do: walk, shoot or steer a unit, get hit, come back.
 
-use super::kinds::{AVATAR, Avatar, Charm, HEALTH, ITEM, Item, Match, UNIT};
-use super::kinds::{point, position, spot, ticks_ahead, ticks_left};
-use super::{Action, Arena, Controls, Event};
+use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, Phase, UNIT, Weapon};
+use super::kinds::{position, spot, ticks_ahead, ticks_left};
+use super::weapon::{self, CHANGE_MS, LONGEST_MS, Shooter};
+use super::{Action, Arena, Controls, Event, Hands};
 use crate::fixed::Place;
-use crate::geometry::{Point, Vector};
-use crate::movement;
-use crate::trig::{ONE, Yaw};
+use crate::movement::{self, Input};
+use crate::trig::Yaw;
 use foveate_node::game::{By, Spot, Turn, World};
 use foveate_wire::{ObjectId, Tick};
 
-/// How far a shot reaches, in units.
-pub const RANGE: f64 = 40.0;
-/// How near to an avatar's centre a shot must pass: the avatar's radius.
-pub const TARGET_RADIUS: f64 = crate::map::AVATAR_RADIUS;
-/// What a hit costs, and what it costs from the holder of a blade.
-pub const DAMAGE: (u8, u8) = (16, 26);
-/// Time between two shots, in milliseconds.
-pub const COOLDOWN_MS: u32 = 400;
 /// How long a dead avatar is away, in milliseconds.
 pub const AWAY_MS: u32 = 3_000;
-/// How far back a shooter's view may lie, in milliseconds: who plays over a slower link than this
-/// must aim ahead, rather than hit people who have been behind a wall for long.
-pub const LAG_MS: u32 = 500;
 /// Points for a kill, and for a part in taking a base.
 pub const POINTS: (u16, u16) = (1, 3);
 
@@ -44,58 +33,91 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>, inputs: &[Controls
     {
         (me.round, me.score) = (contest.round, 0);
         come_back(arena, turn, &mut me);
-    } else if !me.is_alive() && ticks_left(me.back, now, arena.ticks(AWAY_MS)) == 0 {
+    } else if !me.is_alive() && ticks_left(me.ready, now, arena.ticks(AWAY_MS)) == 0 {
         come_back(arena, turn, &mut me);
     }
     // Without an input nothing moves: it is late, and comes as the second of a later tick. So an
     // avatar makes exactly the steps that its player's client predicted.
     let inputs = if me.is_alive() { inputs } else { &[] };
     for input in inputs {
-        me.set_body(movement::step(&arena.collision, me.body(), input.walk));
-        if let Some(seen) = input.fire
-            && ticks_left(me.ready, now, arena.ticks(COOLDOWN_MS)) == 0
-        {
-            me.ready = ticks_ahead(now, arena.ticks(COOLDOWN_MS));
-            shoot(arena, turn, &me, (Yaw(input.walk.yaw), Tick(seen)));
-        }
+        use_hands(arena, turn, &mut me, input);
     }
     turn.set(&me);
+}
+
+/// What a player does in one tick: with the avatar, or with a unit while the avatar stands.
+fn use_hands(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, input: &Controls) {
+    let (now, body) = (turn.tick(), me.body());
+    let weapon = match input.hands {
+        Hands::Blaster => Weapon::Blaster,
+        Hands::Scatter => Weapon::Scatter,
+        Hands::Lance => Weapon::Lance,
+        Hands::Unit(which) => {
+            let stand = Input { yaw: body.yaw.0, ..Input::default() };
+            me.set_body(movement::step(&arena.collision, body, stand));
+            let steer = Action::Steer { walk: input.walk, fire: input.fire };
+            return turn.ask(Arena::unit(turn.id().origin(), u32::from(which)), steer);
+        }
+    };
+    me.set_body(movement::step(&arena.collision, body, input.walk));
+    let left = ticks_left(me.ready, now, arena.ticks(LONGEST_MS));
+    if weapon != me.weapon {
+        // Another weapon is no way around the cooldown of the first.
+        me.weapon = weapon;
+        me.ready = ticks_ahead(now, left.max(arena.ticks(CHANGE_MS)));
+    } else if let Some(seen) = input.fire
+        && left == 0
+    {
+        me.ready = ticks_ahead(now, arena.ticks(weapon.make().cooldown_ms));
+        let shooter = Shooter { from: me.point(), team: me.team, weapon };
+        weapon::shoot(arena, turn, &shooter, (Yaw(input.walk.yaw), Tick(seen)));
+    }
 }
 
 pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
     let (Some(mut me), By::Object(by)) = (turn.get::<Avatar>(), by) else { return };
     match action {
-        Action::Hit { damage } => take_hit(arena, turn, &mut me, *damage, by),
+        Action::Hit { damage, weapon } => take_hit(arena, turn, &mut me, (*damage, *weapon, by)),
         Action::Killed if by.kind() == AVATAR => {
             me.kills = me.kills.saturating_add(1);
             me.score = me.score.saturating_add(POINTS.0);
         }
-        Action::Captured if by.kind() == super::kinds::BASE => {
-            me.score = me.score.saturating_add(POINTS.1);
+        Action::Captured if by.kind() == BASE => me.score = me.score.saturating_add(POINTS.1),
+        Action::Heal { health } if by.kind() == BASE && me.is_alive() => {
+            me.health = me.health.saturating_add(*health).min(HEALTH);
         }
         _ => return,
     }
     turn.set(&me);
 }
 
-fn take_hit(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, damage: u8, by: ObjectId) {
-    let killer = Avatar::of(by.origin());
-    let enemy = turn.world().get::<Avatar>(killer).filter(|other| other.team != me.team);
-    let Some(enemy) = enemy.filter(|_| me.is_alive() && matches!(by.kind(), AVATAR | UNIT)) else {
-        return;
-    };
-    let shielded = holds(&turn.world(), (turn.id(), me), Charm::Shield);
+fn take_hit(
+    arena: &Arena,
+    turn: &mut Turn<'_, Arena>,
+    me: &mut Avatar,
+    (damage, weapon, by): (u8, Weapon, ObjectId),
+) {
+    let Some(team) = enemy(&turn.world(), me.team, by).filter(|_| me.is_alive()) else { return };
+    let shielded = weapon::holds(&turn.world(), (turn.id(), me.point()), Charm::Shield);
     me.health = me.health.saturating_sub(if shielded { damage / 2 } else { damage });
     if me.is_alive() {
         return;
     }
     me.deaths = me.deaths.saturating_add(1);
-    me.back = ticks_ahead(turn.tick(), arena.ticks(AWAY_MS));
+    me.ready = ticks_ahead(turn.tick(), arena.ticks(AWAY_MS));
     (me.vx, me.vy) = (0.0, 0.0);
-    let died = Event::Died { player: turn.id().origin(), by: by.origin() };
+    let died = Event::Died { player: turn.id().origin(), by: by.origin(), weapon };
     turn.event(Spot::Point { at: spot(me.point()), radius: NOTICED }, died);
-    turn.ask(killer, Action::Killed);
-    turn.ask(Match::ID, Action::Point { team: enemy.team });
+    turn.ask(Avatar::of(by.origin()), Action::Killed);
+    turn.ask(Match::ID, Action::Point { team });
+}
+
+/// The team of whom a hit comes from, if it counts: an enemy, while a round is played.
+pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
+    let other = world.get::<Avatar>(Avatar::of(by.origin()))?.team;
+    let contest = world.get::<Match>(Match::ID);
+    let plays = contest.is_none_or(|contest| contest.phase == Phase::Play);
+    (plays && other != team && matches!(by.kind(), AVATAR | UNIT)).then_some(other)
 }
 
 /// Back to life, at a place away from enemies, if one is found soon.
@@ -126,77 +148,4 @@ pub(super) fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectI
         node = graph.node_at_share(rng.f64());
     }
     Place::near(graph.node(node).place)
-}
-
-/// Whether an avatar has an item of this sort. An inventory is a query; an item that somebody holds
-/// was brought to them of late, so that it need only be looked for around them.
-fn holds(world: &World<'_>, (id, me): (ObjectId, &Avatar), charm: Charm) -> bool {
-    let has = |item: &Item| item.holder == id.origin() && item.charm == charm;
-    let near = world.near(spot(me.point()), super::item::STRAYS as f32);
-    let mut items = near.into_iter().filter(|id| id.kind() == ITEM);
-    items.any(|id| world.get::<Item>(id).as_ref().is_some_and(has))
-}
-
-/// One shot: whom it meets first, of those that the shooter saw, asks for the hit.
-fn shoot(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &Avatar, (yaw, seen): (Yaw, Tick)) {
-    let share = |v: i32| f64::from(v) / f64::from(ONE);
-    let along = Vector::new(share(yaw.cos()), share(yaw.sin()));
-    let from = me.point();
-    let reach = RANGE * arena.map.free_share(from, from + along * RANGE);
-    let aim = Aim { from, along, reach, team: me.team };
-    let hit = aim.first(arena, &turn.world(), seen);
-    let end = from + along * hit.map_or(reach, |(distance, _)| distance);
-    let line = Spot::Segment { from: spot(from), to: spot(end), radius: NOTICED };
-    turn.event(line, Event::Shot { player: turn.id().origin(), hit: hit.is_some() });
-    if let Some((_, victim)) = hit {
-        let blade = holds(&turn.world(), (turn.id(), me), Charm::Blade);
-        turn.ask(victim, Action::Hit { damage: if blade { DAMAGE.1 } else { DAMAGE.0 } });
-    }
-}
-
-/// A shot's line, as far as the first wall.
-struct Aim {
-    from: Point,
-    along: Vector,
-    reach: f64,
-    team: u8,
-}
-
-impl Aim {
-    /// The nearest enemy on the line as the shooter saw it, and how far away it was.
-    fn first(&self, arena: &Arena, world: &World<'_>, seen: Tick) -> Option<(f64, ObjectId)> {
-        let limit = arena.ticks(LAG_MS);
-        let back_then = world.as_seen(seen, limit);
-        // Neighbours are found where they are now; back then they were this much elsewhere at most.
-        let strayed = f64::from(limit) * 11.0 / f64::from(arena.setup.rate.hz()) + TARGET_RADIUS;
-        let middle = self.from + self.along * (self.reach / 2.0);
-        let near = world.near(spot(middle), (self.reach / 2.0 + strayed) as f32);
-        let mut first = None;
-        for id in near.into_iter().filter(|id| id.kind() == AVATAR) {
-            let Some(other) = back_then.get::<Avatar>(id).filter(|other| self.may_hit(other))
-            else {
-                continue;
-            };
-            let Some(distance) = self.meets(point(other.pos)) else { continue };
-            let is_alive = world.get::<Avatar>(id).is_some_and(|other| other.is_alive());
-            if is_alive && first.is_none_or(|(least, _)| distance < least) {
-                first = Some((distance, id));
-            }
-        }
-        first
-    }
-
-    fn may_hit(&self, other: &Avatar) -> bool {
-        other.is_alive() && other.team != self.team
-    }
-
-    /// How far along the line it meets an avatar at `at`.
-    fn meets(&self, at: Point) -> Option<f64> {
-        let off = at - self.from;
-        let (ahead, aside) = (off.dot(self.along), off.cross(self.along));
-        let half = TARGET_RADIUS * TARGET_RADIUS - aside * aside;
-        (half >= 0.0 && ahead > 0.0)
-            .then(|| (ahead - half.sqrt()).max(0.0))
-            .filter(|entry| *entry <= self.reach)
-    }
 }

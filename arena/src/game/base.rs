@@ -1,7 +1,7 @@
-//! What bases do: wander, and be taken.
+//! What bases do: wander, be taken, and heal.
 
 use super::avatar::NOTICED;
-use super::kinds::{AVATAR, Avatar, Base, Match, TAKEN, place, position, spot};
+use super::kinds::{AVATAR, Avatar, Base, HEALTH, Match, Phase, TAKEN, place, position, spot};
 use super::{Action, Arena, Event};
 use crate::fixed::{Place, SUBUNITS};
 use crate::graph::NodeIx;
@@ -14,6 +14,8 @@ pub const RADIUS: f64 = 6.0;
 pub const SPEED: f64 = 1.0;
 /// The time between two counts of who is there, in milliseconds.
 pub const COUNT_MS: u32 = 200;
+/// Health that a base brings its team's avatars who are there, and the counts between two times.
+pub const HEALS: (u8, u32) = (6, 5);
 /// Progress that one avatar more than the others makes at a count: alone, 10 s for all of it.
 const PROGRESS: i32 = 2;
 /// More than this majority is no faster.
@@ -22,10 +24,14 @@ const CROWD: i32 = 3;
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let Some(mut base) = turn.get::<Base>() else { return };
     wander(arena, &mut base, turn.id());
-    if turn.tick().plus(turn.id().serial()).0.is_multiple_of(arena.ticks(COUNT_MS).max(1)) {
-        match turn.world().get::<Match>(Match::ID).filter(|contest| contest.round != base.round) {
-            Some(contest) => (base.round, base.team, base.progress) = (contest.round, 0, 0),
-            None => count(turn, &mut base),
+    let (at, every) = (turn.tick().plus(turn.id().serial()).0, arena.ticks(COUNT_MS).max(1));
+    if at.is_multiple_of(every) {
+        match turn.world().get::<Match>(Match::ID) {
+            Some(contest) if contest.round != base.round => {
+                (base.round, base.team, base.progress) = (contest.round, 0, 0);
+            }
+            Some(contest) if contest.phase == Phase::Break => {}
+            _ => count(turn, &mut base, (at / every).is_multiple_of(HEALS.1)),
         }
     }
     turn.set(&base);
@@ -56,12 +62,16 @@ fn wander(arena: &Arena, base: &mut Base, id: ObjectId) {
     (base.from, base.to) = (base.to, next.unwrap_or(back));
 }
 
-/// The larger team on the spot takes the base, step by step.
-fn count(turn: &mut Turn<'_, Arena>, base: &mut Base) {
+/// The larger team on the spot takes the base, step by step. It is good for those whose it is.
+fn count(turn: &mut Turn<'_, Arena>, base: &mut Base, heals: bool) {
     let mut there: Vec<(ObjectId, u8)> = Vec::new();
     for id in turn.world().near(spot(super::kinds::point(base.pos)), RADIUS as f32) {
         let avatar = (id.kind() == AVATAR).then(|| turn.world().get::<Avatar>(id)).flatten();
-        there.extend(avatar.filter(Avatar::is_alive).map(|avatar| (id, avatar.team)));
+        let Some(avatar) = avatar.filter(Avatar::is_alive) else { continue };
+        there.push((id, avatar.team));
+        if heals && avatar.team == base.team && avatar.health < HEALTH {
+            turn.ask(id, Action::Heal { health: HEALS.0 });
+        }
     }
     let of = |team: u8| there.iter().filter(|(_, other)| *other == team).count() as i32;
     let more = (of(2) - of(1)).clamp(-CROWD, CROWD);

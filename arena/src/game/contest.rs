@@ -1,6 +1,6 @@
-//! What the match does: keep the score, and end rounds.
+//! What the match does: keep the score, end rounds, and begin the next after a break.
 
-use super::kinds::{AVATAR, BASE, Base, Match, spot};
+use super::kinds::{AVATAR, BASE, Base, Match, Phase, spot};
 use super::{Action, Arena, Event};
 use crate::geometry::Point;
 use foveate_node::game::{By, Spot, Turn};
@@ -11,37 +11,53 @@ pub const EARN_MS: u32 = 2_000;
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let Some(mut contest) = turn.get::<Match>() else { return };
-    let now = turn.tick();
-    if now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
+    let (now, setup) = (turn.tick(), &arena.setup);
+    let plays = contest.phase == Phase::Play;
+    if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
         for id in turn.world().of_kind(BASE) {
             let team = turn.world().get::<Base>(id).map_or(0, |base| base.team);
             earn(&mut contest, team);
         }
     }
+    let ticks = |seconds: u32| seconds.saturating_mul(setup.rate.hz());
+    let (round, pause) = (ticks(setup.round_seconds), ticks(setup.break_seconds));
     let left = Tick(contest.ends).since(now);
-    let most = arena.setup.round_seconds.saturating_mul(arena.setup.rate.hz());
-    let limit = arena.setup.score_limit;
-    if left == 0 || contest.first >= limit || contest.second >= limit {
-        let winner = match contest.first.cmp(&contest.second) {
-            std::cmp::Ordering::Greater => 1,
-            std::cmp::Ordering::Less => 2,
-            std::cmp::Ordering::Equal => 0,
-        };
-        let round = contest.round.wrapping_add(1);
-        contest = Match { round, first: 0, second: 0, winner, ends: now.plus(most).0 };
-        let (side, half) = (arena.map.side(), arena.map.side() / 2.0);
-        let everywhere = Spot::Point { at: spot(Point::new(half, half)), radius: side as f32 };
-        turn.event(everywhere, Event::Won { team: winner });
-    } else if left > most {
+    let won = plays && contest.first.max(contest.second) >= setup.score_limit;
+    if plays && (left == 0 || won) {
+        contest.winner = leader(&contest);
+        (contest.phase, contest.ends) = (Phase::Break, now.plus(pause).0);
+        turn.event(everywhere(arena), Event::Won { team: contest.winner });
+    } else if left > if plays { round } else { pause } {
         // A new world, or one that was restored at another tick.
-        contest.ends = now.plus(most).0;
+        contest.ends = now.plus(if plays { round } else { pause }).0;
+    }
+    if contest.phase == Phase::Break && contest.ends == now.0 {
+        let (number, winner) = (contest.round.wrapping_add(1), contest.winner);
+        let ends = now.plus(round).0;
+        contest = Match { round: number, first: 0, second: 0, winner, ends, phase: Phase::Play };
+        turn.event(everywhere(arena), Event::Began { round: number });
     }
     turn.set(&contest);
 }
 
+/// The team that has more points; 0 for neither.
+fn leader(contest: &Match) -> u8 {
+    match contest.first.cmp(&contest.second) {
+        std::cmp::Ordering::Greater => 1,
+        std::cmp::Ordering::Less => 2,
+        std::cmp::Ordering::Equal => 0,
+    }
+}
+
+fn everywhere(arena: &Arena) -> Spot {
+    let (side, half) = (arena.map.side(), arena.map.side() / 2.0);
+    Spot::Point { at: spot(Point::new(half, half)), radius: side as f32 }
+}
+
 pub(super) fn act(turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
-    if matches!(by, By::Object(id) if id.kind() == AVATAR) {
+    let by_rule = matches!(by, By::Object(id) if id.kind() == AVATAR);
+    if by_rule && contest.phase == Phase::Play {
         earn(&mut contest, *team);
         turn.set(&contest);
     }

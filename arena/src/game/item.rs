@@ -1,7 +1,8 @@
 //! What items do: have one holder, or none.
 
-use super::avatar::{LAG_MS, NOTICED};
-use super::kinds::{Avatar, ITEM, Item, point, position, spot, ticks_ahead, ticks_left};
+use super::avatar::NOTICED;
+use super::kinds::{Avatar, ITEM, Item, Match, point, position, spot, ticks_ahead, ticks_left};
+use super::weapon::LAG_MS;
 use super::{Action, Arena, Event};
 use crate::fixed::Place;
 use foveate_node::game::{By, Spot, Turn};
@@ -21,11 +22,18 @@ pub(super) const STRAYS: f64 = (LOOKS * FOLLOWS) as f64 * 1.1 + REACH;
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let at = turn.tick().plus(turn.id().serial()).0;
-    let Some(mut item) =
-        turn.get::<Item>().filter(|item| item.holder != 0 && at.is_multiple_of(LOOKS))
-    else {
+    let Some(mut item) = turn.get::<Item>().filter(|_| at.is_multiple_of(LOOKS)) else { return };
+    let contest = turn.world().get::<Match>(Match::ID);
+    if let Some(contest) = contest.filter(|contest| contest.round != item.round) {
+        if item.holder != 0 {
+            let_go(&mut item, None, turn);
+        }
+        (item.round, item.pos) = (contest.round, somewhere(arena, turn.id().serial(), turn.tick()));
+        return turn.set(&item);
+    }
+    if item.holder == 0 {
         return;
-    };
+    }
     let holder = turn.world().get::<Avatar>(Avatar::of(item.holder));
     match holder {
         Some(holder) if holder.is_alive() => {

@@ -23,6 +23,8 @@ pub const MATCH: KindId = KindId(4);
 
 /// Full health.
 pub const HEALTH: u8 = 100;
+/// A unit's full health.
+pub const UNIT_HEALTH: u8 = 60;
 /// A base is somebody's when its progress is at this, on their side.
 pub const TAKEN: i8 = 100;
 
@@ -31,6 +33,19 @@ pub const TAKEN: i8 = 100;
 const VELOCITY_STEP: i32 = 64;
 /// Parts of a turn in which avatars tell where they face.
 const YAW_STEPS: i32 = 1024;
+
+/// What shots are fired with. Reach and damage are in [`weapon`](super::weapon).
+#[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Weapon {
+    /// Middling in all.
+    Blaster,
+    /// Strong near by, on all enemies in a cone.
+    Scatter,
+    /// Carries far, hits hard, and takes its time.
+    Lance,
+    /// What units have; no avatar holds it.
+    Dart,
+}
 
 /// A player's avatar: everything that its next step depends on, exactly.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
@@ -54,11 +69,11 @@ pub struct Avatar {
     /// 1 or 2.
     #[replicate(max = 2)]
     pub team: u8,
-    /// When its weapon is ready again.
+    /// When its weapon is ready again; of a dead one, when it comes back.
     #[replicate(own)]
     pub ready: u16,
-    /// When it comes back after its death.
-    pub back: u16,
+    /// What it has in its hands.
+    pub weapon: Weapon,
     /// Points in this round.
     pub score: u16,
     /// Whom it killed, ever.
@@ -80,7 +95,7 @@ impl Avatar {
             health: HEALTH,
             team,
             ready: 0,
-            back: 0,
+            weapon: Weapon::Blaster,
             score: 0,
             kills: 0,
             deaths: 0,
@@ -170,10 +185,27 @@ pub struct Item {
     pub holder: u32,
     /// When it leaves its holder.
     pub until: u16,
+    /// The round that it lies in.
+    pub round: u16,
+}
+
+/// What a unit is about.
+#[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Duty {
+    /// It stands, and hurts enemies who come near; its player may steer it.
+    Guard,
+    /// It goes to its target, to stand on guard there.
+    March,
+    /// It stands near its player's avatar, and goes after it when that is far.
+    Follow,
+    /// It goes after its player's avatar.
+    Join,
+    /// It was shot down, and comes back to its player's avatar.
+    Down,
 }
 
 /// A player's helper. It goes where it is told, by the one way that everybody can work out: its
-/// place is told where it stands, and where it set out.
+/// place is told where it stands, where it set out, and every few seconds on its way.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 pub struct Unit {
     /// Where it stands, or set out.
@@ -182,12 +214,37 @@ pub struct Unit {
     /// Its player's team.
     #[replicate(max = 2)]
     pub team: u8,
+    /// What it is about.
+    pub duty: Duty,
+    /// 0: it is down.
+    #[replicate(max = 60)]
+    pub health: u8,
     /// The node that it goes to.
     pub target: u16,
-    /// Whether it goes, or stands.
-    pub walks: bool,
-    /// The tick at which it set out.
+    /// The tick at which it set out, last fired by hand, or was shot down.
     pub since: u32,
+}
+
+impl Unit {
+    /// A fresh unit, on guard.
+    pub fn at(place: Place, team: u8) -> Unit {
+        let (pos, health) = (position(place), UNIT_HEALTH);
+        Unit { pos, team, duty: Duty::Guard, health, target: 0, since: 0 }
+    }
+
+    /// Whether it is on its way: then `pos` is where it set out.
+    pub fn walks(&self) -> bool {
+        matches!(self.duty, Duty::March | Duty::Join)
+    }
+}
+
+/// What a match is at.
+#[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Phase {
+    /// A round is played.
+    Play,
+    /// A round is over, and the next has not begun: nothing counts, nobody is hurt.
+    Break,
 }
 
 /// The score, and when the round ends. It has no place: everybody is told.
@@ -202,8 +259,10 @@ pub struct Match {
     /// Who won the last round; 0 for nobody.
     #[replicate(max = 2)]
     pub winner: u8,
-    /// The tick at which the round ends.
+    /// The tick at which the phase ends.
     pub ends: u32,
+    /// Whether a round is played.
+    pub phase: Phase,
 }
 
 impl Match {

@@ -1,8 +1,8 @@
 //! The rules of play: two teams, bases to take, items to find, units to send.
 //!
 //! **The path of a shot.** A player's [`Controls`] say *fire*, and which tick they saw. In its own
-//! turn the shooter's avatar looks along the line at the world as it was then, and *asks* the
-//! first enemy on it for a [`Action::Hit`]. The victim, in its turn, loses health; if it dies, it asks
+//! turn the shooter's avatar looks along the line at the world as it was then ([`weapon`]), and
+//! *asks* whom it meets for a [`Action::Hit`]. The victim, in its turn, loses health; if it dies, it asks
 //! the killer for [`Action::Killed`] and the match for [`Action::Point`]. Each rule writes its
 //! own object only.
 //!
@@ -19,6 +19,7 @@ pub mod item;
 pub mod kinds;
 pub mod unit;
 mod ways;
+pub mod weapon;
 
 use crate::collision::CollisionMap;
 use crate::error::ArenaError;
@@ -31,13 +32,14 @@ use fastrand::Rng;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, ObjectId, Replicate, Schema, Tick};
-use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, UNIT, Unit, position};
+use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, Phase, UNIT, Unit};
+use kinds::{Weapon, position};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use ways::Ways;
 
-/// The zones of the normal view end here: as far as a shot carries, twice as far, and where nothing
-/// can matter within seconds.
+/// The zones of the normal view end here: as far as most shots carry, as far as any does, and where
+/// nothing can matter within seconds.
 const ZONES: [f32; 3] = [40.0, 70.0, 100.0];
 /// The most units of one player.
 pub const MAX_UNITS: u32 = 4;
@@ -49,16 +51,34 @@ pub struct Controls {
     pub walk: Input,
     /// It fires along its yaw, at the world as its player saw it: as of this tick.
     pub fire: Option<u32>,
+    /// What the player's hands are on.
+    pub hands: Hands,
 }
 
-/// What is asked of objects. Players may ask for `Take`, `Drop` and `Order`; the others are asked by
-/// rules alone.
+/// What a player's hands are on: a weapon, or one of their units in place of the avatar.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub enum Hands {
+    /// The avatar's blaster.
+    #[default]
+    Blaster,
+    /// The avatar's scatter.
+    Scatter,
+    /// The avatar's lance.
+    Lance,
+    /// The unit with this number, from 0: `walk` and `fire` steer it, and the avatar stands.
+    Unit(u8),
+}
+
+/// What is asked of objects. Players may ask for `Take`, `Drop`, `Order`, `Follow` and `Stay`; the
+/// others are asked by rules alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Action {
-    /// Of an avatar: it was hit.
+    /// Of an avatar or a unit: it was hit.
     Hit {
         /// Health that it costs.
         damage: u8,
+        /// By what.
+        weapon: Weapon,
     },
     /// Of an avatar: it killed the asker.
     Killed,
@@ -73,22 +93,46 @@ pub enum Action {
     Take,
     /// Of an item: its holder lets it go.
     Drop,
-    /// Of a unit: go there.
+    /// Of a unit: go there, and stand on guard.
     Order {
         /// The node to go to.
         target: u16,
+    },
+    /// Of a unit: come along.
+    Follow,
+    /// Of a unit: stand on guard, right here.
+    Stay,
+    /// Of a unit, by its player's avatar: do this in this tick.
+    Steer {
+        /// How it walks, and where it looks.
+        walk: Input,
+        /// It fires, at the world as of this tick.
+        fire: Option<u32>,
+    },
+    /// Of an avatar, by a base of its team: get well.
+    Heal {
+        /// Health that it brings.
+        health: u8,
     },
 }
 
 /// What is seen and heard, and changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// A shot along a line.
+    /// A shot along a line, from where the shooter is.
     Shot {
         /// Whose.
         player: u32,
-        /// Whether somebody was hit.
-        hit: bool,
+        /// 0: the avatar's. Otherwise one more than the number of the player's unit that fired.
+        unit: u8,
+        /// With what.
+        weapon: Weapon,
+        /// Where to, in 1/1024 turn.
+        yaw: u16,
+        /// How far, in quarters of a unit: to what was hit, to the wall, or as far as it carries.
+        length: u8,
+        /// How many were hit.
+        hits: u8,
     },
     /// An avatar died.
     Died {
@@ -96,6 +140,8 @@ pub enum Event {
         player: u32,
         /// By whom.
         by: u32,
+        /// By what.
+        weapon: Weapon,
     },
     /// An avatar came back to life.
     Back {
@@ -126,6 +172,20 @@ pub enum Event {
         /// By this team; 0 for a draw.
         team: u8,
     },
+    /// A round begins.
+    Began {
+        /// Its number.
+        round: u16,
+    },
+    /// A unit was shot down.
+    Downed {
+        /// Whose.
+        player: u32,
+        /// Its number, from 0.
+        unit: u8,
+        /// By whom.
+        by: u32,
+    },
 }
 
 /// How large a match is.
@@ -145,6 +205,8 @@ pub struct Setup {
     pub units: u32,
     /// The length of a round.
     pub round_seconds: u32,
+    /// The length of the break after it.
+    pub break_seconds: u32,
     /// Points that end a round at once.
     pub score_limit: u16,
     /// Ticks per second.
@@ -164,6 +226,7 @@ impl Setup {
             items: (players / 8).clamp(2, 128),
             units: 1,
             round_seconds: 300,
+            break_seconds: 10,
             score_limit: u16::try_from((players * 10).clamp(200, 30_000)).unwrap_or(u16::MAX),
             rate: TickRate::DEFAULT,
         }
@@ -281,7 +344,8 @@ impl Game for Arena {
 
     fn populate(&self) -> Vec<Spawn> {
         // The match comes first: see `Match::ID`.
-        let contest = Match { round: 0, first: 0, second: 0, winner: 0, ends: u32::MAX };
+        let (first, second, ends) = (0, 0, u32::MAX);
+        let contest = Match { round: 0, first, second, winner: 0, ends, phase: Phase::Play };
         let mut all = vec![Spawn::new(&self.schema, &contest)];
         for serial in 1..=self.setup.bases as u32 {
             all.push(Spawn::new(&self.schema, &self.new_base(serial)));
@@ -289,7 +353,7 @@ impl Game for Arena {
         for serial in 0..self.setup.items as u32 {
             let charm = if serial.is_multiple_of(2) { Charm::Blade } else { Charm::Shield };
             let pos = item::somewhere(self, serial, Tick(0));
-            all.push(Spawn::new(&self.schema, &Item { pos, charm, holder: 0, until: 0 }));
+            all.push(Spawn::new(&self.schema, &Item { pos, charm, holder: 0, until: 0, round: 0 }));
         }
         all.into_iter().flatten().collect()
     }
@@ -307,8 +371,7 @@ impl Game for Arena {
         let place = avatar::free_place(self, world, team, Avatar::of(player.0));
         let round = world.get::<Match>(Match::ID).map_or(0, |contest| contest.round);
         let avatar = Avatar { round, ..Avatar::at(place, team) };
-        let node = self.node_near(place.point()).0 as u16;
-        let unit = Unit { pos: position(place), team, target: node, walks: false, since: 0 };
+        let unit = Unit::at(place, team);
         let units = (0..self.setup.units).map(|_| Spawn::new(&self.schema, &unit));
         std::iter::once(Spawn::new(&self.schema, &avatar)).chain(units).flatten().collect()
     }
@@ -362,7 +425,13 @@ impl Game for Arena {
     fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
         eyes.push(avatar);
         let units = (0..self.setup.units).map(|which| Arena::unit(avatar.origin(), which));
-        eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks)));
+        eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks())));
+    }
+
+    /// One's team, at any time; the fallen may look about.
+    fn may_watch(&self, world: &World<'_>, avatar: ObjectId, object: ObjectId) -> bool {
+        let (own, other) = (world.get::<Avatar>(avatar), world.get::<Avatar>(object));
+        own.zip(other).is_some_and(|(own, other)| own.team == other.team || !own.is_alive())
     }
 }
 

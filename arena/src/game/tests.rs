@@ -49,10 +49,19 @@ fn edit(practice: &mut Practice, id: ObjectId, change: impl FnOnce(&mut Avatar))
     practice.stage.publisher.store.set(slot, &avatar).unwrap();
 }
 
+/// What a hit of a blaster costs at a distance.
+fn blaster(distance: f64) -> u8 {
+    Weapon::Blaster.make().damage_at(distance)
+}
+
+fn hit(damage: u8) -> Action {
+    Action::Hit { damage, weapon: Weapon::Dart }
+}
+
 /// One shot, and the tick in which its victim hears of it. Returns the victim's health.
 fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
     let walk = Input { yaw, ..Input::default() };
-    assert!(practice.stage.input(by, Controls { walk, fire: Some(seen.0) }));
+    assert!(practice.stage.input(by, Controls { walk, fire: Some(seen.0), ..Controls::default() }));
     practice.step();
     practice.step();
     get::<Avatar>(practice, victim).health
@@ -66,10 +75,10 @@ fn a_shot_hits_the_first_enemy_in_range_and_passes_mates() {
     let near = put(&mut practice, 3, (20, 20), 2);
     let behind = put(&mut practice, 4, (25, 20), 2);
     let now = practice.tick();
-    assert_eq!(fire(&mut practice, (shooter, EAST), now, near), HEALTH - avatar::DAMAGE.0);
+    assert_eq!(fire(&mut practice, (shooter, EAST), now, near), HEALTH - blaster(9.0));
     assert_eq!(get::<Avatar>(&practice, mate).health, HEALTH);
     assert_eq!(get::<Avatar>(&practice, behind).health, HEALTH);
-    let too_far = put(&mut practice, 5, (10, 20 + avatar::RANGE as i32 + 2), 2);
+    let too_far = put(&mut practice, 5, (10, 20 + Weapon::Blaster.make().reach as i32 + 2), 2);
     wait(&mut practice, 20);
     let now = practice.tick();
     assert_eq!(fire(&mut practice, (shooter, NORTH), now, too_far), HEALTH);
@@ -105,7 +114,7 @@ fn a_weapon_fires_no_faster_than_its_cooldown() {
     }
     assert_eq!(shots, 3, "one second holds shots at 0, 400 and 800 ms");
     practice.step();
-    assert_eq!(get::<Avatar>(&practice, victim).health, HEALTH - 3 * avatar::DAMAGE.0);
+    assert_eq!(get::<Avatar>(&practice, victim).health, HEALTH - 3 * blaster(9.0));
 }
 
 #[test]
@@ -115,7 +124,7 @@ fn who_moved_away_since_the_shooter_looked_is_hit_but_not_beyond_the_limit() {
         let mut practice = walled(0);
         let shooter = put(&mut practice, 1, (10, 20), 1);
         let victim = put(&mut practice, 2, (20, 20), 2);
-        assert_eq!(practice.stage.game.ticks(avatar::LAG_MS), limit);
+        assert_eq!(practice.stage.game.ticks(weapon::LAG_MS), limit);
         let seen = practice.tick();
         edit(&mut practice, victim, |avatar| avatar.pos[1] += 4.0);
         wait(&mut practice, late);
@@ -133,10 +142,10 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
     edit(&mut practice, victim, |avatar| avatar.health = 1);
     practice.step();
     // A second hit in the same tick finds nobody alive.
-    let unit = Unit { pos: [10.0, 20.0], team: 1, target: 0, walks: false, since: 0 };
+    let unit = Unit::at(Place { x: 2_560, y: 5_120 }, 1);
     let by = By::Object(spawn(&mut practice, 1, &unit));
-    practice.stage.ask(victim, Action::Hit { damage: 1 }, by);
-    practice.stage.ask(victim, Action::Hit { damage: 9 }, by);
+    practice.stage.ask(victim, hit(1), by);
+    practice.stage.ask(victim, hit(9), by);
     wait(&mut practice, 3);
     let (k, v) = (get::<Avatar>(&practice, killer), get::<Avatar>(&practice, victim));
     assert_eq!((k.kills, k.score, v.deaths, v.health), (1, avatar::POINTS.0, 1, 0));
@@ -154,7 +163,7 @@ fn players_cannot_ask_for_what_only_rules_may() {
     let me = put(&mut practice, 1, (10, 20), 1);
     let other = put(&mut practice, 2, (20, 20), 2);
     let by = By::Player(PlayerId(1), practice.tick());
-    for action in [Action::Hit { damage: 99 }, Action::Killed, Action::Captured] {
+    for action in [hit(99), Action::Killed, Action::Captured] {
         practice.stage.ask(other, action, by);
         practice.stage.ask(me, action, by);
     }
@@ -203,7 +212,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
 #[test]
 fn an_item_has_one_holder_who_loses_it_by_dying() {
     let mut practice = walled(0);
-    let item = Item { pos: [20.0, 20.0], charm: Charm::Shield, holder: 0, until: 0 };
+    let item = Item { pos: [20.0, 20.0], charm: Charm::Shield, holder: 0, until: 0, round: 0 };
     let item = spawn(&mut practice, 0, &item);
     let far = put(&mut practice, 1, (30, 20), 1);
     let near = put(&mut practice, 2, (21, 20), 2);
@@ -215,13 +224,13 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
     practice.step();
     assert_eq!(get::<Item>(&practice, item).holder, 2, "the first within reach");
     let hit = fire(&mut practice, (far, 32_768), now, near);
-    assert_eq!(hit, HEALTH - avatar::DAMAGE.0 / 2, "a shield halves the damage");
+    assert_eq!(hit, HEALTH - blaster(8.0) / 2, "a shield halves the damage");
     practice.stage.ask(item, Action::Drop, By::Player(PlayerId(1), now));
     practice.step();
     assert_eq!(get::<Item>(&practice, item).holder, 2, "only the holder may drop it");
     let back = kinds::ticks_ahead(practice.tick(), 50);
     edit(&mut practice, near, |avatar| {
-        (avatar.health, avatar.pos[0], avatar.back) = (0, 25.0, back)
+        (avatar.health, avatar.pos[0], avatar.ready) = (0, 25.0, back)
     });
     wait(&mut practice, 5);
     let lies = get::<Item>(&practice, item);
@@ -231,7 +240,7 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
 #[test]
 fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
     let mut practice = walled(1);
-    let unit = Unit { pos: [10.0, 50.0], team: 1, target: 0, walks: false, since: 0 };
+    let unit = Unit::at(Place { x: 2_560, y: 12_800 }, 1);
     put(&mut practice, 1, (10, 40), 1);
     let unit = spawn(&mut practice, 1, &unit);
     assert_eq!(unit, Arena::unit(1, 0));
@@ -240,7 +249,7 @@ fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
     let now = practice.tick();
     practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(2), now));
     practice.step();
-    assert!(!get::<Unit>(&practice, unit).walks, "another player's order");
+    assert!(!get::<Unit>(&practice, unit).walks(), "another player's order");
     practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(1), now));
     practice.step();
     let order = get::<Unit>(&practice, unit);
@@ -256,14 +265,14 @@ fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
     spawn(&mut practice, 2, &Avatar::at(ahead, 2));
     wait(&mut practice, 50);
     let stopped = get::<Unit>(&practice, unit);
-    assert!(!stopped.walks);
+    assert!(!stopped.walks());
     assert!(kinds::point(stopped.pos).distance(ahead.point()) < unit::COLLISION);
     assert!(get::<Avatar>(&practice, Avatar::of(2)).health < HEALTH, "it guards where it stands");
 }
 
 #[test]
 fn teams_are_balanced_and_rounds_end_with_a_winner() {
-    let setup = Setup { round_seconds: 5, ..Setup::for_players(9, 3) };
+    let setup = Setup { round_seconds: 5, break_seconds: 0, ..Setup::for_players(9, 3) };
     let mut practice = Practice::new(setup, 9).unwrap();
     practice.step();
     let world = practice.stage.world();
@@ -359,7 +368,7 @@ fn inputs_out_of_range_are_refused_and_views_are_two() {
     let arena = Arena::new(Setup::for_players(8, 1)).unwrap();
     assert!(arena.allows(&Controls::default()));
     let walk = Input { strafe: i8::MIN, ..Input::default() };
-    assert!(!arena.allows(&Controls { walk, fire: None }));
+    assert!(!arena.allows(&Controls { walk, ..Controls::default() }));
     assert!((0..2).all(|which| arena.view(which).unwrap().build().is_ok()));
     assert!(arena.view(2).is_none());
 }

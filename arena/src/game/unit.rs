@@ -1,18 +1,21 @@
-//! What units do: go where they are told, and guard where they stand.
+//! What units do: go where they are told, guard where they stand, and let themselves be steered.
 //!
-//! While a unit goes, its state does not change: whoever knows the map and the order knows where it
-//! is ([`Arena::unit_at`]). Its place is written only when it stops: at its target, or at an enemy
-//! who is in the way.
+//! While a unit goes, its state hardly changes: whoever knows the map and the order knows where it
+//! is ([`Arena::unit_at`]). Its place is written when it stops (at its target, or at an enemy who is
+//! in the way) and every few seconds: those whom it comes near are told of it by its place.
 
-use super::avatar::NOTICED;
-use super::kinds::{AVATAR, Avatar, Unit, point, position, spot};
+use super::avatar::{self, NOTICED};
+use super::kinds::{AVATAR, Avatar, Duty, UNIT_HEALTH, Unit, Weapon, place, point, position, spot};
+use super::weapon::{self, Shooter};
 use super::{Action, Arena, Event};
-use crate::fixed::Place;
+use crate::fixed::{Place, Velocity};
 use crate::geometry::Point;
-use foveate_node::game::{By, PlayerId, Spot, Turn};
-use foveate_wire::Tick;
+use crate::movement::{self, Body, FULL_INPUT, Input};
+use crate::trig::{ONE, Yaw};
+use foveate_node::game::{By, Spot, Turn};
+use foveate_wire::{ObjectId, Tick};
 
-/// How fast units go, in units per second.
+/// How fast units go by themselves, in units per second.
 pub const SPEED: f64 = 5.0;
 /// An enemy who is this near stops a unit on its way.
 pub const COLLISION: f64 = 2.0;
@@ -20,60 +23,199 @@ pub const COLLISION: f64 = 2.0;
 pub const GUARD: f64 = 8.0;
 /// What it costs them.
 pub const DAMAGE: u8 = 4;
-/// The time between two looks around, in milliseconds: on the way, and on guard.
+/// How long a unit that was shot down is away, in milliseconds.
+pub const AWAY_MS: u32 = 15_000;
+/// A unit that follows sets out when its player's avatar is farther than this.
+pub const FOLLOWS: f64 = 10.0;
+/// The time between two looks around, in milliseconds: on the way, and where it stands.
 const LOOK_MS: (u32, u32) = (250, 1_000);
+/// The time on the way after which it tells where it is, in milliseconds.
+const TELLS_MS: u32 = 3_000;
+/// No unit is farther than this from the place that is told, in units.
+pub(super) const STRAYS: f64 = SPEED * ((TELLS_MS + LOOK_MS.0) as f64 / 1_000.0 + 0.1);
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let id = turn.id();
     // Staggered: units of different players look around in different ticks.
     let phase = turn.tick().plus(id.serial().wrapping_add(id.origin().wrapping_mul(7))).0;
     let Some(mut unit) = turn.get::<Unit>() else { return };
-    let look = if unit.walks { LOOK_MS.0 } else { LOOK_MS.1 };
+    let look = if unit.walks() { LOOK_MS.0 } else { LOOK_MS.1 };
     if !phase.is_multiple_of(arena.ticks(look).max(1)) {
         return;
     }
-    if !unit.walks {
-        return guard(arena, turn, &unit);
+    match unit.duty {
+        Duty::March | Duty::Join => walk(arena, turn, &mut unit),
+        Duty::Down => come_back(arena, turn, &mut unit),
+        Duty::Follow => {
+            follow(arena, turn, &mut unit);
+            guard(arena, turn, &unit);
+        }
+        Duty::Guard => guard(arena, turn, &unit),
     }
-    let (here, arrived) = place_at(arena, &unit, turn.tick());
-    if arrived || enemy_near(arena, turn, &unit, here, COLLISION).is_some() {
-        unit.pos = position(Place::near(here));
-        unit.walks = false;
-        turn.set(&unit);
-    }
+    turn.set(&unit);
 }
 
 pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
-    let (Some(mut unit), Action::Order { target }) = (turn.get::<Unit>(), action) else { return };
-    let is_own = matches!(by, By::Player(PlayerId(player), _) if player == turn.id().origin());
-    if !is_own || usize::from(*target) >= arena.map.graph().node_count() {
-        return;
+    let Some(mut unit) = turn.get::<Unit>() else { return };
+    let own = turn.id().origin();
+    match (action, by) {
+        (Action::Hit { damage, weapon }, By::Object(by)) => {
+            take_hit(arena, turn, &mut unit, (*damage, *weapon, by));
+        }
+        (Action::Steer { walk, fire }, By::Object(by)) if by == Avatar::of(own) => {
+            steer(arena, turn, &mut unit, (*walk, *fire));
+        }
+        (order, By::Player(player, _)) if player.0 == own && unit.duty != Duty::Down => {
+            let (duty, target) = match order {
+                Action::Order { target } => (Duty::March, *target),
+                Action::Follow => (Duty::Follow, unit.target),
+                Action::Stay => (Duty::Guard, unit.target),
+                _ => return,
+            };
+            if usize::from(target) >= arena.map.graph().node_count() {
+                return;
+            }
+            stop(arena, turn.tick(), &mut unit);
+            (unit.duty, unit.target, unit.since) = (duty, target, turn.tick().0);
+        }
+        _ => return,
     }
-    if unit.walks {
-        unit.pos = position(Place::near(place_at(arena, &unit, turn.tick()).0));
-    }
-    (unit.target, unit.since, unit.walks) = (*target, turn.tick().0, true);
     turn.set(&unit);
 }
 
 /// Where a unit is at a tick, and whether it has arrived.
 pub(super) fn place_at(arena: &Arena, unit: &Unit, tick: Tick) -> (Point, bool) {
-    if !unit.walks {
+    if !unit.walks() {
         return (point(unit.pos), true);
     }
-    let ticks = tick.since(Tick(unit.since));
-    // A tick before the order, or so long after it that a server must have started anew.
-    let ticks = if Tick(unit.since).is_after(tick) { 0 } else { ticks };
-    let walked = f64::from(ticks) * SPEED / f64::from(arena.setup.rate.hz());
+    let walked = f64::from(passed(unit, tick)) * SPEED / f64::from(arena.setup.rate.hz());
     arena.ways.to_node(unit.pos, unit.target).after(walked)
+}
+
+/// Ticks since it set out, fired or fell. A tick before that is one of a server that started anew.
+fn passed(unit: &Unit, tick: Tick) -> u32 {
+    if Tick(unit.since).is_after(tick) { 0 } else { tick.since(Tick(unit.since)) }
+}
+
+/// Its place becomes what is told; what it is about is for the caller to say.
+fn stop(arena: &Arena, now: Tick, unit: &mut Unit) {
+    if unit.walks() {
+        unit.pos = position(Place::near(place_at(arena, unit, now).0));
+    }
+}
+
+fn walk(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+    let now = turn.tick();
+    let (here, arrived) = place_at(arena, unit, now);
+    if arrived || enemy_near(arena, turn, unit, here, COLLISION).is_some() {
+        unit.pos = position(Place::near(here));
+        unit.duty = if unit.duty == Duty::Join { Duty::Follow } else { Duty::Guard };
+    } else if passed(unit, now) >= arena.ticks(TELLS_MS) {
+        (unit.pos, unit.since) = (position(Place::near(here)), now.0);
+        if unit.duty == Duty::Join {
+            go_after(arena, turn, unit);
+        }
+    }
+}
+
+/// Sets out after the player's avatar, if that is far.
+fn follow(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+    if go_after(arena, turn, unit).is_some_and(|far| far > FOLLOWS) {
+        (unit.duty, unit.since) = (Duty::Join, turn.tick().0);
+    }
+}
+
+/// Takes the player's avatar for its target, and tells how far off that is.
+fn go_after(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) -> Option<f64> {
+    let avatar = turn.world().get::<Avatar>(Avatar::of(turn.id().origin()))?;
+    let far = avatar.point().distance(point(unit.pos));
+    if avatar.is_alive() && far > FOLLOWS {
+        unit.target = arena.node_near(avatar.point()).0 as u16;
+    }
+    avatar.is_alive().then_some(far)
+}
+
+fn come_back(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+    let avatar = turn.world().get::<Avatar>(Avatar::of(turn.id().origin()));
+    let Some(avatar) = avatar.filter(Avatar::is_alive) else { return };
+    // A server that started anew counts its ticks from 0: whoever fell before that is back.
+    let fell_ahead = Tick(unit.since).is_after(turn.tick());
+    if fell_ahead || passed(unit, turn.tick()) >= arena.ticks(AWAY_MS) {
+        (unit.pos, unit.duty, unit.health) = (avatar.pos, Duty::Follow, UNIT_HEALTH);
+        unit.team = avatar.team;
+    }
+}
+
+/// One tick in its player's hands: it walks as fast as avatars do, without their momentum, and fires.
+fn steer(
+    arena: &Arena,
+    turn: &mut Turn<'_, Arena>,
+    unit: &mut Unit,
+    (walk, fire): (Input, Option<u32>),
+) {
+    let now = turn.tick();
+    if unit.duty == Duty::Down {
+        return;
+    }
+    stop(arena, now, unit);
+    unit.duty = Duty::Guard;
+    let body = Body { velocity: wished(arena, walk), ..Body::at(place(unit.pos)) };
+    unit.pos = position(movement::step(&arena.collision, body, walk).place);
+    let cooldown = arena.ticks(Weapon::Dart.make().cooldown_ms);
+    let Some(seen) = fire.filter(|_| passed(unit, now) >= cooldown) else { return };
+    unit.since = now.0;
+    let (from, team) = (point(unit.pos), unit.team);
+    let shooter = Shooter { from, team, weapon: Weapon::Dart };
+    weapon::shoot(arena, turn, &shooter, (Yaw(walk.yaw), Tick(seen)));
+}
+
+/// The velocity that an input asks for; the step itself sees to it that none is too fast.
+fn wished(arena: &Arena, walk: Input) -> Velocity {
+    let (sin, cos) = (i64::from(Yaw(walk.yaw).sin()), i64::from(Yaw(walk.yaw).cos()));
+    let (forward, strafe) = (i64::from(walk.forward), i64::from(walk.strafe));
+    let scale = i64::from(FULL_INPUT) * i64::from(ONE);
+    let part = |share: i64| (arena.collision.pace().max_speed() * share / scale) as i32;
+    Velocity { x: part(forward * cos - strafe * sin), y: part(forward * sin + strafe * cos) }
+}
+
+fn take_hit(
+    arena: &Arena,
+    turn: &mut Turn<'_, Arena>,
+    unit: &mut Unit,
+    (damage, _, by): (u8, Weapon, ObjectId),
+) {
+    let counts = avatar::enemy(&turn.world(), unit.team, by).is_some() && unit.health > 0;
+    if !counts {
+        return;
+    }
+    unit.health = unit.health.saturating_sub(damage);
+    if unit.health > 0 {
+        return;
+    }
+    stop(arena, turn.tick(), unit);
+    (unit.duty, unit.since) = (Duty::Down, turn.tick().0);
+    let (player, which) = (turn.id().origin(), turn.id().serial().saturating_sub(1));
+    let downed = Event::Downed { player, unit: which.min(255) as u8, by: by.origin() };
+    turn.event(Spot::Point { at: spot(point(unit.pos)), radius: NOTICED }, downed);
 }
 
 fn guard(arena: &Arena, turn: &mut Turn<'_, Arena>, unit: &Unit) {
     let here = point(unit.pos);
     let Some((id, enemy)) = enemy_near(arena, turn, unit, here, GUARD) else { return };
     let line = Spot::Segment { from: spot(here), to: spot(enemy.point()), radius: NOTICED };
-    turn.event(line, Event::Shot { player: turn.id().origin(), hit: true });
-    turn.ask(id, Action::Hit { damage: DAMAGE });
+    let off = Place::near(enemy.point());
+    let from = place(unit.pos);
+    let yaw = Yaw::of(i64::from(off.x - from.x), i64::from(off.y - from.y));
+    let shot = Event::Shot {
+        player: turn.id().origin(),
+        unit: turn.id().serial().min(255) as u8,
+        weapon: Weapon::Dart,
+        yaw: yaw.0 / 64,
+        length: (here.distance(enemy.point()) * 4.0).round() as u8,
+        hits: 1,
+    };
+    turn.event(line, shot);
+    turn.ask(id, Action::Hit { damage: DAMAGE, weapon: Weapon::Dart });
 }
 
 fn enemy_near(
@@ -82,7 +224,7 @@ fn enemy_near(
     unit: &Unit,
     here: Point,
     radius: f64,
-) -> Option<(foveate_wire::ObjectId, Avatar)> {
+) -> Option<(ObjectId, Avatar)> {
     let world = turn.world();
     let avatars = world.near(spot(here), radius as f32).into_iter();
     let avatars = avatars.filter(|id| id.kind() == AVATAR);

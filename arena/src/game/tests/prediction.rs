@@ -46,7 +46,9 @@ fn random(rng: &mut Rng, seen: Tick) -> Vec<Controls> {
     let key = |rng: &mut Rng| [-FULL_INPUT, 0, 60, FULL_INPUT][rng.usize(0..4)];
     let walk = Input { forward: key(&mut held), strafe: key(&mut held), yaw: rng.u16(..) };
     let count = [0, 1, 1, 1, 2][rng.usize(0..5)];
-    (0..count).map(|_| Controls { walk, fire: rng.bool().then_some(seen.0) }).collect()
+    let hands = [Hands::Blaster, Hands::Scatter, Hands::Lance, Hands::Unit(0)];
+    let hands = hands[held.usize(0..4)];
+    (0..count).map(|_| Controls { walk, fire: rng.bool().then_some(seen.0), hands }).collect()
 }
 
 #[test]

@@ -1,0 +1,190 @@
+//! What weapons do: how far they carry, what a hit costs, and whom a shot meets.
+//!
+//! A shot is traced in the turn of its shooter, against the world as their player saw it, as far as
+//! the first wall. Each enemy that it meets is asked for a hit, and takes it in a turn of its own.
+
+use super::avatar::NOTICED;
+use super::kinds::{AVATAR, Avatar, Charm, ITEM, Item, UNIT, Unit, Weapon, spot};
+use super::{Action, Arena, Event, unit};
+use crate::geometry::{Point, Vector};
+use crate::trig::{ONE, Yaw};
+use foveate_node::game::{Spot, Turn, World};
+use foveate_wire::{ObjectId, Tick};
+
+/// How near to an avatar's or a unit's centre a shot must pass: their radius.
+pub const TARGET_RADIUS: f64 = crate::map::AVATAR_RADIUS;
+/// How far back a shooter's view may lie, in milliseconds: who plays over a slower link than this
+/// must aim ahead, rather than hit people who have been behind a wall for long.
+pub const LAG_MS: u32 = 500;
+/// Time that changing the weapon takes, in milliseconds.
+pub const CHANGE_MS: u32 = 300;
+/// The longest cooldown, in milliseconds: as far ahead as a weapon's being ready can lie.
+pub const LONGEST_MS: u32 = 1_600;
+/// The farthest that any shot carries, in units. A shot's length fits a byte in quarters of them.
+pub const FARTHEST: f64 = 60.0;
+/// What the holder of a blade does more: so many eighths.
+const BLADE: u32 = 13;
+
+/// A weapon in numbers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Make {
+    /// How far it carries, in units.
+    pub reach: f64,
+    /// What a hit costs: point-blank, and at its reach. In between it falls evenly.
+    pub damage: (u8, u8),
+    /// Time between two shots, in milliseconds.
+    pub cooldown_ms: u32,
+    /// How much wider its cone is to either side, per unit of way; 0 for a line, which ends at the
+    /// first enemy.
+    pub spread: f64,
+}
+
+impl Weapon {
+    /// The weapon in numbers.
+    pub const fn make(self) -> Make {
+        match self {
+            Weapon::Blaster => {
+                Make { reach: 36.0, damage: (18, 10), cooldown_ms: 400, spread: 0.0 }
+            }
+            Weapon::Scatter => {
+                Make { reach: 14.0, damage: (38, 8), cooldown_ms: 750, spread: 0.15 }
+            }
+            Weapon::Lance => {
+                Make { reach: FARTHEST, damage: (46, 34), cooldown_ms: LONGEST_MS, spread: 0.0 }
+            }
+            Weapon::Dart => Make { reach: 20.0, damage: (8, 4), cooldown_ms: 500, spread: 0.0 },
+        }
+    }
+}
+
+impl Make {
+    /// What a hit costs at a distance.
+    pub fn damage_at(&self, distance: f64) -> u8 {
+        let (near, far) = (f64::from(self.damage.0), f64::from(self.damage.1));
+        (near + (far - near) * (distance / self.reach).clamp(0.0, 1.0)).round() as u8
+    }
+}
+
+/// Who shoots, from where, and with what.
+pub(super) struct Shooter {
+    pub from: Point,
+    pub team: u8,
+    pub weapon: Weapon,
+}
+
+/// One shot: whom it meets, of those that the shooter saw, is asked for the hit.
+pub(super) fn shoot(
+    arena: &Arena,
+    turn: &mut Turn<'_, Arena>,
+    by: &Shooter,
+    (yaw, seen): (Yaw, Tick),
+) {
+    let share = |v: i32| f64::from(v) / f64::from(ONE);
+    let along = Vector::new(share(yaw.cos()), share(yaw.sin()));
+    let (make, from) = (by.weapon.make(), by.from);
+    let reach = make.reach * arena.map.free_share(from, from + along * make.reach);
+    let line = Line { from, along, reach, make };
+    let mut met = line.enemies(arena, &turn.world(), (by.team, seen));
+    if make.spread == 0.0 {
+        met.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        met.truncate(1);
+    }
+    let length =
+        if make.spread == 0.0 { met.first().map_or(reach, |(far, _)| *far) } else { reach };
+    let id = turn.id();
+    let shot = Event::Shot {
+        player: id.origin(),
+        unit: if id.kind() == UNIT { id.serial().min(255) as u8 } else { 0 },
+        weapon: by.weapon,
+        yaw: yaw.0 / 64,
+        length: (length * 4.0).round() as u8,
+        hits: met.len().min(255) as u8,
+    };
+    let to = spot(from + along * length);
+    turn.event(Spot::Segment { from: spot(from), to, radius: NOTICED }, shot);
+    if met.is_empty() {
+        return;
+    }
+    let blade = id.kind() == AVATAR && holds(&turn.world(), (id, from), Charm::Blade);
+    for (distance, victim) in met {
+        let damage = make.damage_at(distance);
+        let damage = if blade { (u32::from(damage) * BLADE / 8).min(255) as u8 } else { damage };
+        turn.ask(victim, Action::Hit { damage, weapon: by.weapon });
+    }
+}
+
+/// Whether an avatar has an item of this sort. An inventory is a query; an item that somebody holds
+/// was brought to them of late, so that it need only be looked for around them.
+pub(super) fn holds(world: &World<'_>, (id, at): (ObjectId, Point), charm: Charm) -> bool {
+    let has = |item: &Item| item.holder == id.origin() && item.charm == charm;
+    let near = world.near(spot(at), super::item::STRAYS as f32);
+    let mut items = near.into_iter().filter(|id| id.kind() == ITEM);
+    items.any(|id| world.get::<Item>(id).as_ref().is_some_and(has))
+}
+
+/// A shot's way, as far as the first wall.
+struct Line {
+    from: Point,
+    along: Vector,
+    reach: f64,
+    make: Make,
+}
+
+impl Line {
+    /// The enemies that it meets, as the shooter saw them, and how far away they were.
+    fn enemies(
+        &self,
+        arena: &Arena,
+        world: &World<'_>,
+        (team, seen): (u8, Tick),
+    ) -> Vec<(f64, ObjectId)> {
+        let limit = arena.ticks(LAG_MS);
+        let back_then = world.as_seen(seen, limit);
+        let earliest = world.tick().minus(limit);
+        let then = if earliest.is_after(seen) { earliest } else { seen };
+        // Neighbours are found where they are told to be now; units on their way are elsewhere.
+        let middle = self.from + self.along * (self.reach / 2.0);
+        let radius = self.reach / 2.0 + TARGET_RADIUS + unit::STRAYS;
+        let mut met = Vec::new();
+        for id in world.near(spot(middle), radius as f32) {
+            let (there, is_there_still) = match id.kind() {
+                AVATAR => {
+                    let there = back_then.get::<Avatar>(id);
+                    let there = there.filter(|other| other.is_alive() && other.team != team);
+                    let Some(there) = there else { continue };
+                    (there.point(), world.get::<Avatar>(id).is_some_and(|now| now.is_alive()))
+                }
+                UNIT => {
+                    let there = back_then.get::<Unit>(id);
+                    let there = there.filter(|other| other.health > 0 && other.team != team);
+                    let Some(there) = there else { continue };
+                    let now = world.get::<Unit>(id);
+                    (unit::place_at(arena, &there, then).0, now.is_some_and(|now| now.health > 0))
+                }
+                _ => continue,
+            };
+            let distance = self.meets(arena, there).filter(|_| is_there_still);
+            met.extend(distance.map(|distance| (distance, id)));
+        }
+        met
+    }
+
+    /// How far along it meets a body at `at`.
+    fn meets(&self, arena: &Arena, at: Point) -> Option<f64> {
+        let off = at - self.from;
+        let (ahead, aside) = (off.dot(self.along), off.cross(self.along).abs());
+        if ahead <= 0.0 {
+            return None;
+        }
+        if self.make.spread > 0.0 {
+            let entry = (off.dot(off).sqrt() - TARGET_RADIUS).max(0.0);
+            let inside = aside <= TARGET_RADIUS + ahead * self.make.spread;
+            let meets = inside && entry <= self.make.reach;
+            return (meets && arena.map.line_of_sight(self.from, at)).then_some(entry);
+        }
+        let half = TARGET_RADIUS * TARGET_RADIUS - aside * aside;
+        (half >= 0.0).then(|| (ahead - half.sqrt()).max(0.0)).filter(|entry| *entry <= self.reach)
+    }
+}
+
+const _: () = assert!(FARTHEST * 4.0 <= 255.0);

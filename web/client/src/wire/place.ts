@@ -1,0 +1,204 @@
+/** Places: sections 6.1 and 6.2 of `docs/WIRE.md`. Everything wraps to 32 bits where the page says so. */
+import * as C from "./contexts.js";
+import { length } from "./coder.js";
+import type { Decoder } from "./coder.js";
+import type { PlaceLanes } from "./schema.js";
+
+/** Rounds for which a motion is carried on. */
+export const HORIZON = 20;
+
+/** Three coordinates in steps. */
+export type Steps = [x: number, y: number, z: number];
+
+/** The rounds that a motion is the average of. */
+function spanOf(ticks: number): number {
+  return ticks < 1 ? 1 : ticks > 65_536 ? 65_536 : ticks;
+}
+
+/** How far a motion of `moved` steps in so many ticks leads in some rounds, on one axis. */
+export function way(moved: number, ticks: number, rounds: number): number {
+  const t = spanOf(ticks);
+  const r = rounds < HORIZON ? rounds : HORIZON;
+  return Math.floor((2 * moved * r + t) / (2 * t)) | 0;
+}
+
+/** Class of a baseline's age. */
+export function ageClass(age: number): number {
+  return age <= 4 ? (age < 1 ? 0 : age - 1) : age <= 8 ? 4 : 5;
+}
+
+function signClass(v: number): number {
+  return v < 0 ? 0 : v === 0 ? 1 : 2;
+}
+
+/** Free fall as a packet knows it: what the kind states, or what two equal falls in a row show. */
+export class Fall {
+  private stated = 0;
+  private known = 0;
+  private candidate = 0;
+  private begun = false;
+
+  /** A packet begins. */
+  restart(): void {
+    this.begun = false;
+  }
+
+  /** A state of a kind that states this fall follows. */
+  of(stated: number): void {
+    if (this.begun && this.stated === stated) return;
+    this.begun = true;
+    this.stated = stated;
+    this.known = stated;
+    this.candidate = 0;
+  }
+
+  get isKnown(): boolean {
+    return this.known !== 0;
+  }
+
+  /** The residual that free fall leaves. */
+  residual(unit: number): number {
+    return -Math.floor((this.known * unit) / 2) | 0;
+  }
+
+  /** Learns from a residual that was coded as a number. */
+  learn(unit: number, residual: number): void {
+    if (this.stated !== 0 || residual >= 0 || (-2 * residual) % unit !== 0) return;
+    const found = Math.min((-2 * residual) / unit, 2 ** 31 - 1);
+    if (found === this.candidate) this.known = found;
+    this.candidate = found;
+  }
+}
+
+/** Twice the residual of free fall by one step per tick². */
+function fallUnit(age: number, ticks: number): number {
+  const a = age < 1024 ? age : 1024;
+  const span = spanOf(ticks);
+  return a * (a + (span < 1024 ? span : 1024));
+}
+
+/** Reads an absolute place into `out`. */
+export function readAbsolute(c: Decoder, place: PlaceLanes, out: Steps): void {
+  const wide = c.bit(C.WIDE) === 1;
+  const flat = place.dims === 2;
+  const bits = wide ? 32 : place.bits;
+  out[0] = (c.raw(bits) - place.extent) | 0;
+  out[1] = (c.raw(bits) - place.extent) | 0;
+  out[2] = flat ? c.raw(wide ? 32 : 0) | 0 : (c.raw(bits) - place.extent) | 0;
+}
+
+/** What the vertical axis did; written by `readVertical` for `readLevel`. */
+let lift = 0;
+
+/** Reads the residual of a place against its prediction into `out`. `w`: the way that its motion foresees. */
+export function readResidual(c: Decoder, fall: Fall, w: Steps, age: number, ticks: number, out: Steps): void {
+  out[2] = readVertical(c, fall, w, age, ticks);
+  readLevel(c, w, age, out);
+}
+
+function riseClass(w: Steps, age: number): number {
+  const z = w[2];
+  if (z === 0) return w[0] !== 0 || w[1] !== 0 ? 1 : 0;
+  const size = length(Math.floor(Math.abs(z) / age));
+  return 2 + (size <= 3 ? 0 : size <= 6 ? 1 : 2) + (z < 0 ? 3 : 0);
+}
+
+function readVertical(c: Decoder, fall: Fall, w: Steps, age: number, ticks: number): number {
+  const z = w[2];
+  const rise = riseClass(w, age);
+  const at = rise * 6 + ageClass(age);
+  if (c.bit(C.Z_SAME + at) === 0) {
+    lift = z === 0 ? 0 : 3;
+    return 0;
+  }
+  if (z !== 0 && c.bit(C.Z_STAY + at) === 0) {
+    lift = 1;
+    return -z | 0;
+  }
+  const unit = fallUnit(age, ticks);
+  if (fall.isKnown && c.bit(C.Z_FALL + at) === 0) {
+    lift = 2;
+    return fall.residual(unit);
+  }
+  lift = 4;
+  // On level ground the slope of the way ahead sets the scale, in the air the vertical way.
+  const level = Math.min(Math.max(Math.abs(w[0]), Math.abs(w[1])), 2 ** 31 - 1);
+  const expect = length(z !== 0 ? z : level);
+  const tree = C.Z_TREE + signClass(z) * 77;
+  const r = c.value(C.Z_LEN + rise * 30, C.Z_SIGN + rise * 10, tree, expect, expect > 3 ? expect - 3 : 0);
+  fall.learn(unit, r);
+  return r;
+}
+
+/** Ways are clamped to this for frames, so that squares stay exact in a double. */
+const FARTHEST = 2 ** 22;
+
+function frameSide(v: number): number {
+  return v < -FARTHEST ? -FARTHEST : v > FARTHEST ? FARTHEST : v;
+}
+
+/** factor · v / 4096, rounded. */
+function shear(factor: number, v: number): number {
+  return Math.floor((factor * v + 2048) / 4096);
+}
+
+/** Which half of its octave a speed lies in. */
+function upperHalf(speed: number): number {
+  const s = Math.floor((25 * (speed < 2 ** 20 ? speed : 2 ** 20)) / 16);
+  return s > 1 ? (s >> (length(s) - 2)) & 1 : 0;
+}
+
+/** Size of along against the scale: zero, then by octaves. */
+function gapClass(along: number, scale: number): number {
+  if (along === 0) return 0;
+  const gap = 6 + length(along) - scale;
+  return gap < 1 ? 1 : gap > 7 ? 7 : gap;
+}
+
+/** Coarse lifts: level on; in the air; other. */
+const AIR = Uint8Array.of(0, 2, 1, 1, 2);
+
+function readLevel(c: Decoder, w: Steps, age: number, out: Steps): void {
+  const x = frameSide(w[0]);
+  const y = frameSide(w[1]);
+  const [ax, ay] = [Math.abs(x), Math.abs(y)];
+  const long = ax > ay ? ax : ay;
+  const short = ax > ay ? ay : ax;
+  const size = Math.floor(Math.sqrt(long * long + short * short));
+  const scale = Math.min(length(size + (size >> 1)), 13);
+  const at = scale * 5 + lift;
+  if (c.bit(C.H_SAME + at) === 0) {
+    out[0] = 0;
+    out[1] = 0;
+    return;
+  }
+  const moving = size > 0 ? 1 : 0;
+  if (moving === 1 && c.bit(C.H_STOP + at) === 0) {
+    out[0] = -w[0] | 0;
+    out[1] = -w[1] | 0;
+    return;
+  }
+  const span = age <= 1 ? 0 : age <= 4 ? 1 : 2;
+  const lens = C.A_LEN + ((moving * 3 + span) * 2 + upperHalf(Math.floor(size / age))) * 30;
+  const signs = C.A_SIGN + (span * 5 + lift) * 10;
+  const along = c.value(lens, signs, C.A_TREE + moving * 77, scale, scale > 5 ? scale - 5 : 0);
+  const expect = length(along);
+  const across = c.value(
+    C.B_LEN + (gapClass(along, scale) * 3 + AIR[lift]) * 30,
+    C.B_SIGN + signClass(along) * 10,
+    C.B_TREE + moving * 77,
+    expect,
+    expect > 2 ? expect - 2 : 0,
+  );
+  // Out of the frame: three shears are a rotation that loses nothing on integers.
+  const half = size > 0 ? Math.floor((short * 4096) / (size + long)) : 0;
+  const sine = size > 0 ? Math.floor((short * 4096) / size) : 0;
+  let u = (along - shear(half, across)) | 0;
+  const v = (across + shear(sine, u)) | 0;
+  u = (u - shear(half, v)) | 0;
+  const swap = ay > ax;
+  const rx = swap ? v : u;
+  const ry = swap ? u : v;
+  out[0] = x < 0 ? -rx | 0 : rx;
+  out[1] = y < 0 ? -ry | 0 : ry;
+}
