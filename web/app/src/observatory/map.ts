@@ -1,7 +1,8 @@
 /** The whole map: truth, and for the picked observer its fan and what it knows, wrong or right. */
 
+import { AVATAR, BASE, ITEM, UNIT } from '@foveate/client/arena';
 import { Container, Graphics, type Sprite } from 'pixi.js';
-import { AVATAR, BASE, type Glance, ITEM, UNIT } from '../scene/arena.js';
+import type { Glance } from '../scene/arena.js';
 import { Camera } from '../scene/camera.js';
 import { Ground, type MapShape } from '../scene/ground.js';
 import { pan } from '../scene/pan.js';

@@ -2,6 +2,7 @@
 
 import '../style/observatory.css';
 import { Schema } from '@foveate/client';
+import { parseArena } from '@foveate/client/arena';
 import { ArenaFields, type Glance } from '../scene/arena.js';
 import { mapShape } from '../scene/document.js';
 import { type Cleanup, h, setShown, setText } from '../ui/dom.js';
@@ -78,7 +79,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     drawing = key;
     const fields = new ArenaFields(Schema.parse(hello.schema));
     const glance = (id: string, kind: number): Glance => fields.glance(kind, model.lanes.get(id));
-    const shape = mapShape(hello.document);
+    const shape = mapShape(parseArena(hello.document));
     parts.map.replaceChildren();
     map = await observatoryMap(parts.map, { model, shape, glance, onPick: pick }, cleanup);
     parts.fit.onclick = () => map?.fit();

@@ -1,9 +1,9 @@
 /** Units: which are selected, and what they are told. */
 
+import type { Action, Point } from '@foveate/client/arena';
 import type { Camera } from '../scene/camera.js';
 import type { Cleanup } from '../ui/dom.js';
 import type { Hand } from './hand.js';
-import type { Action } from './rules/messages.js';
 import type { ArenaClient, Sight } from './sight.js';
 
 /** How near to a unit a click must be, in pixels. */
@@ -16,8 +16,7 @@ export interface CommandOptions {
   sight: Sight;
   camera: Camera;
   hand: Hand;
-  /** Places of the graph's nodes, in world units. */
-  nodes: readonly (readonly [number, number])[];
+  nodes: readonly Point[];
   /** An order was given for this place. */
   onOrder: (x: number, y: number) => void;
 }
@@ -78,17 +77,10 @@ export class Command {
 
   /** Sends units to a place on the screen: to the node nearest to it. */
   order(screenX: number, screenY: number): void {
-    const { camera, nodes, onOrder } = this.options;
-    const [x, y] = [camera.worldX(screenX), camera.worldY(screenY)];
-    let nearest = -1;
-    let least = Number.POSITIVE_INFINITY;
-    nodes.forEach(([nx, ny], index) => {
-      const distance = (nx - x) ** 2 + (ny - y) ** 2;
-      if (distance < least) [least, nearest] = [distance, index];
-    });
-    if (nearest < 0) return;
-    this.tell({ type: 'order', target: nearest });
-    onOrder(...nodes[nearest]!);
+    const { camera, nodes, onOrder, sight } = this.options;
+    const target = sight.places.nodeNear(camera.worldX(screenX), camera.worldY(screenY));
+    this.tell({ is: 'order', target });
+    onOrder(...nodes[target]!);
   }
 
   /** Takes over the selected unit, or the first; and back. */

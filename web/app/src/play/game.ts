@@ -1,5 +1,6 @@
 /** A joined game: every frame look, aim, draw; every tick say what the hand wants. */
 
+import type { AvatarRule, Controls, Point } from '@foveate/client/arena';
 import type { ArenaFields } from '../scene/arena.js';
 import type { Cleanup } from '../ui/dom.js';
 import { Command } from './command.js';
@@ -8,11 +9,10 @@ import { Hand } from './hand.js';
 import { Hud } from './hud/hud.js';
 import { Narrator } from './narrator.js';
 import type { Picture } from './picture.js';
-import type { Controls } from './rules/messages.js';
 import { type Ray, untilTarget, untilWall } from './rules/trace.js';
-import { DOWN, UnitPlaces } from './rules/units.js';
+import type { UnitPlaces } from './rules/units.js';
 import { walkTowards } from './rules/walk.js';
-import { DART, LONGEST_MS, ticks, ticksLeft, WEAPONS } from './rules/weapons.js';
+import { HELD, type Held, MAKES } from './rules/weapons.js';
 import { type ArenaClient, type Seen, Sight } from './sight.js';
 import { touch } from './touch.js';
 import { Watch } from './watch.js';
@@ -31,8 +31,9 @@ export interface GameOptions {
   picture: Picture;
   host: HTMLElement;
   canvas: HTMLElement;
-  /** Places of the graph's nodes, in world units. */
-  nodes: readonly (readonly [number, number])[];
+  /** One's own avatar's rule, and the graph's nodes. */
+  rule: AvatarRule;
+  nodes: readonly Point[];
   hz: number;
 }
 
@@ -114,8 +115,8 @@ export class Game {
   private presses() {
     return {
       go: () => this.command.order(this.hand.pointer.x, this.hand.pointer.y),
-      follow: () => this.command.tell({ type: 'follow' }),
-      stay: () => this.command.tell({ type: 'stay' }),
+      follow: () => this.command.tell({ is: 'follow' }),
+      stay: () => this.command.tell({ is: 'stay' }),
       embody: () => this.command.embody(),
       drop: () => this.drop(),
       watch: () => this.watch.toggle(),
@@ -130,7 +131,7 @@ export class Game {
 
   private hudActions() {
     return {
-      pick: (weapon: 0 | 1 | 2) => {
+      pick: (weapon: Held) => {
         this.hand.weapon = weapon;
       },
       unit: () => this.setCommanding(!this.hand.commanding),
@@ -156,11 +157,11 @@ export class Game {
   }
 
   private steeredUnit(): Seen | null {
-    const { client, fields } = this.options;
+    const { client, places } = this.options;
     const unit = this.sight.units.find(
       (seen) => seen.player === client.player && seen.serial - 1 === this.command.steered,
     );
-    return unit && fields.unit.duty(unit.lanes) !== DOWN ? unit : null;
+    return unit && places.dutyOf(unit.lanes) !== 'down' ? unit : null;
   }
 
   /** With a stick, the camera looks as far ahead as the stick's aim. */
@@ -196,14 +197,14 @@ export class Game {
       if (this.sight.fields.item.holder(item.lanes) !== 0) continue;
       if (Math.hypot(item.x - me.x, item.y - me.y) > TAKE_WITHIN) continue;
       this.takenAt = now;
-      this.options.client.ask(item.id, { type: 'take' });
+      this.options.client.ask(item.id, { is: 'take' });
     }
   }
 
   private drop(): void {
     const { client } = this.options;
     for (const item of this.sight.items) {
-      if (this.sight.fields.item.holder(item.lanes) === client.player) client.ask(item.id, { type: 'drop' });
+      if (this.sight.fields.item.holder(item.lanes) === client.player) client.ask(item.id, { is: 'drop' });
     }
     // Or the next frame would take it again at once.
     this.takenAt = performance.now() + 2_000;
@@ -218,24 +219,22 @@ export class Game {
       picture.aim.box(camera.worldX(box.x0), camera.worldY(box.y0), camera.worldX(box.x1), camera.worldY(box.y1), picture.colours);
     }
     if (!focus || focus.health === 0 || this.watch.whom !== null || this.hand.commanding) return;
-    const weapon = this.command.steered === null ? this.hand.weapon : DART;
-    const ray: Ray = { x: focus.x, y: focus.y, angle: this.aim, reach: WEAPONS[weapon]!.reach };
+    const weapon = this.command.steered === null ? this.hand.weapon : 'dart';
+    const ray: Ray = { x: focus.x, y: focus.y, angle: this.aim, reach: MAKES[weapon].reach };
     const length = untilWall(picture.map, ray);
     picture.aim.aim(focus.x, focus.y, this.aim, weapon, length, this.readiness() === 1, picture.colours);
   }
 
   /** How far the weapon's cooldown has come, 0 to 1. */
   private readiness(): number {
-    const { client, fields, hz } = this.options;
+    const { client, rule } = this.options;
     if (this.command.steered !== null) {
-      return Math.min(1, (performance.now() - this.dartAt) / WEAPONS[DART]!.cooldownMs);
+      return Math.min(1, (performance.now() - this.dartAt) / MAKES.dart.cooldownMs);
     }
     const lanes = client.own()?.lanes;
     if (!lanes) return 0;
-    const tick = Math.floor(client.tick);
-    const left = ticksLeft(fields.avatar.ready(lanes), tick, ticks(LONGEST_MS, hz));
-    const all = ticks(WEAPONS[this.hand.weapon]!.cooldownMs, hz);
-    return 1 - Math.min(1, left / all);
+    const left = rule.ticksUntilReady(lanes, Math.floor(client.tick)) * client.round;
+    return 1 - Math.min(1, left / MAKES[this.hand.weapon].cooldownMs);
   }
 
   /** The input of a tick. What it will do is shown at once. */
@@ -250,31 +249,31 @@ export class Game {
     return {
       walk,
       fire: fires ? Math.max(0, Math.floor(client.shownTick)) : null,
-      hands: steered === null ? { weapon: this.hand.weapon } : { unit: steered },
+      hands: steered === null ? this.hand.weapon : { unit: steered },
     };
   }
 
   private showShot(tick: number): void {
-    const { client, fields, hz, picture } = this.options;
+    const { client, fields, rule, picture } = this.options;
     const now = performance.now();
     const unit = this.command.steered === null ? null : this.steeredUnit();
     const shooter = unit ?? this.sight.me;
     if (!shooter || shooter.health === 0) return;
     if (unit) {
-      if (now - this.dartAt < WEAPONS[DART]!.cooldownMs) return;
+      if (now - this.dartAt < MAKES.dart.cooldownMs) return;
       this.dartAt = now;
     } else {
       const lanes = client.own()?.lanes;
-      const left = lanes && ticksLeft(fields.avatar.ready(lanes), tick, ticks(LONGEST_MS, hz));
-      if (!lanes || left !== 0 || fields.avatar.weapon(lanes) !== this.hand.weapon) return;
+      const held = HELD.indexOf(this.hand.weapon);
+      if (!lanes || rule.ticksUntilReady(lanes, tick) > 0 || fields.avatar.weapon(lanes) !== held) return;
     }
-    const weapon = unit ? DART : this.hand.weapon;
-    const ray: Ray = { x: shooter.x, y: shooter.y, angle: this.aim, reach: WEAPONS[weapon]!.reach };
+    const weapon = unit ? 'dart' : this.hand.weapon;
+    const ray: Ray = { x: shooter.x, y: shooter.y, angle: this.aim, reach: MAKES[weapon].reach };
     ray.reach = untilWall(picture.map, ray);
     const enemies = [...this.sight.avatars, ...this.sight.units].filter(
       (seen) => seen.team !== shooter.team && seen.health > 0,
     );
-    const { length, hit } = WEAPONS[weapon]!.spread > 0 ? { length: ray.reach, hit: false } : untilTarget(ray, enemies);
+    const { length, hit } = MAKES[weapon].spread > 0 ? { length: ray.reach, hit: false } : untilTarget(ray, enemies);
     const colour = picture.colours.teams[shooter.team];
     picture.effects.shot(shooter, { weapon, angle: this.aim, length, hit }, colour, now);
   }

@@ -1,6 +1,7 @@
 /** What keys, mouse and sticks want at this moment. It knows nothing of the world. */
 
 import type { Cleanup } from '../ui/dom.js';
+import { HELD, type Held } from './rules/weapons.js';
 
 export interface Press {
   /** Sends all selected units to the pointer. */
@@ -35,7 +36,7 @@ export class Hand {
   /** Aims by a stick: radians; null while the pointer aims. */
   stickAim: number | null = null;
   readonly stick = { along: 0, up: 0 };
-  weapon: 0 | 1 | 2 = 0;
+  weapon: Held = 'blaster';
   zoomed = false;
   /** In command mode the pointer selects and orders, and does not fire. */
   commanding = false;
@@ -73,8 +74,7 @@ export class Hand {
       'wheel',
       (event: WheelEvent) => {
         event.preventDefault();
-        const by = event.deltaY > 0 ? 1 : 2;
-        this.weapon = ((this.weapon + by) % 3) as 0 | 1 | 2;
+        this.nextWeapon(event.deltaY > 0 ? 1 : -1);
       },
       { passive: false },
     );
@@ -95,6 +95,11 @@ export class Hand {
     return [Math.max(-1, Math.min(1, along)), Math.max(-1, Math.min(1, up))];
   }
 
+  nextWeapon(by: 1 | -1): void {
+    const at = HELD.indexOf(this.weapon) + by + HELD.length;
+    this.weapon = HELD[at % HELD.length]!;
+  }
+
   /** Lets go of everything: nothing stays pressed while the page is not looked at. */
   release(): void {
     this.held.clear();
@@ -109,9 +114,9 @@ export class Hand {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const { press } = this;
     const once: Record<string, () => void> = {
-      Digit1: () => (this.weapon = 0),
-      Digit2: () => (this.weapon = 1),
-      Digit3: () => (this.weapon = 2),
+      Digit1: () => (this.weapon = HELD[0]),
+      Digit2: () => (this.weapon = HELD[1]),
+      Digit3: () => (this.weapon = HELD[2]),
       KeyZ: () => (this.zoomed = !this.zoomed),
       KeyC: press.command,
       KeyG: press.go,

@@ -1,9 +1,9 @@
 /** Events become something to see: tracers, flashes, lines in the feed. */
 
+import type { Event } from '@foveate/client/arena';
 import type { Hud } from './hud/hud.js';
 import type { Picture } from './picture.js';
-import type { ArenaEvent } from './rules/messages.js';
-import { WEAPONS } from './rules/weapons.js';
+import { MAKES } from './rules/weapons.js';
 import type { ArenaClient, Seen, Sight } from './sight.js';
 import { TEAMS } from './teams.js';
 
@@ -15,9 +15,9 @@ export class Narrator {
     private readonly hud: Hud,
   ) {}
 
-  tell(event: ArenaEvent, pointer: { x: number; y: number }): void {
+  tell(event: Event, pointer: { x: number; y: number }): void {
     const { hud } = this;
-    switch (event.type) {
+    switch (event.is) {
       case 'shot':
         this.shot(event, pointer);
         break;
@@ -28,7 +28,7 @@ export class Narrator {
         this.ring(this.sight.avatarOf(event.player), 2.4);
         break;
       case 'taken':
-        hud.feed.say(this.name(event.player), ` has a ${event.charm === 1 ? 'shield' : 'blade'}`);
+        hud.feed.say(this.name(event.player), ` has a ${event.charm}`);
         break;
       case 'captured':
         hud.feed.say({ text: TEAMS[event.team] ?? 'Somebody', team: event.team }, ' took a base');
@@ -50,17 +50,17 @@ export class Narrator {
     }
   }
 
-  private shot(event: Extract<ArenaEvent, { type: 'shot' }>, pointer: { x: number; y: number }): void {
-    if (event.player === this.client.player && (event.unit === 0 || this.hud.steers)) {
+  private shot(event: Extract<Event, { is: 'shot' }>, pointer: { x: number; y: number }): void {
+    if (event.player === this.client.player && (event.unit === null || this.hud.steers)) {
       // One's own was shown when it was fired; whether it met somebody, the server knows.
       if (event.hits > 0) this.hud.flashHit(pointer.x, pointer.y);
       return;
     }
     const { avatars, units } = this.sight;
     const from =
-      event.unit === 0
+      event.unit === null
         ? avatars.find((seen) => seen.player === event.player)
-        : units.find((seen) => seen.player === event.player && seen.serial === event.unit);
+        : units.find((seen) => seen.player === event.player && seen.serial === event.unit! + 1);
     if (!from) return;
     const { weapon, yaw, length, hits } = event;
     const colour = this.picture.colours.teams[from.team];
@@ -68,9 +68,8 @@ export class Narrator {
     this.picture.effects.shot(from, shot, colour, performance.now());
   }
 
-  private died(event: Extract<ArenaEvent, { type: 'died' }>): void {
-    const weapon = WEAPONS[event.weapon]?.name ?? '';
-    this.hud.feed.say(this.name(event.by), ` › ${weapon.toLowerCase()} › `, this.name(event.player));
+  private died(event: Extract<Event, { is: 'died' }>): void {
+    this.hud.feed.say(this.name(event.by), ` › ${MAKES[event.weapon].title.toLowerCase()} › `, this.name(event.player));
     this.ring(this.sight.avatarOf(event.player), 3.4);
     if (event.player === this.client.player) this.hud.killedBy(this.client.nameOf(event.by));
   }

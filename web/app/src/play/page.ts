@@ -2,10 +2,10 @@
 
 import '../style/play.css';
 import { Container } from 'pixi.js';
-import { connect, ConnectError, RefusedError, Schema } from '@foveate/client';
-import { type ArenaDocument, CollisionMap, Ways } from '@foveate/client/arena';
+import { connect, ConnectError, RefusedError } from '@foveate/client';
+import { type ArenaGame, arenaGame, parseArena } from '@foveate/client/arena';
 import { ArenaFields } from '../scene/arena.js';
-import { mapShape, nodePlaces } from '../scene/document.js';
+import { mapShape } from '../scene/document.js';
 import { Ground } from '../scene/ground.js';
 import { stage } from '../scene/stage.js';
 import { type Cleanup, h } from '../ui/dom.js';
@@ -14,7 +14,6 @@ import { Game } from './game.js';
 import { refusalText } from './hud/overlay.js';
 import { JoinScreen } from './join.js';
 import { Picture } from './picture.js';
-import { arenaGame } from './rules/game.js';
 import { UnitPlaces } from './rules/units.js';
 import type { ArenaClient } from './sight.js';
 
@@ -36,7 +35,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   const canvasHost = h('div', { class: 'canvas', 'data-testid': 'play-canvas' });
   page.append(canvasHost);
   const on = await stage(canvasHost, cleanup);
-  const shape = mapShape(world.document);
+  const shape = mapShape(world.game.map);
   const layer = new Container();
   const ground = new Ground(shape);
   layer.addChild(ground.layer);
@@ -74,10 +73,11 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   function begin(client: ArenaClient): void {
     facts.client = client;
     join.element.hidden = true;
-    const { fields, hz, places, nodes } = world!;
+    const { fields, places, game } = world!;
+    const { rule, map } = game;
     const canvas = on.app.canvas;
     facts.game = new Game(
-      { client, fields, places, picture, host: page, canvas, nodes, hz },
+      { client, fields, places, picture, host: page, canvas, rule, nodes: map.nodes, hz: map.rate },
       cleanup,
     );
     canvas.focus();
@@ -95,12 +95,9 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
 
 interface Loaded {
   text: string;
-  document: ArenaDocument;
   fields: ArenaFields;
-  game: ReturnType<typeof arenaGame>;
+  game: ArenaGame;
   places: UnitPlaces;
-  nodes: [number, number][];
-  hz: number;
 }
 
 /** The map and the schema of the server; waits for a server that is away. */
@@ -119,13 +116,9 @@ async function loaded(notice: HTMLElement, isLeft: () => boolean): Promise<Loade
 }
 
 function understood(text: string, schemaText: string): Loaded {
-  const document = JSON.parse(text) as ArenaDocument;
-  const schema = Schema.parse(schemaText);
-  const fields = new ArenaFields(schema);
-  const hz = document.rate;
-  const game = arenaGame(schema, fields, new CollisionMap(document), hz);
-  const places = new UnitPlaces(fields, new Ways(document), hz);
-  return { text, document, fields, game, places, nodes: nodePlaces(document), hz };
+  const game = arenaGame(schemaText, parseArena(JSON.parse(text)));
+  const fields = new ArenaFields(game.schema);
+  return { text, fields, game, places: new UnitPlaces(fields, game.ways) };
 }
 
 class Away extends Error {}

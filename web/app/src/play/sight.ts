@@ -1,11 +1,11 @@
 /** What is on the screen in this frame: every replica sampled once, for all who draw. */
 
 import { type Client, idOrigin, idSerial, newSample, type Sample } from '@foveate/client';
-import { type ArenaFields, AVATAR, BASE, ITEM, MATCH, team, UNIT } from '../scene/arena.js';
-import type { Action, ArenaEvent, Controls } from './rules/messages.js';
+import { type Action, AVATAR, BASE, type Controls, type Event, ITEM, MATCH, UNIT } from '@foveate/client/arena';
+import { type ArenaFields, team } from '../scene/arena.js';
 import type { UnitPlaces } from './rules/units.js';
 
-export type ArenaClient = Client<Controls, Action, ArenaEvent>;
+export type ArenaClient = Client<Controls, Action, Event>;
 
 export interface Seen {
   readonly id: bigint;
@@ -42,7 +42,7 @@ export class Sight {
   constructor(
     private readonly client: ArenaClient,
     readonly fields: ArenaFields,
-    private readonly places: UnitPlaces,
+    readonly places: UnitPlaces,
   ) {}
 
   get(id: bigint): Seen | undefined {

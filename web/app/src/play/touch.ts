@@ -21,7 +21,7 @@ export function touch(host: HTMLElement, hand: Hand, cleanup: Cleanup): void {
   });
   const fire = hold('Fire', 'fire', (pressed) => (hand.stickFires = pressed));
   const zoom = tap('Zoom', () => (hand.zoomed = !hand.zoomed));
-  const weapon = tap('Weapon', () => (hand.weapon = ((hand.weapon + 1) % 3) as 0 | 1 | 2));
+  const weapon = tap('Weapon', () => hand.nextWeapon(1));
   const pads = h(
     'div',
     { class: 'touch', 'data-testid': 'touch' },

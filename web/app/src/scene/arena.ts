@@ -1,13 +1,7 @@
 /** Where the arena's fields lie in the lanes of a state: read straight from there, frame by frame. */
 
 import type { Schema } from '@foveate/client';
-
-/** The arena's kinds, by their numbers in its schema. */
-export const AVATAR = 0;
-export const BASE = 1;
-export const ITEM = 2;
-export const UNIT = 3;
-export const MATCH = 4;
+import { AVATAR, BASE, ITEM, MATCH, UNIT } from '@foveate/client/arena';
 
 /** How an object looks from afar. */
 export interface Glance {

@@ -1,8 +1,9 @@
 /** How far the weapon in one's hands carries, and what one selects with. */
 
+import type { Weapon } from '@foveate/client/arena';
 import { Container, Graphics } from 'pixi.js';
 import type { Palette } from '../../ui/theme.js';
-import { WEAPONS } from '../rules/weapons.js';
+import { MAKES } from '../rules/weapons.js';
 
 export class AimMark {
   readonly layer = new Container();
@@ -17,9 +18,8 @@ export class AimMark {
   }
 
   /** `length`: as far as the first wall. */
-  aim(x: number, y: number, angle: number, weapon: number, length: number, ready: boolean, colours: Palette): void {
-    const make = WEAPONS[weapon];
-    if (!make) return;
+  aim(x: number, y: number, angle: number, weapon: Weapon, length: number, ready: boolean, colours: Palette): void {
+    const make = MAKES[weapon];
     const alpha = ready ? 0.5 : 0.2;
     const [dx, dy] = [Math.cos(angle), Math.sin(angle)];
     const g = this.graphics;

@@ -1,13 +1,14 @@
 /** What flares up and fades: shots, flashes, deaths, orders. */
 
+import type { Weapon } from '@foveate/client/arena';
 import { Container, Graphics } from 'pixi.js';
 import { SpritePool } from '../../scene/pool.js';
 import type { Textures } from '../../scene/textures.js';
-import { WEAPONS } from '../rules/weapons.js';
+import { MAKES } from '../rules/weapons.js';
 
 interface Flare {
   kind: 'shot' | 'glow' | 'ring';
-  weapon: number;
+  weapon: Weapon;
   x: number;
   y: number;
   angle: number;
@@ -23,15 +24,15 @@ const MAX_FLARES = 160;
 /** A shot leaves at the muzzle, not at the avatar's centre. */
 const MUZZLE = 1.15;
 /** How wide and how long lived each weapon's line is: units, milliseconds. */
-const LOOKS: readonly { width: number; life: number }[] = [
-  { width: 0.26, life: 140 },
-  { width: 0, life: 170 },
-  { width: 0.5, life: 380 },
-  { width: 0.18, life: 120 },
-];
+const LOOKS: Record<Weapon, { width: number; life: number }> = {
+  blaster: { width: 0.26, life: 140 },
+  scatter: { width: 0, life: 170 },
+  lance: { width: 0.5, life: 380 },
+  dart: { width: 0.18, life: 120 },
+};
 
 export interface Shot {
-  weapon: number;
+  weapon: Weapon;
   angle: number;
   length: number;
   hit: boolean;
@@ -64,16 +65,16 @@ export class Effects {
     const [dx, dy] = [Math.cos(angle), Math.sin(angle)];
     const muzzle = { x: from.x + dx * MUZZLE, y: from.y + dy * MUZZLE };
     const size = Math.max(0, length - MUZZLE);
-    this.add({ ...common, ...muzzle, kind: 'shot', size, life: LOOKS[weapon]?.life ?? 120 });
+    this.add({ ...common, ...muzzle, kind: 'shot', size, life: LOOKS[weapon].life });
     this.add({ ...common, ...muzzle, kind: 'glow', size: 1.3, life: 90 });
     const end = { x: from.x + dx * length, y: from.y + dy * length };
-    if (WEAPONS[weapon]?.spread === 0) {
+    if (MAKES[weapon].spread === 0) {
       this.add({ ...common, ...end, kind: 'glow', size: hit ? 1.5 : 0.7, life: hit ? 220 : 120 });
     }
   }
 
   ring(x: number, y: number, size: number, colour: number, now: number, life = 420): void {
-    this.add({ kind: 'ring', weapon: 0, x, y, angle: 0, size, colour, born: now, life });
+    this.add({ kind: 'ring', weapon: 'blaster', x, y, angle: 0, size, colour, born: now, life });
   }
 
   draw(now: number): void {
@@ -108,7 +109,7 @@ export class Effects {
 
 function line(g: Graphics, flare: Flare, age: number): void {
   const { x, y, angle, size, colour, weapon } = flare;
-  const spread = WEAPONS[weapon]?.spread ?? 0;
+  const spread = MAKES[weapon].spread;
   if (spread > 0) {
     const half = Math.atan(spread);
     g.moveTo(x, y)
@@ -117,10 +118,9 @@ function line(g: Graphics, flare: Flare, age: number): void {
       .fill({ color: colour, alpha: 0.35 * (1 - age) });
     return;
   }
-  const look = LOOKS[weapon] ?? LOOKS[0]!;
   // A lance's beam stands and thins out; the others' line runs after its head.
-  const tail = weapon === 2 ? 0 : age * 0.7;
+  const tail = weapon === 'lance' ? 0 : age * 0.7;
   g.moveTo(x + Math.cos(angle) * size * tail, y + Math.sin(angle) * size * tail)
     .lineTo(x + Math.cos(angle) * size, y + Math.sin(angle) * size)
-    .stroke({ color: colour, width: look.width * (1 - age * 0.6), alpha: 1 - age, cap: 'round' });
+    .stroke({ color: colour, width: LOOKS[weapon].width * (1 - age * 0.6), alpha: 1 - age, cap: 'round' });
 }

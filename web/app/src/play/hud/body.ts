@@ -1,11 +1,11 @@
 /** One's own state: health, weapons with their cooldown, items, the unit. */
 
 import { h, setShown, setText } from '../../ui/dom.js';
-import { HELD, WEAPONS } from '../rules/weapons.js';
+import { HELD, type Held, MAKES } from '../rules/weapons.js';
 
 export interface BodyFacts {
   health: number;
-  weapon: number;
+  weapon: Held;
   /** 0: just fired; 1: ready. */
   ready: number;
   team: string;
@@ -19,11 +19,9 @@ export interface BodyFacts {
 }
 
 export interface BodyActions {
-  pick: (weapon: 0 | 1 | 2) => void;
+  pick: (weapon: Held) => void;
   unit: () => void;
 }
-
-const NOTES = ['medium reach', 'near, wide', 'far, slow'];
 
 export class BodyPanel {
   readonly element: HTMLElement;
@@ -36,20 +34,20 @@ export class BodyPanel {
   private readonly unit: HTMLElement;
 
   constructor(actions: BodyActions) {
-    this.sweeps = WEAPONS.slice(0, HELD).map(() => h('i'));
-    this.slots = WEAPONS.slice(0, HELD).map((make, index) =>
+    this.sweeps = HELD.map(() => h('i'));
+    this.slots = HELD.map((weapon, index) =>
       h(
         'button',
         {
           type: 'button',
           class: 'slot',
-          title: `${make.name}: ${NOTES[index]}, carries ${make.reach}`,
-          'data-testid': `weapon-${index}`,
-          onclick: () => actions.pick(index as 0 | 1 | 2),
+          title: `${MAKES[weapon].title}: ${MAKES[weapon].about}, carries ${MAKES[weapon].reach}`,
+          'data-testid': `weapon-${weapon}`,
+          onclick: () => actions.pick(weapon),
         },
         this.sweeps[index]!,
         h('kbd', {}, String(index + 1)),
-        h('span', {}, make.name),
+        h('span', {}, MAKES[weapon].title),
       ),
     );
     this.unit = h('button', {
@@ -75,7 +73,7 @@ export class BodyPanel {
     this.bar.style.width = `${facts.health}%`;
     this.bar.dataset.level = facts.health > 60 ? 'good' : facts.health > 30 ? 'warn' : 'bad';
     this.slots.forEach((slot, index) => {
-      const isHeld = index === facts.weapon;
+      const isHeld = HELD[index] === facts.weapon;
       slot.classList.toggle('held', isHeld);
       this.sweeps[index]!.style.width = isHeld ? `${facts.ready * 100}%` : '0';
     });

@@ -3,8 +3,7 @@
 import type { ArenaFields } from '../../scene/arena.js';
 import type { MapShape } from '../../scene/ground.js';
 import { type Cleanup, h, setShown, setText } from '../../ui/dom.js';
-import { DUTIES } from '../rules/units.js';
-import { AWAY_MS, ticks, ticksLeft } from '../rules/weapons.js';
+import { AWAY_MS, HELD_MS, type Held, ticks, ticksLeft } from '../rules/weapons.js';
 import type { ArenaClient, Sight } from '../sight.js';
 import { TEAMS } from '../teams.js';
 import { type BodyFacts, BodyPanel } from './body.js';
@@ -16,8 +15,6 @@ import { ScoreBoard } from './score.js';
 
 /** Between two refreshes of texts, in milliseconds. */
 const PACE = 80;
-/** An item stays with its holder for this long, in milliseconds. */
-const HELD_MS = 30_000;
 
 export interface HudOptions {
   client: ArenaClient;
@@ -28,7 +25,7 @@ export interface HudOptions {
 }
 
 export interface HudActions {
-  pick: (weapon: 0 | 1 | 2) => void;
+  pick: (weapon: Held) => void;
   unit: () => void;
   next: (by: 1 | -1) => void;
   own: () => void;
@@ -37,7 +34,7 @@ export interface HudActions {
 
 export interface HudFacts {
   ready: number;
-  weapon: number;
+  weapon: Held;
   window: Window;
   watched: bigint | null;
   steered: number | null;
@@ -126,7 +123,7 @@ export class Hud {
     const { client, fields, sight, hz } = this.options;
     const { me } = sight;
     if (!me) return null;
-    const { avatar, item, unit } = fields;
+    const { avatar, item } = fields;
     const held = sight.items.filter((seen) => item.holder(seen.lanes) === client.player);
     const mine = sight.units.find((seen) => seen.player === client.player);
     return {
@@ -141,7 +138,7 @@ export class Hud {
         isShield: item.charm(seen.lanes) === 1,
         left: ticksLeft(item.until(seen.lanes), Math.floor(client.tick), ticks(HELD_MS, hz)) / hz,
       })),
-      unit: mine ? (DUTIES[unit.duty(mine.lanes)] ?? null) : null,
+      unit: mine ? sight.places.dutyOf(mine.lanes) : null,
     };
   }
 

@@ -1,7 +1,10 @@
-/** The arena's weapons in numbers: `docs/ARENA.md`. */
+/** The arena's weapons in numbers, as far as the eye goes: `docs/ARENA.md`. */
+
+import type { Weapon } from '@foveate/client/arena';
 
 export interface Make {
-  name: string;
+  title: string;
+  about: string;
   /** How far it carries, in units. */
   reach: number;
   cooldownMs: number;
@@ -9,23 +12,20 @@ export interface Make {
   spread: number;
 }
 
-/** By their numbers in avatars' states and in events. */
-export const WEAPONS: readonly Make[] = [
-  { name: 'Blaster', reach: 36, cooldownMs: 400, spread: 0 },
-  { name: 'Scatter', reach: 14, cooldownMs: 750, spread: 0.15 },
-  { name: 'Lance', reach: 60, cooldownMs: 1_600, spread: 0 },
-  { name: 'Dart', reach: 20, cooldownMs: 500, spread: 0 },
-];
-/** Of those, an avatar has the first three. */
-export const HELD = 3;
-export const DART = 3;
+export const MAKES: Record<Weapon, Make> = {
+  blaster: { title: 'Blaster', about: 'medium reach', reach: 36, cooldownMs: 400, spread: 0 },
+  scatter: { title: 'Scatter', about: 'near, wide', reach: 14, cooldownMs: 750, spread: 0.15 },
+  lance: { title: 'Lance', about: 'far, slow', reach: 60, cooldownMs: 1_600, spread: 0 },
+  dart: { title: 'Dart', about: 'of units', reach: 20, cooldownMs: 500, spread: 0 },
+};
 
-/** Changing the weapon takes this long, in milliseconds. */
-export const CHANGE_MS = 300;
-/** No weapon is ready later than this, in milliseconds. */
-export const LONGEST_MS = 1_600;
-/** A dead avatar is away for this long, in milliseconds. */
+/** What an avatar can have in its hands, by the keys 1 to 3. */
+export const HELD = ['blaster', 'scatter', 'lance'] as const;
+export type Held = (typeof HELD)[number];
+
+/** A dead avatar is away for this long, and an item stays with its holder, in milliseconds. */
 export const AWAY_MS = 3_000;
+export const HELD_MS = 30_000;
 
 /** A span in ticks, as the rules count it. */
 export const ticks = (milliseconds: number, hz: number): number => Math.floor((milliseconds * hz) / 1_000);
