@@ -70,6 +70,22 @@ export function watchable(facts: Facts): NonNullable<typeof window.foveate> {
         .filter((unit) => unit.player === facts.client?.player)
         .map(({ x, y, health }) => ({ x, y, health }));
     },
+    get shots() {
+      return facts.game?.shots ?? null;
+    },
+    /** The match: round, points, phase. */
+    get match() {
+      const sight = facts.game?.sight;
+      if (!sight?.match) return null;
+      const { round, first, second, phase } = sight.fields.match;
+      const lanes = sight.match;
+      return { round: round(lanes), first: first(lanes), second: second(lanes), phase: phase(lanes) };
+    },
+    /** Where places of the world are on the screen. */
+    get camera() {
+      const camera = facts.game?.camera;
+      return camera ? { x: camera.x, y: camera.y, scale: camera.scale } : null;
+    },
     get watched() {
       return facts.game?.watched?.toString() ?? null;
     },

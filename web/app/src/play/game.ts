@@ -2,6 +2,7 @@
 
 import type { AvatarRule, Controls, Point } from '@foveate/client/arena';
 import type { ArenaFields } from '../scene/arena.js';
+import type { Camera } from '../scene/camera.js';
 import type { Cleanup } from '../ui/dom.js';
 import { Command } from './command.js';
 import { Frames } from './frames.js';
@@ -51,6 +52,7 @@ export class Game {
   private takenAt = 0;
   private dartAt = Number.NEGATIVE_INFINITY;
   private zoomed = false;
+  private shown = 0;
 
   constructor(
     private readonly options: GameOptions,
@@ -76,6 +78,15 @@ export class Game {
     touch(host, this.hand, cleanup);
     cleanup.add(client.on('event', (event) => this.narrator.tell(event, this.hand.pointer)));
     client.onTick((tick) => this.tick(tick));
+  }
+
+  /** One's own shots: shown here, told of by the server, and hits. */
+  get shots(): { shown: number; told: number; hits: number } {
+    return { shown: this.shown, ...this.narrator.shots };
+  }
+
+  get camera(): Camera {
+    return this.options.picture.camera;
   }
 
   /** Where one's own avatar stands, for the debug object. */
@@ -275,6 +286,7 @@ export class Game {
     );
     const { length, hit } = MAKES[weapon].spread > 0 ? { length: ray.reach, hit: false } : untilTarget(ray, enemies);
     const colour = picture.colours.teams[shooter.team];
+    this.shown += 1;
     picture.effects.shot(shooter, { weapon, angle: this.aim, length, hit }, colour, now);
   }
 }

@@ -8,6 +8,9 @@ import type { ArenaClient, Seen, Sight } from './sight.js';
 import { TEAMS } from './teams.js';
 
 export class Narrator {
+  /** One's own shots that the server told of, and those that met somebody. */
+  readonly shots = { told: 0, hits: 0 };
+
   constructor(
     private readonly client: ArenaClient,
     private readonly sight: Sight,
@@ -53,7 +56,11 @@ export class Narrator {
   private shot(event: Extract<Event, { is: 'shot' }>, pointer: { x: number; y: number }): void {
     if (event.player === this.client.player && (event.unit === null || this.hud.steers)) {
       // One's own was shown when it was fired; whether it met somebody, the server knows.
-      if (event.hits > 0) this.hud.flashHit(pointer.x, pointer.y);
+      this.shots.told += 1;
+      if (event.hits > 0) {
+        this.shots.hits += 1;
+        this.hud.flashHit(pointer.x, pointer.y);
+      }
       return;
     }
     const { avatars, units } = this.sight;
