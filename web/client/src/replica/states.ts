@@ -69,9 +69,12 @@ export class StateRing {
     return this.ticks[this.newest];
   }
 
-  /** Whether the newest state came by a jump. */
-  get newestJumped(): boolean {
-    return this.motions[this.newest * 5 + 4] === 1;
+  /** Whether some state after a tick came by a jump. */
+  jumpedSince(tick: number): boolean {
+    for (let at = 0; at < this.used; at++) {
+      if (this.motions[at * 5 + 4] === 1 && isAfter(this.ticks[at], tick)) return true;
+    }
+    return false;
   }
 
   /** The newest state: a window into the ring. */

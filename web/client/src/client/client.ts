@@ -1,0 +1,325 @@
+/** A client with sockets and timers: drives the core once a round, and comes back after a break. */
+import type { Replica } from "../replica/replicas.js";
+import * as say from "../session/messages.js";
+import type { ServerMessage } from "../session/messages.js";
+import type { Links } from "../transport/open.js";
+import type { Transport } from "../transport/transport.js";
+import { difference } from "../wire/schema.js";
+import type { Schema } from "../wire/schema.js";
+import { readState } from "../wire/values.js";
+import type { FieldValue } from "../wire/values.js";
+import { Core } from "./core.js";
+import { ConnectError, RefusedError } from "./errors.js";
+import { Names } from "./names.js";
+import type {
+  Client, ClientEvents, ClientState, ConnectOptions, ObjectView, OwnView, Refusal, RefusalCode, Sample, Stats,
+} from "./types.js";
+
+/** How long a server may take to answer a hello, in milliseconds. */
+const WELCOME_LIMIT = 8_000;
+/** A link on which nothing came for so long is dead. A server says something every second. */
+const QUIET_LIMIT = 5_000;
+/** WebTransport that lets no datagram through for so long after the welcome is not used again. */
+const FIRST_DATAGRAM_LIMIT = 2_500;
+/** The time between two tries to come back: from, to; each is twice the one before, less a random part. */
+const BACKOFF = [250, 5_000] as const;
+/** Tries to come back: some ten minutes. */
+const MAX_TRIES = 120;
+/** Rounds that are made up for when a timer was late; those before are left out. */
+const MAX_LATE = 3;
+/** After which refusals coming back is tried again: the server restarts, or has not yet let go of us. */
+const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "deaf"];
+
+export class GameClient<Input, Action, Event> implements Client<Input, Action, Event> {
+  state: ClientState = "joining";
+  refusal: Refusal | null = null;
+  private readonly core: Core<Input, Action, Event>;
+  private transport: Transport | null = null;
+  private readonly listeners = new Map<string, Set<(...args: never[]) => void>>();
+  private readonly names = new Names((player) => this.send(say.who(player)));
+  private asked: (tick: number) => Input | undefined = () => this.held;
+  private held: Input | undefined = undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private nextTick = 0;
+  private tries = 0;
+  /** Of the link at hand: how many rounds ago something came, and whether a datagram ever did. */
+  private quiet = 0;
+  private hears = false;
+  /** Settles the first `join`. */
+  private joined: { resolve: () => void; reject: (error: Error) => void } | null = null;
+
+  constructor(
+    private readonly options: ConnectOptions<Input, Action, Event>,
+    readonly schema: Schema,
+    private readonly links: Links,
+  ) {
+    const told = {
+      change: (change: string, id: bigint): void => {
+        if (change !== "updated") this.emit(change as "appeared" | "frozen" | "gone", id);
+      },
+      event: (event: Event): void => this.emit("event", event),
+    };
+    this.core = new Core(options.game, schema, options.show ?? "predict", told, () => performance.now());
+  }
+
+  /** The first link. */
+  async join(): Promise<void> {
+    const transport = await this.links.open();
+    await new Promise<void>((resolve, reject) => {
+      this.joined = { resolve, reject };
+      this.link(transport);
+    });
+  }
+
+  get player(): number {
+    return this.core.player;
+  }
+
+  get avatar(): bigint {
+    return this.core.avatar;
+  }
+
+  get tick(): number {
+    return this.core.tickAt(performance.now());
+  }
+
+  get shownTick(): number {
+    return this.tick - (this.options.show === "interpolate" ? (this.stats.delay * 1000) / this.core.round : 0);
+  }
+
+  get round(): number {
+    return this.core.round / 1000;
+  }
+
+  get stats(): Readonly<Stats> {
+    return this.core.stats;
+  }
+
+  objects(): IterableIterator<ObjectView> {
+    return views(this.core.replicas.all());
+  }
+
+  object(id: bigint): ObjectView | undefined {
+    const replica = this.core.replicas.get(id);
+    return replica === undefined ? undefined : viewOf(replica);
+  }
+
+  sample(id: bigint, out: Sample): boolean {
+    return this.core.sample(id, performance.now(), out);
+  }
+
+  value(id: bigint): Record<string, FieldValue> | undefined {
+    const replica = this.core.replicas.get(id);
+    return replica === undefined ? undefined : readState(replica.kind, replica.lanes);
+  }
+
+  own(): OwnView | null {
+    return this.core.own(performance.now());
+  }
+
+  onTick(ask: (tick: number) => Input | undefined): void {
+    this.asked = ask;
+  }
+
+  input(input: Input): void {
+    this.held = input;
+  }
+
+  ask(object: bigint, action: Action): void {
+    const { game } = this.options;
+    const seen = Math.floor(this.shownTick) >>> 0;
+    this.send(say.ask(object, seen, (out) => game.encodeAction?.(action, out)));
+  }
+
+  view(which: number): void {
+    this.send(say.view(which));
+  }
+
+  watch(object: bigint | null): void {
+    this.send(say.watch(object));
+  }
+
+  nameOf(player: number): string {
+    return this.names.of(player);
+  }
+
+  on<K extends keyof ClientEvents<Event>>(what: K, listener: ClientEvents<Event>[K]): () => void {
+    const all = this.listeners.get(what) ?? new Set();
+    this.listeners.set(what, all.add(listener));
+    return () => void all.delete(listener);
+  }
+
+  leave(): void {
+    const { transport } = this;
+    this.send(say.leave());
+    this.core.forget();
+    this.end("closed");
+    // The word must get out first.
+    if (transport !== null) setTimeout(() => transport.close(), 100);
+  }
+
+  private emit<K extends keyof ClientEvents<Event>>(what: K, ...args: Parameters<ClientEvents<Event>[K]>): void {
+    for (const listener of this.listeners.get(what) ?? []) (listener as (...args: unknown[]) => void)(...args);
+  }
+
+  private become(state: ClientState): void {
+    if (this.state === state) return;
+    this.state = state;
+    this.emit("state", state);
+  }
+
+  /** No more links. */
+  private end(state: "closed" | "refused"): void {
+    clearTimeout(this.timer);
+    this.transport = null;
+    this.become(state);
+  }
+
+  private send(bytes: Uint8Array): void {
+    if (this.transport === null) return;
+    this.core.stats.bytesUp += bytes.length;
+    this.transport.message(bytes);
+  }
+
+  /** Takes a new link into use and says hello on it. */
+  private link(transport: Transport): void {
+    const { stats } = this.core;
+    this.transport = transport;
+    this.quiet = 0;
+    this.hears = false;
+    stats.transport = transport.kind;
+    transport.onDatagram = (bytes) => {
+      stats.bytesDown += bytes.length;
+      stats.datagramsDown++;
+      this.quiet = 0;
+      this.hears = true;
+      this.core.datagram(bytes, performance.now());
+    };
+    transport.onMessage = (bytes) => {
+      stats.bytesDown += bytes.length;
+      const message = this.core.message(bytes);
+      if (message !== null && this.transport === transport) this.heard(message);
+    };
+    transport.onClose = ({ reason }) => {
+      if (this.transport === transport) this.broke(reason);
+    };
+    this.send(this.core.hello(this.options.name, this.options.token ?? new Uint8Array(0)));
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => transport.close(), WELCOME_LIMIT);
+  }
+
+  private heard(message: ServerMessage): void {
+    switch (message.is) {
+      case "welcome":
+        this.tries = 0;
+        this.names.askAgain();
+        this.become("playing");
+        this.joined?.resolve();
+        this.joined = null;
+        this.nextTick = performance.now();
+        this.run();
+        return;
+      case "refused": {
+        const differs = message.why === "schema" ? difference(this.schema.text, message.schema) : "";
+        this.refused({ why: message.why, text: differs === "" ? message.text : differs });
+        return;
+      }
+      case "name":
+        this.names.learn(message.player, message.name);
+        this.emit("name", message.player, message.name);
+    }
+  }
+
+  private refused(refusal: Refusal): void {
+    const { transport } = this;
+    if (this.joined === null && PASSING.includes(refusal.why)) {
+      this.broke(refusal.text);
+    } else {
+      this.refusal = refusal;
+      this.end("refused");
+      this.joined?.reject(new RefusedError(refusal));
+      this.joined = null;
+    }
+    transport?.close();
+  }
+
+  /** The link is gone. */
+  private broke(reason: string): void {
+    clearTimeout(this.timer);
+    this.transport = null;
+    if (this.joined !== null) {
+      this.joined.reject(new ConnectError(reason === "" ? "the link broke before the welcome" : reason));
+      this.joined = null;
+      this.become("closed");
+      return;
+    }
+    if (this.state === "playing") this.core.stats.breaks++;
+    this.become("reconnecting");
+    this.comeBack();
+  }
+
+  /** Tries again after a while. */
+  private comeBack(): void {
+    if (this.tries >= MAX_TRIES) {
+      this.end("closed");
+      return;
+    }
+    const longest = Math.min(BACKOFF[0] * 2 ** this.tries, BACKOFF[1]);
+    this.tries++;
+    this.timer = setTimeout(() => {
+      this.links.open().then(
+        (transport) => {
+          if (this.state === "reconnecting") this.link(transport);
+          else transport.close();
+        },
+        () => {
+          if (this.state === "reconnecting") this.comeBack();
+        },
+      );
+    }, longest * (0.5 + Math.random() / 2));
+  }
+
+  /** The rounds that are due, and the timer for the next. */
+  private run(): void {
+    clearTimeout(this.timer);
+    const [now, round] = [performance.now(), this.round];
+    // A page that slept does not make up for it.
+    this.nextTick = Math.max(this.nextTick, now - MAX_LATE * round);
+    while (this.nextTick <= now) {
+      this.nextTick += round;
+      this.oneRound(performance.now());
+    }
+    if (this.isDead()) return;
+    this.timer = setTimeout(() => this.run(), this.nextTick - performance.now());
+  }
+
+  private oneRound(now: number): void {
+    const bytes = this.core.tick(now, (tick) => this.asked(tick));
+    this.quiet++;
+    if (bytes === null || this.transport === null) return;
+    this.core.stats.bytesUp += bytes.length;
+    this.core.stats.datagramsUp++;
+    this.transport.datagram(bytes);
+  }
+
+  /** Whether nothing comes any more; then the link is given up. Counted in rounds: a page that slept has heard nothing. */
+  private isDead(): boolean {
+    const { transport } = this;
+    if (transport === null) return true;
+    const limit = this.hears ? QUIET_LIMIT : FIRST_DATAGRAM_LIMIT;
+    if (this.quiet * this.round <= limit) return false;
+    if (!this.hears && transport.kind === "webtransport") this.links.distrust();
+    this.broke("nothing came any more");
+    transport.close();
+    return true;
+  }
+}
+
+function viewOf(replica: Replica): ObjectView {
+  const { id, kind, alias, lanes, tick, frozen } = replica;
+  return { id, kind: kind.number, alias, lanes, tick, frozen };
+}
+
+function* views(all: IterableIterator<Replica>): IterableIterator<ObjectView> {
+  for (const replica of all) yield viewOf(replica);
+}

@@ -1,0 +1,287 @@
+/**
+ * A client without sockets and timers: bytes and times come in by calls, bytes to send come back.
+ *
+ * It does what `crates/foveate-node/src/client.rs` does, in the same order; a test runs both over one recorded session
+ * and compares what they say. Times are milliseconds of any clock that does not go back.
+ */
+import { Replicas } from "../replica/replicas.js";
+import type { Change, Replica } from "../replica/replicas.js";
+import { Smoother } from "../replica/show.js";
+import { REPEATED, readFrame, writeUpward } from "../session/frames.js";
+import type { Frame } from "../session/frames.js";
+import { hello, readServerMessage } from "../session/messages.js";
+import type { ServerMessage } from "../session/messages.js";
+import { ReadError, Reader, Writer } from "../session/postcard.js";
+import { PacketError, VERSION } from "../wire/packet.js";
+import type { Schema } from "../wire/schema.js";
+import { Clock } from "./clock.js";
+import { Foresight } from "./foresight.js";
+import { OwnShown } from "./own.js";
+import type { GameAdapter, OwnView, Sample, Show, Stats } from "./types.js";
+
+/** Inputs that wait at the server above which one is left out, so that they are used sooner. */
+const TOO_EARLY = 3;
+/** Rounds between two inputs left out: the effect must show first. */
+const PATIENCE = 20;
+/** Of so many packets the share of the lost ones is the average. */
+const LOSS_WINDOW = 256;
+
+/** What the core tells while bytes come in. */
+export interface Told<Event> {
+  change(change: Change, id: bigint): void;
+  event(event: Event): void;
+}
+
+/** Counts that begin at nothing. */
+export function newStats(): Stats {
+  return {
+    transport: "", bytesUp: 0, bytesDown: 0, datagramsUp: 0, datagramsDown: 0, packets: 0, refused: 0, lost: 0, loss: 0,
+    updates: 0, decodeMicros: 0, rtt: NaN, jitter: 0, delay: 0, foreseen: 0, corrected: 0, correction: 0, breaks: 0,
+    adjusted: 0,
+  };
+}
+
+export class Core<Input, Action, Event> {
+  replicas: Replicas;
+  player = 0;
+  avatar = 0n;
+  /** The length of a round in microseconds. */
+  round = 50_000;
+  readonly stats = newStats();
+  private resume: Uint8Array | null = null;
+  private seated = false;
+  private readonly clock = new Clock();
+  private readonly foresight: Foresight<Input>;
+  private readonly ownShown = new OwnShown();
+  private readonly smoothers = new Map<bigint, Smoother>();
+  private waiting = 0;
+  private adjustedAt = 0;
+  private ticks = 0;
+  private readonly writer = new Writer();
+
+  constructor(
+    private readonly game: GameAdapter<Input, Action, Event>,
+    private readonly schema: Schema,
+    private readonly show: Show,
+    private readonly told: Told<Event>,
+    /** For measuring what decoding takes, in milliseconds. */
+    private readonly stopwatch: () => number,
+  ) {
+    this.replicas = new Replicas(schema, 0);
+    const { predict } = game;
+    this.foresight = new Foresight(predict === undefined ? null : (state, input, tick) => predict.call(game, state, input, tick));
+  }
+
+  /** What to say first on a new link. */
+  hello(name: string, token: Uint8Array): Uint8Array {
+    this.seated = false;
+    return hello({ versions: [VERSION], schema: this.schema.hash, name, token, resume: this.resume });
+  }
+
+  /** There is nothing to come back to. */
+  forget(): void {
+    this.resume = null;
+  }
+
+  /** A message arrived. Null: it was none. */
+  message(bytes: Uint8Array): ServerMessage | null {
+    let message: ServerMessage;
+    try {
+      message = readServerMessage(bytes);
+    } catch (error) {
+      if (!(error instanceof ReadError)) throw error;
+      this.stats.refused++;
+      return null;
+    }
+    if (message.is === "welcome") this.welcome(message);
+    if (message.is === "refused") {
+      // Whatever was kept for us is not kept any more.
+      this.resume = null;
+      this.seated = false;
+    }
+    return message;
+  }
+
+  private welcome(message: ServerMessage & { is: "welcome" }): void {
+    if (!message.resumed) {
+      for (const replica of this.replicas.all()) this.told.change("gone", replica.id);
+      this.replicas = new Replicas(this.schema, message.tick);
+      this.smoothers.clear();
+    }
+    this.foresight.restart(message.resumed);
+    this.clock.restart();
+    this.round = Math.max(message.round, 1);
+    this.resume = message.resume;
+    this.player = message.player;
+    this.avatar = message.avatar;
+    this.waiting = 0;
+    this.seated = true;
+  }
+
+  /** A datagram arrived. */
+  datagram(bytes: Uint8Array, now: number): void {
+    if (!this.seated) return;
+    let frame: Frame;
+    try {
+      frame = readFrame(bytes);
+    } catch (error) {
+      if (!(error instanceof ReadError)) throw error;
+      this.stats.refused++;
+      return;
+    }
+    const own = frame.state.length > 0 && this.receive(frame.state, now);
+    if (frame.echo !== null) {
+      this.clock.echo(frame.echo[0], frame.echo[1], now * 1000);
+      this.stats.rtt = this.clock.rtt;
+    }
+    if (frame.events.length > 0) this.readEvents(frame.events);
+    if (frame.input !== null) {
+      this.waiting = frame.input[1];
+      if (own) this.reconcile(frame.input[0], now);
+    }
+  }
+
+  /** Takes a state packet in; returns whether it has a new state of our avatar. */
+  private receive(state: Uint8Array, now: number): boolean {
+    const { stats, replicas } = this;
+    let own = false;
+    const begun = this.stopwatch();
+    try {
+      const received = replicas.receive(state, (change, replica) => {
+        own ||= replica.id === this.avatar && (change === "updated" || change === "appeared");
+        if (change === "gone") this.smoothers.delete(replica.id);
+        this.told.change(change, replica.id);
+      });
+      if (received !== "ok") {
+        stats.refused++;
+        return false;
+      }
+    } catch (error) {
+      if (!(error instanceof PacketError)) throw error;
+      stats.refused++;
+      return false;
+    }
+    stats.decodeMicros += (this.stopwatch() - begun) * 1000;
+    stats.packets++;
+    stats.updates += replicas.packet.count;
+    this.countLoss(replicas.ahead);
+    this.clock.learn(replicas.header.tick * this.round, now * 1000);
+    stats.jitter = this.clock.jitter;
+    return own;
+  }
+
+  /** A packet came so far ahead of the newest before it: those in between are missing, for now. */
+  private countLoss(ahead: number): void {
+    const { stats } = this;
+    if (ahead <= 0) {
+      stats.lost = Math.max(stats.lost - 1, 0);
+      stats.loss = Math.max(stats.loss - 1 / LOSS_WINDOW, 0);
+      return;
+    }
+    stats.lost += ahead - 1;
+    const kept = (1 - 1 / LOSS_WINDOW) ** (ahead - 1);
+    stats.loss = (1 - (1 - stats.loss) * kept) * (1 - 1 / LOSS_WINDOW);
+  }
+
+  private readEvents(bytes: Uint8Array): void {
+    if (this.game.decodeEvent === undefined) return;
+    const reader = new Reader(bytes);
+    while (reader.left > 0) {
+      const before = reader.left;
+      try {
+        this.told.event(this.game.decodeEvent(reader));
+      } catch (error) {
+        if (!(error instanceof ReadError)) throw error;
+        this.stats.refused++;
+        return;
+      }
+      if (reader.left === before) return; // whoever reads nothing would read for ever
+    }
+  }
+
+  private reconcile(seq: number, now: number): void {
+    const truth = this.replicas.get(this.avatar);
+    if (truth === undefined) return;
+    const { foresight, stats } = this;
+    const place = truth.kind.place;
+    const before = foresight.lanes;
+    this.ownShown.keep(foresight, truth.kind, now, this.round);
+    if (foresight.reconcile(seq, truth.lanes, this.replicas.newest)) {
+      if (before !== null && foresight.lanes !== null && place !== null) {
+        stats.correction = distance(before, foresight.lanes, place.at, place.dims) * place.precision;
+      }
+      this.ownShown.glide(foresight, truth.kind, now, this.round);
+    }
+    stats.foreseen = foresight.foreseen;
+    stats.corrected = foresight.corrected;
+  }
+
+  /** One round: the avatar does what the player does. Returns the datagram to send, or null before the welcome. */
+  tick(now: number, ask: (tick: number) => Input | undefined): Uint8Array | null {
+    if (!this.seated) return null;
+    this.ticks++;
+    const { foresight } = this;
+    const tick = Math.floor(this.tickAt(now)) >>> 0;
+    const own = this.replicas.get(this.avatar);
+    if (foresight.lanes === null && own !== undefined) foresight.begin(own.lanes);
+    if (this.inStep() && foresight.lanes !== null && this.game.encodeInput !== undefined) {
+      const input = ask(tick);
+      if (input !== undefined) {
+        foresight.foresee(input, this.game.encodeInput(input), tick);
+        this.ownShown.stepped(now);
+      }
+    }
+    const { first, inputs } = foresight.newest(REPEATED);
+    const { arrivals } = this.replicas;
+    return writeUpward(this.writer, arrivals.any ? arrivals.ack : null, Math.floor(now), first, inputs);
+  }
+
+  /** Whether this round gives an input: now and then none, to keep the server's queue short. */
+  private inStep(): boolean {
+    if (this.ticks - this.adjustedAt < PATIENCE || this.waiting <= TOO_EARLY) return true;
+    this.adjustedAt = this.ticks;
+    this.stats.adjusted++;
+    return false;
+  }
+
+  /** Time on the server's clock, in microseconds. */
+  private timeAt(now: number): number {
+    return this.clock.time(now * 1000, this.replicas.newest * this.round);
+  }
+
+  /** The tick that the newest state on its way to us is of, with its fraction. */
+  tickAt(now: number): number {
+    return this.timeAt(now) / this.round;
+  }
+
+  /** Where to draw a replica. */
+  sample(id: bigint, now: number, out: Sample): boolean {
+    const replica = this.replicas.get(id);
+    if (replica === undefined) return false;
+    const smoother = this.smootherOf(replica);
+    const drawn = smoother.sample(replica, this.timeAt(now), out);
+    this.stats.delay += (smoother.delay / 1000 - this.stats.delay) / 64;
+    return drawn;
+  }
+
+  private smootherOf(replica: Replica): Smoother {
+    const known = this.smoothers.get(replica.id);
+    if (known !== undefined) return known;
+    const made = new Smoother(this.show, this.round);
+    this.smoothers.set(replica.id, made);
+    return made;
+  }
+
+  /** One's own avatar, predicted; null before its first state and for games without a rule. */
+  own(now: number): OwnView | null {
+    const kind = this.replicas.get(this.avatar)?.kind;
+    if (this.game.predict === undefined || kind === undefined) return null;
+    return this.ownShown.view(this.foresight, kind, now, this.round);
+  }
+}
+
+function distance(a: Int32Array, b: Int32Array, at: number, dims: number): number {
+  let square = 0;
+  for (let lane = at; lane < at + dims; lane++) square += (a[lane] - b[lane]) ** 2;
+  return Math.sqrt(square);
+}

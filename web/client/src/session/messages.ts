@@ -1,0 +1,113 @@
+/** Messages: what client and server say on the reliable stream. Section 10 of `docs/WIRE.md`. */
+import { REFUSALS } from "../client/types.js";
+import type { RefusalCode } from "../client/types.js";
+import { ReadError, Reader, Writer } from "./postcard.js";
+
+/** The longest message, in bytes. */
+export const MAX_MESSAGE = 16_384;
+const RESUME_KEY = 16;
+
+/** What a client says first. */
+export interface Hello {
+  readonly versions: readonly number[];
+  readonly schema: bigint;
+  readonly name: string;
+  readonly token: Uint8Array;
+  /** The key of a session that broke off. */
+  readonly resume: Uint8Array | null;
+}
+
+export function hello(said: Hello): Uint8Array {
+  const out = begin(0);
+  out.bytesValue(Uint8Array.from(said.versions));
+  out.u64(said.schema);
+  out.text(said.name);
+  out.bytesValue(said.token);
+  out.option(said.resume, (key) => out.raw(key));
+  return out.finish();
+}
+
+/** Another view from now on. */
+export function view(which: number): Uint8Array {
+  const out = begin(1);
+  out.u8(which);
+  return out.finish();
+}
+
+/** Something is asked of an object, by somebody who sees the world of a tick. */
+export function ask(object: bigint, seen: number, action: (out: Writer) => void): Uint8Array {
+  const out = begin(2);
+  out.u64(object);
+  action(out);
+  out.u32(seen);
+  return out.finish();
+}
+
+export function leave(): Uint8Array {
+  return begin(3).finish();
+}
+
+/** Looks from somebody else's avatar; null: from one's own again. */
+export function watch(object: bigint | null): Uint8Array {
+  const out = begin(4);
+  out.option(object, (id) => out.u64(id));
+  return out.finish();
+}
+
+/** Asks for a player's name. */
+export function who(player: number): Uint8Array {
+  const out = begin(5);
+  out.u32(player);
+  return out.finish();
+}
+
+function begin(variant: number): Writer {
+  const out = new Writer();
+  out.u32(variant);
+  return out;
+}
+
+/** What a server says. */
+export type ServerMessage =
+  | {
+      readonly is: "welcome";
+      readonly version: number;
+      readonly player: number;
+      readonly avatar: bigint;
+      readonly tick: number;
+      /** The length of a round, in microseconds. */
+      readonly round: number;
+      readonly resume: Uint8Array;
+      /** Whether the session goes on; otherwise whatever the client knew is void. */
+      readonly resumed: boolean;
+    }
+  | { readonly is: "refused"; readonly why: RefusalCode; readonly text: string; readonly schema: string }
+  | { readonly is: "name"; readonly player: number; readonly name: string };
+
+/** Reads a message; all of its bytes must be used. Throws `ReadError`. */
+export function readServerMessage(bytes: Uint8Array): ServerMessage {
+  if (bytes.length > MAX_MESSAGE) throw new ReadError(`a message of ${bytes.length} bytes`);
+  const r = new Reader(bytes);
+  const message = serverMessage(r);
+  if (r.left > 0) throw new ReadError("something follows a message");
+  return message;
+}
+
+function serverMessage(r: Reader): ServerMessage {
+  const variant = r.u32();
+  switch (variant) {
+    case 0: {
+      const [version, player, avatar, tick, round] = [r.u8(), r.u32(), r.u64(), r.u32(), r.u53()];
+      return { is: "welcome", version, player, avatar, tick, round, resume: r.raw(RESUME_KEY).slice(), resumed: r.bool() };
+    }
+    case 1: {
+      const why = REFUSALS[r.u32()];
+      if (why === undefined) throw new ReadError("an unknown refusal");
+      return { is: "refused", why, text: r.text(), schema: r.text() };
+    }
+    case 2:
+      return { is: "name", player: r.u32(), name: r.text() };
+    default:
+      throw new ReadError(`an unknown message ${variant}`);
+  }
+}

@@ -1,0 +1,103 @@
+/** A session of the Rust client, played again by this one: what it says must be the same bytes. And bad bytes. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { arenaGame, parseArena, readControls } from "../src/arena/index.js";
+import type { Controls, Event } from "../src/arena/index.js";
+import { Core } from "../src/client/core.js";
+import { readFrame } from "../src/session/frames.js";
+import * as say from "../src/session/messages.js";
+import { ReadError, Reader, Writer } from "../src/session/postcard.js";
+import { chance } from "./files.js";
+import { MISSING, list, open, recordedMap } from "./recorded.js";
+
+test("a client that hears what Rust's client heard says the same, bit by bit", { skip: MISSING }, (t) => {
+  const { schema, reader: r } = open("session.bin");
+  const game = arenaGame(schema.text, parseArena(recordedMap()));
+  const events: Event[] = [];
+  const core = new Core(game, game.schema, "predict", { change() {}, event: (event) => events.push(event) }, () => 0);
+  const counts = { ticks: 0, foreseen: 0, corrected: 0, apart: 0 };
+  core.hello("bot-0", new Uint8Array(0));
+  for (let now = 0; r.left > 0; ) {
+    const what = r.u32();
+    if (what === 0) {
+      assert.notEqual(core.message(r.bytesValue()), null);
+      continue;
+    }
+    if (what === 1) {
+      // Datagrams are handed over in the round in which they are due, whose tick follows.
+      core.datagram(r.bytesValue(), now + 50);
+      continue;
+    }
+    now = r.u32();
+    const input: Controls = readControls(r);
+    const said = r.option(() => r.bytesValue());
+    const own = list(r, () => r.i32());
+    [counts.foreseen, counts.corrected] = [r.u32(), r.u32()];
+    assert.deepEqual([...(core.tick(now, () => input) ?? [])], [...(said ?? [])], `tick ${counts.ticks}`);
+    counts.ticks++;
+    const ours = core.own(now)?.lanes ?? [];
+    if (own.some((lane, n) => lane !== ours[n])) counts.apart++;
+  }
+  const { stats } = core;
+  t.diagnostic(`${JSON.stringify(counts)}; ours: ${stats.foreseen} foreseen, ${stats.corrected} corrected, ${events.length} events`);
+  assert.ok(counts.ticks > 1_000 && stats.refused > 0 && events.length > 100);
+  // Rust's client also foresees coming back to life, which is the game's and not the movement's matter.
+  assert.ok(counts.apart < counts.ticks / 50, `${counts.apart} of ${counts.ticks} predicted states differ`);
+  assert.ok(stats.corrected - counts.corrected < counts.ticks / 50);
+});
+
+test("messages return, and any other bytes are refused by their own error", () => {
+  const welcome = Uint8Array.of(0, 1, 7, 0x80, 0x80, 0x80, 0x38, 0x90, 0x4e, 0xd0, 0x86, 3, ...Array<number>(16).fill(9), 1);
+  assert.deepEqual(say.readServerMessage(welcome), {
+    is: "welcome", version: 1, player: 7, avatar: 117440512n, tick: 10000, round: 50000, resume: new Uint8Array(16).fill(9), resumed: true,
+  });
+  assert.throws(() => say.readServerMessage(Uint8Array.of(...welcome, 0)), ReadError);
+  const named = Uint8Array.of(2, 5, 3, 0x61, 0x64, 0x61);
+  assert.deepEqual(say.readServerMessage(named), { is: "name", player: 5, name: "ada" });
+  const rng = chance(3);
+  for (let n = 0; n < 50_000; n++) {
+    const bytes = Uint8Array.from({ length: Math.floor(rng() * 40) }, () => rng() * 256);
+    if (bytes.length > 0) bytes[0] = n % 4 === 3 ? 0x14 : n % 4;
+    for (const read of [say.readServerMessage, readFrame]) {
+      try {
+        read(bytes);
+      } catch (error) {
+        assert.ok(error instanceof ReadError, String(error));
+      }
+    }
+  }
+});
+
+test("what a client says is what Rust reads", () => {
+  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+  const key = new Uint8Array(16).fill(7);
+  assert.equal(
+    hex(say.hello({ versions: [1], schema: 300n, name: "ada", token: Uint8Array.of(1, 2), resume: key })),
+    "000101ac020361646102010201" + "07".repeat(16),
+  );
+  assert.equal(hex(say.view(2)), "0102");
+  assert.equal(hex(say.ask(1n << 56n, 128, (out) => out.u32(4))), "02" + "80".repeat(8) + "01" + "04" + "8001");
+  assert.equal(hex(say.leave()), "03");
+  assert.equal(hex(say.watch(null)), "0400");
+  assert.equal(hex(say.watch(5n)), "040105");
+  assert.equal(hex(say.who(300)), "05ac02");
+});
+
+test("postcard numbers return at their edges", () => {
+  const out = new Writer();
+  const [u32s, i32s, u64s] = [[0, 127, 128, 0xffff_ffff], [0, -1, 1, 2 ** 31 - 1, -(2 ** 31)], [0n, 1n << 63n, (1n << 64n) - 1n]];
+  u32s.forEach((v) => out.u32(v));
+  i32s.forEach((v) => out.i32(v));
+  u64s.forEach((v) => out.u64(v));
+  out.i16(-300);
+  out.text("größer");
+  const r = new Reader(out.finish());
+  assert.deepEqual(u32s.map(() => r.u32()), u32s);
+  assert.deepEqual(i32s.map(() => r.i32()), i32s);
+  assert.deepEqual(u64s.map(() => r.u64()), u64s);
+  assert.equal(r.i16(), -300);
+  assert.equal(r.text(), "größer");
+  assert.equal(r.left, 0);
+  assert.throws(() => new Reader(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x1f)).u32(), ReadError);
+  assert.throws(() => new Reader(new Uint8Array(11).fill(0xff)).u64(), ReadError);
+});
