@@ -19,6 +19,7 @@ mod serve;
 mod token;
 mod truth;
 mod usage;
+mod web;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;

@@ -73,6 +73,11 @@ impl Monitor {
         })
     }
 
+    /// Where figures are put up.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
     /// A round is over.
     pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: Spent) {
         let r = &mut self.registry;

@@ -7,6 +7,7 @@ use crate::door::MainDoor;
 use crate::monitor::{Monitor, log};
 use crate::truth::{Record, Truth};
 use crate::usage;
+use crate::web;
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, Spent};
 use foveate_io::{Endpoint, Options, Ways};
@@ -64,6 +65,9 @@ pub struct Serve {
     /// Serve no metrics
     #[arg(long)]
     no_metrics: bool,
+    /// Serve pages there, by HTTP
+    #[arg(long)]
+    web: Option<SocketAddr>,
     /// Keep to this processor
     #[arg(long)]
     pin: Option<usize>,
@@ -87,6 +91,9 @@ impl Serve {
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
+        if let Some(listen) = self.web {
+            (config.web.enabled, config.web.listen) = (true, listen);
+        }
         if let Some(budget) = self.budget {
             config.budget = (budget > 0).then_some(Bytes(budget));
         }
@@ -208,6 +215,9 @@ fn play<G: Game>(
     let mut truth = args.truth.as_deref().map(Truth::create).transpose()?;
     let mut record = args.record.as_deref().map(Record::create).transpose()?;
     let mut monitor = Monitor::start(config)?;
+    if config.web.enabled {
+        println!("pages on http://{}/", web::open(&config.web, &mut host, monitor.board())?);
+    }
     let idle = usage::resident_kib();
     let (mut meter, mut marked, mut figures) = (Meter::begin(&host, idle), false, None);
     while !stop.end.load(Ordering::Relaxed) {

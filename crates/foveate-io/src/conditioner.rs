@@ -82,6 +82,9 @@ pub struct Conditioner<T> {
     bad: bool,
     /// When the pipe will have passed everything that waits before it.
     pipe_free: Micros,
+    /// When the last part of a stream arrives.
+    #[cfg(feature = "web")]
+    stream_due: Micros,
     pushed: u64,
     held: BinaryHeap<Reverse<Held<T>>>,
 }
@@ -121,6 +124,8 @@ impl<T> Conditioner<T> {
             random: fastrand::Rng::with_seed(seed),
             bad: false,
             pipe_free: Micros::ZERO,
+            #[cfg(feature = "web")]
+            stream_due: Micros::ZERO,
             pushed: 0,
             held: BinaryHeap::new(),
         }
@@ -141,6 +146,22 @@ impl<T> Conditioner<T> {
         }
         let Some(passed) = self.pass(now, size) else { return false };
         let due = passed + self.conditions.delay + late;
+        self.pushed += 1;
+        self.held.push(Reverse(Held { due, order: self.pushed, item }));
+        true
+    }
+
+    /// Takes part of a stream: late like a packet, but it is not lost by chance, and does not
+    /// overtake what was pushed so before it. False if there is no room.
+    #[cfg(feature = "web")]
+    pub(crate) fn push_in_order(&mut self, now: Micros, size: Bytes, item: T) -> bool {
+        let late = Micros(self.random.u64(0..=self.conditions.jitter.0.min(u64::MAX - 1)));
+        if self.held.len() >= MAX_HELD {
+            return false;
+        }
+        let passed = self.pass(now, size).unwrap_or(self.pipe_free);
+        let due = (passed + self.conditions.delay + late).max(self.stream_due);
+        self.stream_due = due;
         self.pushed += 1;
         self.held.push(Reverse(Held { due, order: self.pushed, item }));
         true

@@ -24,6 +24,14 @@ pub enum Error {
         /// What the system said.
         cause: std::io::Error,
     },
+    /// Nothing listens for browsers.
+    #[error("cannot serve pages on {address}: {cause}")]
+    ListenWeb {
+        /// Where it should have listened.
+        address: SocketAddr,
+        /// What the system said.
+        cause: std::io::Error,
+    },
     /// The socket failed while waiting or receiving. Links are as they were; waiting may be tried again.
     #[error("the UDP socket failed: {0}")]
     Socket(#[from] std::io::Error),

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use foveate_wire::Bytes;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
+use crate::options::{Limits, MAX_OBSERVED, MAX_OBSERVED_BACKLOG};
 use crate::slots::LinkId;
 
 /// Something happened to a link.
@@ -18,6 +20,8 @@ pub enum Event {
         link: LinkId,
         /// The other side.
         address: SocketAddr,
+        /// What it is for.
+        purpose: Purpose,
     },
     /// A datagram came.
     Datagram {
@@ -42,6 +46,25 @@ pub enum Event {
     },
 }
 
+/// What a link is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Purpose {
+    /// A player's.
+    Play,
+    /// An operator's, who looks on from a web page. Carries messages only.
+    Observe,
+}
+
+impl Purpose {
+    /// The largest message that may be sent, and how much of them may wait.
+    pub(crate) fn message_limits(self, limits: &Limits) -> (Bytes, Bytes) {
+        match self {
+            Purpose::Play => (limits.max_message, limits.max_backlog),
+            Purpose::Observe => (MAX_OBSERVED, MAX_OBSERVED_BACKLOG),
+        }
+    }
+}
+
 /// Why a link was closed, as a number for programs. Those below 256 are this crate's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CloseCode(pub u32);
@@ -55,6 +78,8 @@ impl CloseCode {
     pub const FLOOD: CloseCode = CloseCode(2);
     /// A message exceeds the limit.
     pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
+    /// Bytes came that are against the rules of WebSocket or HTTP/3.
+    pub const MALFORMED: CloseCode = CloseCode(4);
 }
 
 /// Why a link was closed.

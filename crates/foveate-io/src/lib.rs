@@ -74,18 +74,20 @@ mod time;
 mod timers;
 pub mod token;
 mod transport;
+#[cfg(feature = "web")]
+pub mod web;
 
 pub use admission::MAX_ADDRESSES;
 pub use bucket::Rate;
 pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use event::{CloseCode, Event, Reason};
+pub use event::{CloseCode, Event, Purpose, Reason};
 pub use identity::{
     Certificate, CertificateHash, Identity, PROTOCOL, RENEWED_BEFORE, Trust, VALID_FOR,
 };
 pub use meter::{Counters, Meter, Traffic};
-pub use options::{Limits, MIN_PACKET, Options, Ways};
+pub use options::{Limits, MAX_OBSERVED, MIN_PACKET, Options, Ways};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
 pub use time::UnixTime;

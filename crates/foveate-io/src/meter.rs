@@ -23,9 +23,9 @@ pub struct Meter {
 /// Traffic in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// UDP packets.
+    /// UDP packets; over WebSocket, pieces read from or written to the TCP socket.
     pub packets: u64,
-    /// Bytes of them, without IP and UDP headers.
+    /// Bytes of them, without headers of IP, UDP and TCP. Those of QUIC and WebSocket count.
     pub bytes: u64,
     /// Datagrams that were handed over.
     pub datagrams: u64,
@@ -75,4 +75,20 @@ pub struct Counters {
     pub conditioned_away: u64,
     /// Certificates renewed.
     pub renewals: u64,
+    /// Datagrams of ours dropped because a WebSocket lags: TCP would have queued them.
+    pub datagrams_late: u64,
+    /// Links closed because of bytes against the rules of WebSocket or HTTP/3.
+    pub closed_malformed: u64,
+    /// Links of pages refused because of the page's origin.
+    pub refused_origin: u64,
+    /// Operators' links refused for want of the right token or place.
+    pub refused_observers: u64,
+    /// HTTP requests.
+    pub http_requests: u64,
+    /// Of them and beside them, refused: malformed, too long, unknown, not allowed.
+    pub http_refused: u64,
+    /// HTTP connections turned away because there are enough.
+    pub http_full: u64,
+    /// HTTP connections closed in the middle of a request or an answer that took too long.
+    pub http_slow: u64,
 }

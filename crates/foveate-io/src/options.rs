@@ -13,6 +13,10 @@ pub const MIN_PACKET: Bytes = Bytes(1_200);
 /// Bytes of datagrams that wait in either direction of a link at most.
 pub(crate) const DATAGRAM_BUFFER: usize = 16 * 1024;
 
+/// The largest message to an operator's page, and how much of them may wait.
+pub const MAX_OBSERVED: Bytes = Bytes(4 * 1024 * 1024);
+pub(crate) const MAX_OBSERVED_BACKLOG: Bytes = Bytes(8 * 1024 * 1024);
+
 /// What a connection costs beside its buffers: state of QUIC and TLS, packets in flight. Measured
 /// with `echo_load`, rounded up.
 const CONNECTION: u32 = 64 * 1024;

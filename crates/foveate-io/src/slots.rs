@@ -81,6 +81,12 @@ impl<T> Slots<T> {
         self.places.get_mut(index as usize)?.value.as_deref_mut()
     }
 
+    /// The same, to look at.
+    #[cfg(feature = "web")]
+    pub(crate) fn peek(&self, index: u32) -> Option<&T> {
+        self.places.get(index as usize)?.value.as_deref()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().filter_map(|place| place.value.as_deref())
     }

@@ -60,11 +60,23 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// Sleeps until packets wait or the time is over; true if packets wait.
-    pub(crate) fn wait(&self, span: Duration) -> io::Result<bool> {
-        let mut asked = [PollFd::new(&self.socket, PollFlags::IN)];
+    /// Sleeps until packets wait, something stirs in `others`, or the time is over; true unless it
+    /// is the latter.
+    pub(crate) fn wait<'a>(
+        &'a self,
+        span: Duration,
+        mut others: Vec<PollFd<'a>>,
+    ) -> io::Result<bool> {
+        let mut alone = [PollFd::new(&self.socket, PollFlags::IN)];
+        let asked = match others.is_empty() {
+            true => &mut alone[..],
+            false => {
+                others.extend(alone);
+                &mut others[..]
+            }
+        };
         let span = Timespec::try_from(span).unwrap_or(Timespec { tv_sec: 3_600, tv_nsec: 0 });
-        match poll(&mut asked, Some(&span)) {
+        match poll(asked, Some(&span)) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(cause) => Err(cause.into()),

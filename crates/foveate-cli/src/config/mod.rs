@@ -6,6 +6,9 @@
 mod raw;
 #[cfg(test)]
 mod tests;
+mod web;
+
+pub use web::Web;
 
 use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
 use foveate_wire::{Bytes, Micros};
@@ -103,6 +106,8 @@ pub struct Config {
     pub limits: Limits,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// What browsers are served.
+    pub web: Web,
     /// How much is logged.
     pub level: Level,
     /// How it is logged.
@@ -154,6 +159,7 @@ impl Checker<'_> {
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
+            web: self.web(&raw.web)?,
             level: self.level(&raw.log)?,
             format: self.format(&raw.log)?,
             network: self.network(&raw.network)?,
@@ -398,6 +404,7 @@ impl Display for Config {
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
         writeln!(f, "budget: {}", or_none(budget))?;
         writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;
+        writeln!(f, "web: {}", self.web)?;
         writeln!(f, "log: {:?}, {:?}", self.level, self.format)?;
         let network = self.network.map(|network| format!("{network:?}"));
         write!(f, "conditioner: {}", or_none(network))

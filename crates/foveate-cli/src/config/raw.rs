@@ -21,7 +21,7 @@ sections! {
     /// The whole file.
     File {
         server: Server, tls: Tls, tokens: Tokens, storage: Storage, world: World, budget: Budget,
-        limits: Limits, metrics: Metrics, log: Log, network: Network,
+        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network,
     }
     /// `[server]`
     Server {
@@ -45,6 +45,11 @@ sections! {
     }
     /// `[metrics]`
     Metrics { enabled: Said<bool>, listen: Said<String> }
+    /// `[web]`
+    Web {
+        enabled: Said<bool>, listen: Said<String>, origins: Said<Vec<String>>, metrics: Said<bool>,
+        observe: Said<bool>, operator_token: Said<String>,
+    }
     /// `[log]`
     Log { level: Said<String>, format: Said<String> }
     /// `[network]`

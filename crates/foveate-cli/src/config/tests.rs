@@ -36,7 +36,7 @@ fn the_default_file_names_every_key() {
         })
         .collect();
     assert!(toml::from_str::<raw::File>(&all).is_ok(), "{all}");
-    for key in ["cert", "key", "secret", "path", "bytes_per_second"] {
+    for key in ["cert", "key", "secret", "path", "bytes_per_second", "operator_token"] {
         assert!(all.contains(&format!("\n{key} = ")), "{key} is not in the default file");
     }
 }
@@ -101,6 +101,26 @@ fn a_server_on_the_network_must_say_who_may_join() {
     refused(&format!("{open}[tls]\ndevelopment = true\n"), 2, &["tokens.open"]);
     let said = format!("{open}[tls]\ndevelopment = true\n[tokens]\nopen = true\n");
     assert!(parse(&said).is_ok());
+}
+
+#[test]
+fn an_operator_on_the_network_needs_a_token() {
+    let open = "[web]\nenabled = true\nlisten = \"0.0.0.0:8080\"\nobserve = true\n";
+    refused(open, 4, &["web.operator_token"]);
+    let absent = format!("{open}operator_token = \"absent\"\n");
+    refused(&absent, 5, &["web.operator_token", "conf/absent", "readable file"]);
+    let local = parse("[web]\nenabled = true\nobserve = true\n").unwrap().web;
+    assert!(matches!(local.observe, foveate_io::web::Observe::Loopback));
+    assert!(!parse("").unwrap().web.enabled);
+}
+
+#[test]
+fn origins_are_refused_unless_they_are_some() {
+    for wrong in ["play.example.org", "https://", "https://play.example.org/page"] {
+        refused(&format!("[web]\n\norigins = [\"{wrong}\"]\n"), 3, &[wrong, "web.origins"]);
+    }
+    let text = "[web]\nenabled = true\norigins = [\"https://play.example.org\", \"*\"]\n";
+    assert_eq!(parse(text).unwrap().web.origins.len(), 2);
 }
 
 #[test]

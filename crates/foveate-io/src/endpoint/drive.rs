@@ -1,12 +1,14 @@
 //! From connections to events: timers, what QUIC reports, the end of links.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use foveate_wire::Bytes;
 use quinn_proto::StreamEvent;
 
 use super::{Core, absorb};
 use crate::event::{CloseCode, Event, Reason};
-use crate::link::{Passage, Stage};
+use crate::link::{Carrier, Link, Passage, Stage};
 use crate::options::duration;
 use crate::slots::LinkId;
 
@@ -29,12 +31,18 @@ impl Core {
             self.release_held(now, index);
             let slack = duration(self.options.timer_slack);
             let Some(link) = self.links.at(index) else { continue };
-            if link.quic_due(now, slack).is_some_and(|due| due <= now) {
-                link.conn.handle_timeout(now);
-                self.touch(index);
-                self.make_ready(index);
-            } else {
+            if link.due(now, slack).is_none_or(|due| due > now) {
                 self.arm(now, index);
+                continue;
+            }
+            match &mut link.carrier {
+                Carrier::Quic(quic) => {
+                    quic.conn.handle_timeout(now);
+                    self.touch(index);
+                    self.make_ready(index);
+                }
+                #[cfg(feature = "web")]
+                Carrier::WebSocket(_) => self.web_timeout(now, index),
             }
         }
         while let Some(index) = self.asks.pop(now) {
@@ -42,23 +50,24 @@ impl Core {
         }
     }
 
-    /// Look at the link again when QUIC or a conditioner wants it.
+    /// Look at the link again when its carrier or a conditioner wants it.
     pub(super) fn arm(&mut self, now: Instant, index: u32) {
         let (origin, slack) = (self.origin, duration(self.options.timer_slack));
         let Some(link) = self.links.at(index) else { return };
-        let held = link.conditioning.as_ref().and_then(|conditioning| conditioning.next_due());
         // A packet that is held for ever is never due.
-        let held = held.and_then(|due| origin.checked_add(duration(due)));
-        if let Some(due) = [link.quic_due(now, slack), held].into_iter().flatten().min() {
+        let held = link.held_until().and_then(|due| origin.checked_add(duration(due)));
+        if let Some(due) = [link.due(now, slack), held].into_iter().flatten().min() {
             self.timers.arm(index, due);
         }
     }
 
     /// Lets pass what a conditioner has held long enough.
     fn release_held(&mut self, now: Instant, index: u32) {
+        #[cfg(feature = "web")]
+        self.release_units(now, index);
         let time = self.micros(now);
-        while let Some(link) = self.links.at(index)
-            && let Some(conditioning) = &mut link.conditioning
+        while let Some(quic) = self.links.at(index).and_then(Link::quic)
+            && let Some(conditioning) = &mut quic.conditioning
         {
             if let Some(packet) = conditioning.received.pop(time) {
                 self.release(now, packet);
@@ -66,8 +75,8 @@ impl Core {
                 self.total.sent.packet(packet.bytes.len());
                 self.batch.push(packet.to, packet.source, &packet.bytes);
             } else {
-                if conditioning.ending && conditioning.next_due().is_none() {
-                    link.conditioning = None;
+                if conditioning.is_over() {
+                    quic.conditioning = None;
                     self.conditioned -= 1;
                 }
                 return;
@@ -90,14 +99,21 @@ impl Core {
     fn drive(&mut self, now: Instant, index: u32) {
         let Some(link) = self.links.at(index) else { return };
         link.touched = false;
+        let Some(quic) = link.quic() else {
+            #[cfg(feature = "web")]
+            self.drive_web(now, index);
+            return;
+        };
         let mut drained = false;
-        while let Some(event) = link.conn.poll_endpoint_events() {
+        while let Some(event) = quic.conn.poll_endpoint_events() {
             drained |= event.is_drained();
-            if let Some(answer) = self.quic.handle_event(link.handle, event) {
-                link.conn.handle_event(answer);
+            if let Some(answer) = self.quic.handle_event(quic.handle, event) {
+                quic.conn.handle_event(answer);
             }
         }
-        while let Some(event) = self.links.at(index).and_then(|link| link.conn.poll()) {
+        while let Some(event) =
+            self.links.at(index).and_then(Link::quic).and_then(|quic| quic.conn.poll())
+        {
             self.happened(now, index, event);
         }
         match drained {
@@ -118,21 +134,21 @@ impl Core {
 
     fn happened(&mut self, now: Instant, index: u32, event: quinn_proto::Event) {
         let Some(link) = self.links.at(index) else { return };
+        let id = link.id;
+        let Some(quic) = link.carrier.quic() else { return };
         match event {
             // A link that was closed while it shook hands stays closed.
             quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
-                self.handshakes -= 1;
-                link.open(now);
-                let address = link.conn.remote_address();
-                self.events.push(Event::Connected { link: link.id, address });
+                let address = quic.conn.remote_address();
+                quic.open(now, link.origin.is_none());
+                self.connected(id, address);
             }
             quinn_proto::Event::ConnectionLost { reason } => {
-                let id = link.id;
                 self.ended(id, Reason::from(reason));
             }
             quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
             quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
-                link.stream_opened();
+                quic.stream_opened();
                 self.take_messages(now, index);
             }
             quinn_proto::Event::Stream(StreamEvent::Readable { .. }) => {
@@ -141,32 +157,44 @@ impl Core {
             quinn_proto::Event::Stream(
                 StreamEvent::Finished { .. } | StreamEvent::Stopped { .. },
             ) => {
-                link.finishing = false;
+                quic.finishing = false;
             }
             // What waits is offered at every transmission.
             _ => {}
         }
     }
 
+    /// Both sides may send.
+    pub(super) fn connected(&mut self, id: LinkId, address: SocketAddr) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        link.stage = Stage::Open;
+        self.handshakes -= 1;
+        self.events.push(Event::Connected { link: id, address, purpose: link.purpose });
+    }
+
     fn take_datagrams(&mut self, now: Instant, index: u32) {
-        let time = self.micros(now);
-        let mut flooded = false;
-        let Some(link) = self.links.at(index) else { return };
-        while let Some(bytes) = link.conn.datagrams().recv() {
-            match link.flow.datagram(&self.options.limits, time, bytes.len()) {
-                Passage::Free if link.stage == Stage::Open => {
-                    link.received.datagrams += 1;
-                    self.events.push(Event::Datagram { link: link.id, bytes });
-                }
-                Passage::Free => {}
-                over => {
-                    self.counters.datagrams_over_rate += 1;
-                    flooded |= over == Passage::Flood;
-                }
-            }
+        while let Some(quic) = self.links.at(index).and_then(Link::quic)
+            && let Some(bytes) = quic.conn.datagrams().recv()
+        {
+            self.take_datagram(now, index, bytes);
         }
-        if flooded {
-            self.close_flood(now, index);
+    }
+
+    /// A datagram came: an event, if the link keeps to its rate.
+    pub(super) fn take_datagram(&mut self, now: Instant, index: u32, bytes: bytes::Bytes) {
+        let time = self.micros(now);
+        let Some(link) = self.links.at(index) else { return };
+        match link.flow.datagram(&self.options.limits, time, bytes.len()) {
+            Passage::Free if link.stage == Stage::Open => {
+                link.received.datagrams += 1;
+                self.events.push(Event::Datagram { link: link.id, bytes });
+            }
+            Passage::Free => {}
+            Passage::Dropped => self.counters.datagrams_over_rate += 1,
+            Passage::Flood => {
+                self.counters.datagrams_over_rate += 1;
+                self.close_flood(now, index);
+            }
         }
     }
 
@@ -177,30 +205,35 @@ impl Core {
         if link.stage != Stage::Open {
             return;
         }
-        let (id, mut flow, mut count, mut flooded) = (link.id, link.flow, 0, false);
+        let Link { id, flow, received, carrier, .. } = link;
+        let Some(quic) = carrier.quic() else { return };
+        let (id, mut flooded) = (*id, false);
         let events = &mut self.events;
-        let read = link.read(now, limits.max_message, |bytes| {
+        let read = quic.read(now, limits.max_message, |bytes| {
             flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
-            count += 1;
+            received.messages += 1;
             events.push(Event::Message { link: id, bytes });
         });
-        link.flow = flow;
-        link.received.messages += count;
         if let Err(size) = read {
-            self.counters.closed_oversized += 1;
-            let limit = limits.max_message.0;
-            let said = format!("a message of {} bytes exceeds the limit of {limit}", size.0);
-            self.close(now, id, CloseCode::MESSAGE_TOO_LARGE, &said);
+            self.close_oversized(now, id, size, limits.max_message);
         } else if flooded {
             self.close_flood(now, index);
         }
+    }
+
+    pub(super) fn close_oversized(&mut self, now: Instant, id: LinkId, size: Bytes, limit: Bytes) {
+        self.counters.closed_oversized += 1;
+        let said = format!("a message of {} bytes exceeds the limit of {}", size.0, limit.0);
+        self.close(now, id, CloseCode::MESSAGE_TOO_LARGE, &said);
     }
 
     /// Reports the end of a link, once.
     pub(super) fn ended(&mut self, id: LinkId, reason: Reason) {
         let Some(link) = self.links.get_mut(id) else { return };
         let stage = std::mem::replace(&mut link.stage, Stage::Closed);
-        link.finishing = false;
+        if let Some(quic) = link.quic() {
+            quic.finishing = false;
+        }
         if stage == Stage::Handshake {
             self.handshakes -= 1;
             self.counters.handshakes_failed += 1;
@@ -212,18 +245,18 @@ impl Core {
         }
     }
 
-    /// QUIC has forgotten the connection.
-    fn remove(&mut self, index: u32) {
+    /// The carrier has forgotten the link.
+    pub(super) fn remove(&mut self, index: u32) {
         let Some(id) = self.links.at(index).map(|link| link.id) else { return };
         self.ended(id, Reason::Reset);
-        let Some(link) = self.links.remove(index) else { return };
-        self.handles[link.handle.0] = u32::MAX;
+        let Some(mut link) = self.links.remove(index) else { return };
+        if let Some(quic) = link.quic() {
+            self.handles[quic.handle.0] = u32::MAX;
+            self.conditioned -= u32::from(quic.conditioning.is_some());
+        }
         absorb(&mut self.total, &link.meter());
         if let Some(origin) = link.origin {
             self.admission.release(origin);
-        }
-        if link.conditioning.is_some() {
-            self.conditioned -= 1;
         }
     }
 
@@ -231,8 +264,11 @@ impl Core {
     pub(super) fn finish_messages(&mut self) {
         let open = self.links.iter_mut().filter(|link| link.stage == Stage::Open);
         let finished: Vec<u32> = open
+            .filter(|link| link.sent.messages > 0)
             .map(|link| {
-                link.finish();
+                if let Some(quic) = link.quic() {
+                    quic.finish();
+                }
                 link.id.index
             })
             .collect();

@@ -6,6 +6,8 @@
 mod drive;
 mod receive;
 mod transmit;
+#[cfg(feature = "web")]
+mod web;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::admission::Admission;
 use crate::error::Error;
 use crate::event::{CloseCode, Event, Reason};
 use crate::identity::{self, Certificate, CertificateHash, Identity, Trust};
-use crate::link::{Conditioning, Flow, Link, Stage};
+use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
 use crate::meter::{Counters, Meter};
 use crate::options::{Options, Ways, duration};
 use crate::slots::{LinkId, Slots};
@@ -85,6 +87,11 @@ struct Core {
     total: Meter,
     last_received: Option<Instant>,
     closing: bool,
+    /// The TCP side, if there is one, and where the UDP socket is bound.
+    #[cfg(feature = "web")]
+    front: Option<Box<crate::web::Front>>,
+    #[cfg(feature = "web")]
+    udp: Option<SocketAddr>,
 }
 
 enum Role {
@@ -165,8 +172,7 @@ impl Endpoint {
 
     /// The largest datagram that the link takes at the moment; none before it is connected.
     pub fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
-        let link = self.core.links.get_mut(link)?;
-        link.conn.datagrams().max_size().map(|size| Bytes(size as u32))
+        self.core.max_datagram(link)
     }
 
     /// Closes a link. What was not sent yet is lost; `Event::Closed` follows. A stale id does nothing.
@@ -234,7 +240,7 @@ impl Endpoint {
         self.core.closing = true;
         self.core.finish_messages();
         let messages_until = begun + duration(Micros(limit.0 / 2));
-        while self.core.links.iter().any(|link| link.finishing) && Instant::now() < messages_until {
+        while self.core.links.iter().any(Link::is_finishing) && Instant::now() < messages_until {
             self.wait(messages_until.min(Instant::now() + SHUTDOWN_STEP), events)?;
         }
         let open: Vec<LinkId> = self.core.links.iter().map(|link| link.id).collect();
@@ -257,7 +263,7 @@ impl Endpoint {
             std::thread::sleep(wake.min(gathered).saturating_duration_since(now));
             return Ok(true);
         }
-        Ok(self.socket.wait(wake.saturating_duration_since(now))?)
+        Ok(self.socket.wait(wake.saturating_duration_since(now), self.core.watched())?)
     }
 }
 
@@ -297,6 +303,10 @@ impl Core {
             total: Meter::default(),
             last_received: None,
             closing: false,
+            #[cfg(feature = "web")]
+            front: None,
+            #[cfg(feature = "web")]
+            udp: None,
         }
     }
 
@@ -313,7 +323,18 @@ impl Core {
     /// When something must be done although nothing arrives.
     fn next_due(&self) -> Option<Instant> {
         let slice = self.stagger.next_due().map(|due| self.origin + duration(due));
-        [self.timers.next_due(), self.asks.next_due(), slice].into_iter().flatten().min()
+        let known = [self.timers.next_due(), self.asks.next_due(), slice, self.web_due()];
+        known.into_iter().flatten().min()
+    }
+
+    #[cfg(not(feature = "web"))]
+    fn web_due(&self) -> Option<Instant> {
+        None
+    }
+
+    #[cfg(not(feature = "web"))]
+    fn watched(&self) -> Vec<rustix::event::PollFd<'_>> {
+        Vec::new()
     }
 
     fn renew(&mut self, now: SystemTime) -> Result<bool, Error> {
@@ -348,7 +369,13 @@ impl Core {
 
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         let link = open(&mut self.links, link)?;
-        let mut datagrams = link.conn.datagrams();
+        let id = link.id;
+        let Some(quic) = link.carrier.quic() else {
+            #[cfg(feature = "web")]
+            self.send_web_datagram(id, bytes)?;
+            return Ok(());
+        };
+        let mut datagrams = quic.conn.datagrams();
         let limit = datagrams.max_size().ok_or(Error::NotConnected)?;
         if bytes.len() > limit {
             let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
@@ -371,25 +398,41 @@ impl Core {
         })?;
         link.sent.datagrams += 1;
         if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(link.id.index);
+            self.dirty.push(id.index);
         }
         Ok(())
     }
 
+    fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
+        match &mut self.links.get_mut(link)?.carrier {
+            Carrier::Quic(quic) => quic.conn.datagrams().max_size().map(|size| Bytes(size as u32)),
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(socket) => socket.max_datagram(),
+        }
+    }
+
     fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         let link = open(&mut self.links, link)?;
-        let limits = &self.options.limits;
+        let (limit, backlog) = link.purpose.message_limits(&self.options.limits);
         let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-        if size > limits.max_message {
-            return Err(Error::MessageTooLarge { size, limit: limits.max_message });
+        if size > limit {
+            return Err(Error::MessageTooLarge { size, limit });
         }
         let waiting = link.backlog();
-        if waiting.0.saturating_add(size.0) > limits.max_backlog.0 {
-            return Err(Error::BacklogFull { waiting, limit: limits.max_backlog });
+        if waiting.0.saturating_add(size.0) > backlog.0 {
+            return Err(Error::BacklogFull { waiting, limit: backlog });
         }
-        link.push_message(Instant::now(), bytes);
+        link.sent.messages += 1;
         if !std::mem::replace(&mut link.dirty, true) {
             self.dirty.push(link.id.index);
+        }
+        match &mut link.carrier {
+            Carrier::Quic(quic) => quic.push_message(Instant::now(), bytes),
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(_) => {
+                let id = link.id;
+                self.send_web_message(id, bytes);
+            }
         }
         Ok(())
     }
@@ -399,8 +442,14 @@ impl Core {
         if link.stage == Stage::Closed {
             return;
         }
-        let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
-        link.conn.close(now, VarInt::from_u32(code.0), said);
+        match &mut link.carrier {
+            Carrier::Quic(quic) => {
+                let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
+                quic.conn.close(now, VarInt::from_u32(code.0), said);
+            }
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(socket) => socket.close(now, code, reason),
+        }
         self.ended(id, Reason::Here { code, reason: reason.to_owned() });
         self.touch(id.index);
     }
@@ -408,18 +457,15 @@ impl Core {
     fn set_conditions(&mut self, id: LinkId, ways: Option<Ways>) -> bool {
         let seed = self.seed(id);
         let Some(link) = self.links.get_mut(id) else { return false };
-        match (&mut link.conditioning, ways) {
-            (Some(conditioning), ways) => {
-                let Ways { received, sent } = ways.unwrap_or_default();
-                conditioning.received.set(received);
-                conditioning.sent.set(sent);
-                conditioning.ending = ways.is_none();
+        match &mut link.carrier {
+            Carrier::Quic(quic) => {
+                let fresh = Conditioning::set(&mut quic.conditioning, ways, seed);
+                self.conditioned += u32::from(fresh);
             }
-            (none @ None, Some(ways)) => {
-                *none = Some(Box::new(Conditioning::new(ways, seed)));
-                self.conditioned += 1;
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(socket) => {
+                Conditioning::set(&mut socket.conditioning, ways, seed);
             }
-            (None, None) => {}
         }
         true
     }
@@ -451,12 +497,24 @@ impl Core {
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let handle = begun.0;
-        let flow = Flow::new(&self.options.limits, self.micros(now));
-        let id = self.links.insert(|id| Link::new(id, begun, origin, flow, now));
+        let carrier = Carrier::Quic(Box::new(Quic::new(begun, now)));
+        let id = self.add_link(now, carrier, origin);
         if self.handles.len() <= handle.0 {
             self.handles.resize(handle.0 + 1, u32::MAX);
         }
         self.handles[handle.0] = id.index;
+        id
+    }
+
+    /// Whatever carries it, the handshake is not over.
+    fn add_link(
+        &mut self,
+        now: Instant,
+        carrier: Carrier,
+        origin: Option<crate::admission::Origin>,
+    ) -> LinkId {
+        let flow = Flow::new(&self.options.limits, self.micros(now));
+        let id = self.links.insert(|id| Link::new(id, carrier, origin, flow));
         self.handshakes += 1;
         if self.options.conditions.is_some() {
             self.set_conditions(id, self.options.conditions);

@@ -9,11 +9,11 @@ use super::{Core, RENEWAL_CHECK, Role, copy};
 use crate::admission::{Load, Origin, Verdict};
 use crate::error::Error;
 use crate::event::CloseCode;
-use crate::link::{Incoming, Passage, Stage};
+use crate::link::{Incoming, Link, Passage, Stage};
 use crate::socket::{Arrived, Socket};
 
 impl Core {
-    /// Takes in every packet that waits.
+    /// Takes in everything that waits.
     pub(super) fn receive(&mut self, now: Instant, socket: &mut Socket) -> Result<(), Error> {
         self.renew_in_time(now)?;
         let before = self.total.received.packets;
@@ -21,6 +21,8 @@ impl Core {
         if self.total.received.packets > before {
             self.last_received = Some(now);
         }
+        #[cfg(feature = "web")]
+        self.look(now)?;
         Ok(())
     }
 
@@ -68,14 +70,15 @@ impl Core {
                 return self.close_flood(now, index);
             }
         }
-        if let (Some(conditioning), Some(held)) = (&mut link.conditioning, held) {
+        let Some(quic) = link.quic() else { return };
+        if let (Some(conditioning), Some(held)) = (&mut quic.conditioning, held) {
             let size = Bytes(held.bytes.len() as u32);
             if !conditioning.received.push(time, size, held) {
                 self.counters.conditioned_away += 1;
             }
             return self.arm(now, index);
         }
-        link.conn.handle_event(event);
+        quic.conn.handle_event(event);
         self.touch(index);
     }
 
@@ -86,9 +89,9 @@ impl Core {
         let handled = self.quic.handle(now, from, to, ecn, bytes, &mut self.scratch);
         if let Some(DatagramEvent::ConnectionEvent(handle, event)) = handled
             && let Some(index) = self.handles.get(handle.0).copied()
-            && let Some(link) = self.links.at(index)
+            && let Some(quic) = self.links.at(index).and_then(Link::quic)
         {
-            link.conn.handle_event(event);
+            quic.conn.handle_event(event);
             self.touch(index);
         }
     }

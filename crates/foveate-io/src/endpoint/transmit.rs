@@ -67,14 +67,19 @@ impl Core {
         let Some(link) = self.links.at(index) else { return };
         link.ready = false;
         self.asks.done(index);
-        link.pump();
+        let Some(quic) = link.quic() else {
+            #[cfg(feature = "web")]
+            self.transmit_web(now, index);
+            return;
+        };
+        quic.pump();
         let mut count = 0;
         while count < MAX_PACKETS_PER_TURN {
             self.scratch.clear();
-            let Some(packet) = link.conn.poll_transmit(now, 1, &mut self.scratch) else { break };
+            let Some(packet) = quic.conn.poll_transmit(now, 1, &mut self.scratch) else { break };
             let bytes = &self.scratch[..packet.size.min(self.scratch.len())];
             count += 1;
-            let Some(conditioning) = &mut link.conditioning else {
+            let Some(conditioning) = &mut quic.conditioning else {
                 self.total.sent.packet(bytes.len());
                 self.batch.push(packet.destination, packet.src_ip, bytes);
                 continue;

@@ -8,7 +8,7 @@ mod clients;
 mod server;
 
 pub use clients::{ClientsHost, Player};
-pub use server::{Door, Entry, Kept, OpenDoor, ServerHost, Spent};
+pub use server::{Door, Entry, Kept, MAX_OBSERVER_EVENTS, OpenDoor, ServerHost, Spent};
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 //! A server's loop.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,11 @@ use ring::rand::SecureRandom;
 use super::{Closing, Links, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, Purpose};
+use crate::slots::LinkId;
+
+/// What operators did and the program has not looked at, at most.
+pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 
 /// Who may come in, and what they had. Called between two rounds; it should answer at once.
 pub trait Door {
@@ -90,6 +95,35 @@ pub struct ServerHost<G: Game, D: Door> {
     events: Vec<Event>,
     closing: Closing,
     happened: Vec<ServerEvent>,
+    observers: Observers,
+}
+
+/// Operators' links, which the server knows nothing of, and what happened to them.
+#[derive(Default)]
+struct Observers {
+    links: BTreeSet<LinkId>,
+    events: VecDeque<Event>,
+}
+
+impl Observers {
+    /// Takes what is an operator's, and leaves the rest.
+    fn take(&mut self, event: Event) -> Option<Event> {
+        let ours = match &event {
+            Event::Connected { link, purpose: Purpose::Observe, .. } => self.links.insert(*link),
+            Event::Closed { link, .. } => self.links.remove(link),
+            Event::Connected { link, .. }
+            | Event::Datagram { link, .. }
+            | Event::Message { link, .. } => self.links.contains(link),
+        };
+        if !ours {
+            return Some(event);
+        }
+        if self.events.len() == MAX_OBSERVER_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+        None
+    }
 }
 
 impl<G: Game, D: Door> ServerHost<G, D> {
@@ -108,6 +142,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
             events: Vec::new(),
             closing: Closing::default(),
             happened: Vec::new(),
+            observers: Observers::default(),
         }
     }
 
@@ -119,6 +154,12 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     /// What players did since the last call: joined, left, were refused.
     pub fn happened(&mut self) -> std::vec::Drain<'_, ServerEvent> {
         self.happened.drain(..)
+    }
+
+    /// What operators' pages did since the last call: connected, asked, closed. Answer with
+    /// [`Endpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`] the oldest are forgotten.
+    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, Event> {
+        self.observers.events.drain(..)
     }
 
     fn now(&self) -> Micros {
@@ -174,7 +215,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     fn take_in(&mut self) {
         let now = self.now();
         let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
+        for event in events.drain(..).filter_map(|event| self.observers.take(event)) {
             let out = &mut Links(&mut self.endpoint, &mut self.closing);
             match event {
                 Event::Connected { link, .. } => self.server.connected(name(link), out),

@@ -2,8 +2,9 @@
 import type { Replica } from "../replica/replicas.js";
 import * as say from "../session/messages.js";
 import type { ServerMessage } from "../session/messages.js";
-import type { Opener } from "../transport/open.js";
+import type { Links } from "../transport/open.js";
 import type { Transport } from "../transport/transport.js";
+import { difference } from "../wire/schema.js";
 import type { Schema } from "../wire/schema.js";
 import { readState } from "../wire/values.js";
 import type { FieldValue } from "../wire/values.js";
@@ -50,7 +51,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   constructor(
     private readonly options: ConnectOptions<Input, Action, Event>,
     readonly schema: Schema,
-    private readonly opener: Opener,
+    private readonly links: Links,
   ) {
     const told = {
       change: (change: string, id: bigint): void => {
@@ -63,7 +64,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
 
   /** The first link. */
   async join(): Promise<void> {
-    const transport = await this.opener.open();
+    const transport = await this.links.open();
     await new Promise<void>((resolve, reject) => {
       this.joined = { resolve, reject };
       this.link(transport);
@@ -218,9 +219,11 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
         this.nextTick = performance.now();
         this.run();
         return;
-      case "refused":
-        this.refused({ why: message.why, text: message.text });
+      case "refused": {
+        const differs = message.why === "schema" ? difference(this.schema.text, message.schema) : "";
+        this.refused({ why: message.why, text: differs === "" ? message.text : differs });
         return;
+      }
       case "name":
         this.names.learn(message.player, message.name);
         this.emit("name", message.player, message.name);
@@ -264,7 +267,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     const longest = Math.min(BACKOFF[0] * 2 ** this.tries, BACKOFF[1]);
     this.tries++;
     this.timer = setTimeout(() => {
-      this.opener.open().then(
+      this.links.open().then(
         (transport) => {
           if (this.state === "reconnecting") this.link(transport);
           else transport.close();
@@ -305,7 +308,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     if (transport === null) return true;
     const limit = this.hears ? QUIET_LIMIT : FIRST_DATAGRAM_LIMIT;
     if (this.quiet * this.round <= limit) return false;
-    if (!this.hears && transport.kind === "webtransport") this.opener.distrust();
+    if (!this.hears && transport.kind === "webtransport") this.links.distrust();
     this.broke("nothing came any more");
     transport.close();
     return true;

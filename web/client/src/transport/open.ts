@@ -21,8 +21,16 @@ interface Offer {
   websocket?: boolean;
 }
 
+/** Where links to a server come from. */
+export interface Links {
+  /** A new link; rejects with `ConnectError`. */
+  open(): Promise<Transport>;
+  /** WebTransport connected, but nothing comes through: another link goes the other way. */
+  distrust(): void;
+}
+
 /** Makes links to one server. */
-export class Opener {
+export class Opener implements Links {
   private readonly key: string;
 
   constructor(
@@ -32,12 +40,11 @@ export class Opener {
     this.key = `foveate: no WebTransport to ${new URL(base).host}`;
   }
 
-  /** WebTransport connected, but nothing comes through: another link goes the other way. */
   distrust(): void {
     remember(this.key);
   }
 
-  /** A new link. The server's offer is asked for anew: its certificate changes. */
+  /** The server's offer is asked for anew each time: its certificate changes. */
   async open(): Promise<Transport> {
     const offer = (await fetchJson(new URL("/connect.json", this.base))) as Offer;
     const wanted = this.choice === "webtransport" || (this.choice === "auto" && !remembers(this.key));

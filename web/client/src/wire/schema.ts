@@ -89,6 +89,16 @@ export class Schema {
   }
 }
 
+/** Where two schemas' texts differ first, in words; empty if they do not. */
+export function difference(here: string, there: string): string {
+  const [ours, theirs] = [here.split("\n"), there.split("\n")];
+  const at = ours.findIndex((line, n) => line !== theirs[n]);
+  const line = at < 0 ? ours.length : at;
+  if (at < 0 && theirs.length <= ours.length) return "";
+  const say = (lines: string[]): string => lines[line] || "nothing";
+  return `schemas differ first at line ${line + 1}: here '${say(ours)}', there '${say(theirs)}'`;
+}
+
 /** A field of a kind, by its name. */
 export function fieldOf(kind: Kind, name: string): Field | undefined {
   return kind.fields.find((field) => field.name === name);

@@ -1,0 +1,234 @@
+//! As much HTTP/1.1 as a page needs, without IO: heads of requests in, heads of answers out.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+/// Bytes of a request's line and headers at most.
+pub const MAX_HEAD: usize = 8 * 1024;
+/// Headers of a request at most.
+const MAX_HEADERS: usize = 64;
+
+/// What somebody asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) host: Option<String>,
+    pub(crate) origin: Option<String>,
+    pub(crate) authorization: Option<String>,
+    /// The key of somebody who asks to go on by WebSocket.
+    pub(crate) socket_key: Option<String>,
+    /// Whether more requests may follow on the same connection.
+    pub(crate) stays: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Method {
+    Get,
+    Head,
+    Other,
+}
+
+/// What is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    /// Further headers.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// A line of text.
+    pub(crate) fn text(status: u16, text: &str) -> Answer {
+        Answer {
+            status,
+            content_type: "text/plain; charset=utf-8".into(),
+            headers: vec![("Cache-Control", "no-store".into())],
+            body: format!("{text}\n").into(),
+        }
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Answer {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The head as bytes; the body follows unless only the head was asked for.
+    pub(crate) fn head(&self, stays: bool) -> Bytes {
+        let connection = if stays { "keep-alive" } else { "close" };
+        let mut head = format!(
+            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
+             X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n",
+            self.status,
+            reason(self.status),
+            self.content_type,
+            self.body.len(),
+        );
+        for (name, value) in &self.headers {
+            // Writing into memory does not fail.
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        head.push_str("\r\n");
+        head.into()
+    }
+}
+
+/// The head that ends HTTP on a connection and begins WebSocket.
+pub(crate) fn switching(key: &str) -> Bytes {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {}\r\n\r\n",
+        accept_key(key)
+    )
+    .into()
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        426 => "Upgrade Required",
+        431 => "Request Header Fields Too Large",
+        _ => "Service Unavailable",
+    }
+}
+
+/// Reads a head and says how many bytes it takes. `None`: not all of it is there. An error is the
+/// answer; nothing more can be read from this connection then.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut head = httparse::Request::new(&mut headers);
+    let used = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(used)) if used <= MAX_HEAD => used,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(Answer::text(431, "the request is too long"));
+        }
+        Err(cause) => return Err(Answer::text(400, &format!("not a request: {cause}"))),
+    };
+    let target = head.path.unwrap_or("/");
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let find = |name: &str| find(head.headers, name);
+    let has = |name: &str, token: &str| find(name).is_some_and(|value| lists(&value, token));
+    if has("transfer-encoding", "chunked") || find("content-length").is_some_and(|n| n != "0") {
+        return Err(Answer::text(400, "a request with a body is not expected here"));
+    }
+    let upgrades = has("connection", "upgrade")
+        && has("upgrade", "websocket")
+        && find("sec-websocket-version").as_deref() == Some("13");
+    let request = Request {
+        method: match head.method {
+            Some("GET") => Method::Get,
+            Some("HEAD") => Method::Head,
+            _ => Method::Other,
+        },
+        path: path.to_owned(),
+        query: query.to_owned(),
+        host: find("host"),
+        origin: find("origin"),
+        authorization: find("authorization"),
+        socket_key: find("sec-websocket-key").filter(|key| upgrades && key.len() == 24),
+        stays: head.version == Some(1) && !has("connection", "close"),
+    };
+    Ok(Some((request, used)))
+}
+
+fn find(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
+    let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+    Some(String::from_utf8_lossy(found.value).trim().to_owned())
+}
+
+/// Whether a list with commas has this word.
+fn lists(value: &str, word: &str) -> bool {
+    value.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
+}
+
+/// What proves to a browser that its key was read by a WebSocket server (RFC 6455, 4.2.2).
+fn accept_key(key: &str) -> String {
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let hash = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    base64(hash.as_ref())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let value = word >> (18 - 6 * digit) & 63;
+            text.push(if digit <= chunk.len() { DIGITS[value as usize] as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Request {
+        parse(text.as_bytes()).expect("well-formed").expect("complete").0
+    }
+
+    #[test]
+    fn a_request_is_read_when_all_of_it_is_there() {
+        let text = "GET /a/b?x=1&y HTTP/1.1\r\nHost: here:80\r\nORIGIN: http://here\r\n\r\nrest";
+        for end in 0..text.len() - 4 {
+            assert_eq!(parse(&text.as_bytes()[..end]), Ok(None), "{end}");
+        }
+        let (request, used) = parse(text.as_bytes()).expect("fine").expect("whole");
+        assert_eq!(&text[used..], "rest");
+        assert_eq!((request.method, request.path.as_str()), (Method::Get, "/a/b"));
+        assert_eq!((request.query.as_str(), request.stays), ("x=1&y", true));
+        assert_eq!(request.origin.as_deref(), Some("http://here"));
+        assert_eq!(request.socket_key, None);
+    }
+
+    #[test]
+    fn an_upgrade_needs_all_its_headers() {
+        let head = "GET /play HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\n\
+                    Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        let with = format!("{head}Sec-WebSocket-Version: 13\r\n\r\n");
+        assert_eq!(request(&with).socket_key.as_deref(), Some("dGhlIHNhbXBsZSBub25jZQ=="));
+        assert_eq!(request(&format!("{head}\r\n")).socket_key, None);
+        let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
+        let answer = switching("dGhlIHNhbXBsZSBub25jZQ==");
+        assert!(String::from_utf8_lossy(&answer).contains(accept), "the example of RFC 6455");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_its_reason() {
+        let status = |text: &str| parse(text.as_bytes()).expect_err(text).status;
+        assert_eq!(status("\x16\x03\x01 hello"), 400);
+        assert_eq!(status("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"), 400);
+        assert_eq!(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+        assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX_HEAD))), 431);
+        assert_eq!(status(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(99))), 431);
+    }
+
+    #[test]
+    fn random_heads_never_panic() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..20_000 {
+            let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\nOrigin: b\r\n\r\n".to_vec();
+            for _ in 0..random.usize(0..8) {
+                let at = random.usize(0..bytes.len());
+                bytes[at] = random.u8(..);
+            }
+            bytes.truncate(random.usize(0..=bytes.len()));
+            if let Ok(Some((_, used))) = parse(&bytes) {
+                assert!(used <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a web listener is told: its pages, whose pages may connect, who may look on.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::error::Error;
+use crate::metrics::Board;
+
+/// Letters of an operator's token.
+pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
+
+/// How a server serves pages and links to them.
+///
+/// ```
+/// use foveate_io::web::{Page, Web};
+/// let web = Web::new(|path: &str| match path {
+///     "/" => Some(Page::fresh("text/html", "<h1>Hello</h1>")),
+///     _ => None,
+/// });
+/// assert!(web.origins.is_empty());
+/// ```
+pub struct Web {
+    /// What is answered to a GET.
+    pub pages: Box<dyn Pages>,
+    /// Pages that may connect beside the server's own, such as `https://play.example.org`; `*` for
+    /// any. A server that listens on loopback only takes every page of this machine.
+    pub origins: Vec<String>,
+    /// Who may connect to `/observe`.
+    pub observe: Observe,
+    /// What `/metrics` and `/healthz` tell; without it there are none.
+    pub metrics: Option<Board>,
+}
+
+impl Web {
+    /// Pages alone: nobody may look on, and no metrics.
+    pub fn new(pages: impl Pages) -> Web {
+        Web { pages: Box::new(pages), origins: Vec::new(), observe: Observe::Off, metrics: None }
+    }
+}
+
+impl fmt::Debug for Web {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Web { origins, observe, .. } = self;
+        f.debug_struct("Web").field("origins", origins).field("observe", observe).finish()
+    }
+}
+
+/// Answers paths. It is a lookup, never a folder: there is no path out of it.
+pub trait Pages: Send + Sync + 'static {
+    /// What is at this path, which begins with a slash and has no query.
+    fn page(&self, path: &str) -> Option<Page>;
+}
+
+impl<F: Fn(&str) -> Option<Page> + Send + Sync + 'static> Pages for F {
+    fn page(&self, path: &str) -> Option<Page> {
+        self(path)
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Such as `text/html; charset=utf-8`.
+    pub content_type: Cow<'static, str>,
+    /// The content, shared with whoever gave it.
+    pub bytes: Bytes,
+    /// Whether it never changes under this path, because its name has a hash.
+    pub forever: bool,
+}
+
+impl Page {
+    /// A page that browsers ask for every time.
+    pub fn fresh(content_type: impl Into<Cow<'static, str>>, bytes: impl Into<Bytes>) -> Page {
+        Page { content_type: content_type.into(), bytes: bytes.into(), forever: false }
+    }
+
+    /// A page that browsers may keep.
+    pub fn forever(content_type: impl Into<Cow<'static, str>>, bytes: impl Into<Bytes>) -> Page {
+        Page { forever: true, ..Page::fresh(content_type, bytes) }
+    }
+}
+
+/// Who may connect to `/observe`: an operator's view has no secrets.
+#[derive(Clone, Debug, Default)]
+pub enum Observe {
+    /// Nobody.
+    #[default]
+    Off,
+    /// Whoever connects from this machine. Not behind a proxy: all visitors look like that there.
+    Loopback,
+    /// Whoever has the token.
+    Token(Token),
+}
+
+/// An operator's token, as its SHA-256. Whether an offered one is the same is found in constant time.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// Letters, digits and `-._~`, [`TOKEN_LENGTH`] of them: it must fit into an address.
+    pub fn new(secret: &str) -> Result<Token, Error> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        if !TOKEN_LENGTH.contains(&secret.len()) || !secret.bytes().all(fits) {
+            let (least, most) = (TOKEN_LENGTH.start(), TOKEN_LENGTH.end());
+            let what = format!("expected {least} to {most} letters, digits or -._~");
+            return Err(Error::Option { name: "operator token", what });
+        }
+        Ok(Token(hash(secret)))
+    }
+
+    pub(crate) fn is(&self, offered: &str) -> bool {
+        let pairs = self.0.iter().zip(hash(offered));
+        pairs.fold(0, |differ, (here, there)| differ | (here ^ there)) == 0
+    }
+}
+
+fn hash(text: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    hash.copy_from_slice(digest.as_ref());
+    hash
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Whose pages may connect.
+///
+/// A browser names the page's origin, and a page cannot forge it. Programs can, but a program is
+/// nobody's cookie jar: those that name none come in.
+#[derive(Clone, Debug)]
+pub(crate) struct Origins {
+    pub(crate) listed: Vec<String>,
+    /// The server listens on loopback only.
+    pub(crate) loopback: bool,
+}
+
+impl Origins {
+    /// `own` is the page's own host, and port where it is not the usual one.
+    pub(crate) fn allow(&self, origin: Option<&str>, own: &str) -> bool {
+        let Some(origin) = origin else { return true };
+        if self.listed.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        let usual = match scheme {
+            "http" => "80",
+            "https" => "443",
+            _ => return false,
+        };
+        let (host, port) = split(authority);
+        if self.loopback {
+            return is_loopback(host);
+        }
+        let (own_host, own_port) = split(own);
+        !own_host.is_empty()
+            && host.eq_ignore_ascii_case(own_host)
+            && port.unwrap_or(usual) == own_port.unwrap_or(usual)
+    }
+}
+
+/// Host and port of an authority; an IPv6 address keeps its brackets.
+pub(crate) fn split(authority: &str) -> (&str, Option<&str>) {
+    let end = authority.rfind(']').map_or(0, |at| at + 1);
+    match authority[end..].split_once(':') {
+        Some((rest, port)) => (&authority[..end + rest.len()], Some(port)),
+        None => (authority, None),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_loopback_every_page_of_this_machine_may_connect_and_no_other() {
+        let origins = Origins { listed: Vec::new(), loopback: true };
+        for (origin, fits) in [
+            ("http://localhost:5173", true),
+            ("http://127.0.0.1:8080", true),
+            ("http://[::1]:8080", true),
+            ("http://evil.example", false),
+            ("http://localhost.evil.example", false),
+            ("null", false),
+            ("file://", false),
+            ("", false),
+        ] {
+            // A name that was made to point here is no page of this machine.
+            assert_eq!(origins.allow(Some(origin), "evil.example"), fits, "{origin}");
+        }
+        assert!(origins.allow(None, "127.0.0.1:8080"));
+    }
+
+    #[test]
+    fn on_the_network_the_own_page_and_those_listed_may_connect() {
+        let listed = vec!["https://play.example.org".to_owned()];
+        let origins = Origins { listed, loopback: false };
+        for (origin, own, fits) in [
+            ("http://game.example:8080", "game.example:8080", true),
+            ("http://game.example:8081", "game.example:8080", false),
+            ("https://game.example", "game.example", true),
+            ("https://game.example", "game.example:443", true),
+            ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080", true),
+            ("https://PLAY.example.org", "game.example", true),
+            ("http://play.example.org", "game.example", false),
+            ("http://localhost:8080", "game.example:8080", false),
+            ("http://", "", false),
+        ] {
+            assert_eq!(origins.allow(Some(origin), own), fits, "{origin} at {own}");
+        }
+        let any = Origins { listed: vec!["*".into()], loopback: false };
+        assert!(any.allow(Some("null"), "x"));
+    }
+
+    #[test]
+    fn a_token_is_itself_and_nothing_else() {
+        let token = Token::new("0123456789abcdef").expect("16 letters");
+        assert!(token.is("0123456789abcdef"));
+        for wrong in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {
+            assert!(!token.is(wrong), "{wrong}");
+        }
+        assert_eq!(format!("{token:?}"), "Token(…)");
+        assert!(Token::new("short").is_err());
+        assert!(Token::new("0123456789abcdef&x=1").is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! Connections that speak HTTP, until they are answered, turned away or become links.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::http::{self, Answer, MAX_HEAD, Method, Request};
+use super::options::{Origins, Web};
+use crate::admission::Origin;
+
+/// Connections that speak HTTP at once; further ones are told to come back.
+pub const MAX_VISITS: usize = 256;
+/// Of them, from one address.
+pub const MAX_VISITS_PER_ADDRESS: usize = 64;
+/// A request must be complete, and its answer be taken, within this time each.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// An answer that is large may take this long.
+const TAKING: Duration = Duration::from_secs(30);
+/// Who is turned away has this long to read why: closing on unread bytes would make the system throw
+/// the answer away.
+const LEAVING: Duration = Duration::from_secs(1);
+/// After a failed `accept` (too many open files) the next is tried so much later.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The listener with its visits.
+pub(crate) struct Front {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) web: Web,
+    pub(crate) origins: Origins,
+    pub(crate) visits: Vec<Visit>,
+    /// Links that WebSocket carries, by index.
+    pub(crate) sockets: Vec<u32>,
+    accept_after: Option<Instant>,
+}
+
+impl Front {
+    pub(crate) fn listen(address: SocketAddr, web: Web) -> io::Result<Front> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let origins = Origins { listed: web.origins.clone(), loopback: address.ip().is_loopback() };
+        let (visits, sockets) = Default::default();
+        Ok(Front { listener, address, web, origins, visits, sockets, accept_after: None })
+    }
+
+    /// Whether newcomers are looked for.
+    pub(crate) fn is_open(&self) -> bool {
+        self.accept_after.is_none()
+    }
+
+    /// Takes in one who waits at the door; true if there was somebody. Who finds no room is told.
+    pub(crate) fn accept(&mut self, now: Instant, refused: &mut u64) -> bool {
+        let (stream, address) = match self.listener.accept() {
+            Ok(accepted) => accepted,
+            Err(cause) if cause.kind() == ErrorKind::WouldBlock => return false,
+            // Somebody who left at once.
+            Err(cause) if cause.kind() == ErrorKind::ConnectionAborted => return true,
+            Err(_) => {
+                self.accept_after = Some(now + ACCEPT_PAUSE);
+                return false;
+            }
+        };
+        if stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
+            return true;
+        }
+        let origin = Origin::from(address.ip());
+        let mut visit = Visit::new(stream, address, now);
+        let neighbours = self.visits.iter().filter(|visit| visit.origin() == origin).count();
+        if self.visits.len() >= MAX_VISITS || neighbours >= MAX_VISITS_PER_ADDRESS {
+            *refused += 1;
+            visit.answer(&Answer::text(503, "too many connections"), None, now);
+            // Whoever does not take it at once has no claim to more.
+            let _ = visit.write();
+            return true;
+        }
+        self.visits.push(visit);
+        true
+    }
+
+    /// When somebody's patience ends.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let visits = self.visits.iter().map(|visit| visit.deadline);
+        visits.chain(self.accept_after).min()
+    }
+
+    /// Lets go who was too slow; how many of them.
+    pub(crate) fn expire(&mut self, now: Instant) -> u64 {
+        self.accept_after = self.accept_after.filter(|after| *after > now);
+        let before = self.visits.iter().filter(|visit| visit.is_slow(now)).count();
+        self.visits.retain(|visit| visit.deadline > now);
+        before as u64
+    }
+}
+
+/// How far a visit is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Asking,
+    /// And whether another request may follow.
+    Answering(bool),
+    /// Everything is said; what still comes in is thrown away.
+    Leaving,
+}
+
+/// One connection.
+pub(crate) struct Visit {
+    stream: TcpStream,
+    pub(crate) address: SocketAddr,
+    incoming: BytesMut,
+    outgoing: VecDeque<Bytes>,
+    stage: Stage,
+    /// Whether anything of a request came, so that waiting for the rest is slowness.
+    begun: bool,
+    deadline: Instant,
+}
+
+/// What a visit came to.
+pub(crate) enum Turn {
+    /// It waits.
+    Waits,
+    /// Somebody asks for something.
+    Asks(Request),
+    /// Something that cannot be read was refused.
+    Refused,
+    /// It is over.
+    Over,
+}
+
+impl Visit {
+    fn new(stream: TcpStream, address: SocketAddr, now: Instant) -> Visit {
+        Visit {
+            stream,
+            address,
+            incoming: BytesMut::new(),
+            outgoing: VecDeque::new(),
+            stage: Stage::Asking,
+            begun: false,
+            deadline: now + PATIENCE,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::from(self.address.ip())
+    }
+
+    /// Whether something waits to be written.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Whether the socket is to be watched for something to read.
+    pub(crate) fn listens(&self) -> bool {
+        !matches!(self.stage, Stage::Answering(_))
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        let waits = matches!(self.stage, Stage::Answering(_)) || self.begun;
+        self.deadline <= now && waits && self.stage != Stage::Leaving
+    }
+
+    /// Goes on as far as the socket allows.
+    pub(crate) fn turn(&mut self, now: Instant) -> Turn {
+        match self.read() {
+            Ok(true) => {}
+            // A half-closed connection may still take its answer.
+            Ok(false) if self.is_blocked() => {}
+            Ok(false) | Err(_) => return Turn::Over,
+        }
+        if self.write().is_err() {
+            return Turn::Over;
+        }
+        match self.stage {
+            Stage::Asking => {}
+            Stage::Answering(true) if self.outgoing.is_empty() => {
+                self.stage = Stage::Asking;
+                self.deadline = now + PATIENCE;
+            }
+            Stage::Answering(false) if self.outgoing.is_empty() => {
+                self.stage = Stage::Leaving;
+                self.deadline = now + LEAVING;
+                // The peer may be gone already.
+                let _ = self.stream.shutdown(Shutdown::Write);
+                return Turn::Waits;
+            }
+            Stage::Answering(_) | Stage::Leaving => return Turn::Waits,
+        }
+        match http::parse(&self.incoming) {
+            Ok(None) => {
+                self.begun = !self.incoming.is_empty();
+                Turn::Waits
+            }
+            Ok(Some((request, used))) => {
+                self.incoming.advance(used);
+                self.begun = false;
+                Turn::Asks(request)
+            }
+            Err(answer) => {
+                self.answer(&answer, None, now);
+                Turn::Refused
+            }
+        }
+    }
+
+    /// Queues an answer. Without a request, because it could not be read, it is the last one.
+    pub(crate) fn answer(&mut self, answer: &Answer, to: Option<&Request>, now: Instant) {
+        let stays = to.is_some_and(|request| request.stays && request.method != Method::Other);
+        self.outgoing.push_back(answer.head(stays));
+        if !answer.body.is_empty() && to.is_none_or(|request| request.method != Method::Head) {
+            self.outgoing.push_back(answer.body.clone());
+        }
+        self.stage = Stage::Answering(stays);
+        self.deadline = now + if answer.body.len() > MAX_HEAD { TAKING } else { PATIENCE };
+    }
+
+    /// The connection, and what came in after the request.
+    pub(crate) fn into_parts(self) -> (TcpStream, SocketAddr, BytesMut) {
+        (self.stream, self.address, self.incoming)
+    }
+
+    /// Reads as much as a head may have; false at the end of the stream.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut piece = [0; 2 * 1024];
+        // While an answer is under way nothing is read: who asks without listening has to wait.
+        while self.stage == Stage::Leaving
+            || (self.stage == Stage::Asking && self.incoming.len() < MAX_HEAD)
+        {
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Ok(false),
+                Ok(_) if self.stage == Stage::Leaving => return Ok(true),
+                Ok(count) => self.incoming.extend_from_slice(&piece[..count]),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(true)
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while let Some(first) = self.outgoing.front_mut() {
+            match self.stream.write(first) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => first.advance(count),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+            if first.is_empty() {
+                self.outgoing.pop_front();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,439 @@
+//! A link over WebSocket: datagrams and messages as binary frames on one TCP connection.
+//!
+//! The first byte of a frame says what the rest is: 0 a datagram, 1 a message. An operator's link
+//! carries messages only, and has no such byte.
+//!
+//! TCP queues what it cannot deliver, and a game's state that waits for seconds is worth nothing. So
+//! a ping goes along with what is sent, and while it is overdue datagrams are dropped instead of
+//! queued: that notices a queue wherever it is, in this process, the kernel or the network.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use foveate_wire::Micros;
+use tungstenite::protocol::frame::coding::CloseCode as SocketCode;
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
+use tungstenite::{Message, error::CapacityError};
+
+use crate::bucket::Bucket;
+use crate::event::{CloseCode, Purpose, Reason};
+use crate::link::Conditioning;
+use crate::meter::{Meter, Traffic};
+use crate::options::{DATAGRAM_BUFFER, Limits, Options, duration};
+
+/// Datagrams are dropped while a ping is unanswered for this long beyond the shortest round trip.
+pub const MAX_LAG: Duration = Duration::from_millis(300);
+/// The largest message from an operator's page.
+pub const MAX_ASKED: usize = 64 * 1024;
+/// A ping goes with what is sent, but not more often than this.
+const PING_EVERY: Duration = Duration::from_millis(200);
+/// Bytes read from one socket before the others have their turn.
+const MAX_READ: usize = 64 * 1024;
+/// After a close frame the peer has this long to answer it.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// Bytes of a close frame's reason at most (RFC 6455, 5.5).
+const MAX_REASON: usize = 123;
+/// Numbers of close frames for what is private to the two ends begin here (RFC 6455, 7.4.2).
+const PRIVATE_CODES: u32 = 4_000;
+/// Memory of a new connection for what comes in.
+const READ_BUFFER: usize = 4 * 1024;
+/// A buffer that is empty keeps at most this much memory.
+const KEPT: usize = 64 * 1024;
+
+/// What travels in one frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Unit {
+    Datagram(Bytes),
+    Message(Bytes),
+}
+
+/// What came in.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    Unit(Unit),
+    /// A ping or a pong.
+    Control,
+    /// The other side said goodbye.
+    Closed(Reason),
+    /// A message of so many bytes, where so many are allowed.
+    Oversized(foveate_wire::Bytes, foveate_wire::Bytes),
+    /// Against the rules, and which.
+    Malformed(String),
+}
+
+pub(crate) struct WebSocket {
+    stream: TcpStream,
+    codec: WebSocketContext,
+    pipe: Pipe,
+    purpose: Purpose,
+    /// Bytes that may come in, whatever they mean.
+    raw: Bucket,
+    pub(crate) conditioning: Option<Box<Conditioning<Unit, Unit>>>,
+    /// Bytes of messages that the conditioner holds on their way out.
+    held: usize,
+    received: Traffic,
+    sent: Traffic,
+    heard: Instant,
+    idle: Duration,
+    pinged: Instant,
+    unanswered: bool,
+    round_trip: Duration,
+    shortest: Duration,
+    /// Goodbye was said by then; nothing is read as frames any more.
+    leaving: Option<Instant>,
+    hung_up: bool,
+    max_datagram: u32,
+}
+
+/// Bytes on their way between the socket and the codec, so that the codec never waits.
+#[derive(Default)]
+struct Pipe {
+    incoming: BytesMut,
+    outgoing: BytesMut,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.incoming.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let count = into.len().min(self.incoming.len());
+        self.incoming.copy_to_slice(&mut into[..count]);
+        Ok(count)
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.outgoing.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What one turn of reading brought.
+pub(crate) struct Heard {
+    pub(crate) bytes: usize,
+    /// The connection is over.
+    pub(crate) ended: bool,
+    /// Far more than is allowed.
+    pub(crate) flood: bool,
+}
+
+impl WebSocket {
+    /// Goes on where HTTP ended: `answer` is to be sent first, `rest` came in already.
+    pub(crate) fn new(
+        stream: TcpStream,
+        (answer, rest): (Bytes, BytesMut),
+        purpose: Purpose,
+        options: &Options,
+        (now, time): (Instant, Micros),
+    ) -> WebSocket {
+        let limit = match purpose {
+            Purpose::Play => options.limits.max_message.0 as usize + 1,
+            Purpose::Observe => MAX_ASKED,
+        };
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BUFFER)
+            .write_buffer_size(0)
+            .max_message_size(Some(limit))
+            .max_frame_size(Some(limit));
+        WebSocket {
+            stream,
+            codec: WebSocketContext::new(Role::Server, Some(config)),
+            pipe: Pipe { incoming: rest, outgoing: BytesMut::from(answer) },
+            purpose,
+            raw: Bucket::full(raw_rate(&options.limits), time),
+            conditioning: None,
+            held: 0,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            heard: now,
+            idle: duration(options.idle_timeout),
+            pinged: now,
+            unanswered: false,
+            round_trip: Duration::ZERO,
+            shortest: Duration::MAX,
+            leaving: None,
+            hung_up: false,
+            max_datagram: options.packet.0,
+        }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether something waits to be written.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pipe.outgoing.is_empty() || self.held > 0
+    }
+
+    /// Whether the socket is to be watched for room to write.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.pipe.outgoing.is_empty()
+    }
+
+    /// What waits.
+    pub(crate) fn backlog(&self) -> foveate_wire::Bytes {
+        foveate_wire::Bytes((self.pipe.outgoing.len() + self.held) as u32)
+    }
+
+    pub(crate) fn max_datagram(&self) -> Option<foveate_wire::Bytes> {
+        Some(foveate_wire::Bytes(match self.purpose {
+            Purpose::Play => self.max_datagram,
+            Purpose::Observe => 0,
+        }))
+    }
+
+    /// Reads a turn's worth.
+    pub(crate) fn receive(&mut self, limits: &Limits, now: Instant, time: Micros) -> Heard {
+        let mut heard = Heard { bytes: 0, ended: false, flood: false };
+        let mut piece = [0; 4 * 1024];
+        while heard.bytes < MAX_READ && !heard.flood {
+            match self.stream.read(&mut piece) {
+                Ok(0) => heard.ended = true,
+                Ok(count) => {
+                    heard.bytes += count;
+                    heard.flood = !self.raw.take(raw_rate(limits), time, count as u32);
+                    if self.leaving.is_none() {
+                        self.pipe.incoming.extend_from_slice(&piece[..count]);
+                    }
+                    continue;
+                }
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
+                Err(cause) => heard.ended = cause.kind() != ErrorKind::WouldBlock,
+            }
+            break;
+        }
+        if heard.bytes > 0 {
+            self.heard = now;
+            self.received.packet(heard.bytes);
+        }
+        heard
+    }
+
+    /// The next thing that came in whole.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Arrived> {
+        if self.leaving.is_some() {
+            return None;
+        }
+        Some(match self.codec.read(&mut self.pipe) {
+            Ok(Message::Binary(bytes)) => self.unit(bytes),
+            Ok(Message::Text(text)) if self.purpose == Purpose::Observe => {
+                Arrived::Unit(Unit::Message(text.into()))
+            }
+            Ok(Message::Text(_)) => Arrived::Malformed("a frame of text".into()),
+            Ok(Message::Pong(_)) => {
+                self.answered(now);
+                Arrived::Control
+            }
+            Ok(Message::Ping(_) | Message::Frame(_)) => Arrived::Control,
+            Ok(Message::Close(frame)) => {
+                // Reading once more writes the answer.
+                let _ = self.codec.read(&mut self.pipe);
+                self.leave(now);
+                Arrived::Closed(said(frame))
+            }
+            Err(tungstenite::Error::Io(_)) => return None,
+            Err(cause) => {
+                // The codec has lost its place in the stream.
+                self.leave(now);
+                self.fault(&cause)
+            }
+        })
+    }
+
+    fn fault(&self, cause: &tungstenite::Error) -> Arrived {
+        match cause {
+            tungstenite::Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
+                Arrived::Oversized(self.content(*size), self.content(*max_size))
+            }
+            cause => Arrived::Malformed(cause.to_string()),
+        }
+    }
+
+    /// What is left of a frame's length without the byte that says what it is.
+    fn content(&self, frame: usize) -> foveate_wire::Bytes {
+        let kind = usize::from(self.purpose == Purpose::Play);
+        foveate_wire::Bytes(u32::try_from(frame.saturating_sub(kind)).unwrap_or(u32::MAX))
+    }
+
+    fn unit(&mut self, mut bytes: Bytes) -> Arrived {
+        if self.purpose == Purpose::Observe {
+            return Arrived::Unit(Unit::Message(bytes));
+        }
+        match (!bytes.is_empty()).then(|| bytes.get_u8()) {
+            Some(0) => Arrived::Unit(Unit::Datagram(bytes)),
+            Some(1) => Arrived::Unit(Unit::Message(bytes)),
+            Some(kind) => Arrived::Malformed(format!("a frame of kind {kind}")),
+            None => Arrived::Malformed("an empty frame".into()),
+        }
+    }
+
+    /// Puts a frame behind those that wait; false if it is a datagram that would come too late.
+    pub(crate) fn push(&mut self, now: Instant, unit: &Unit) -> bool {
+        let (kind, bytes) = match unit {
+            Unit::Datagram(_) if self.lags(now) => return false,
+            Unit::Datagram(bytes) => (0, bytes),
+            Unit::Message(bytes) => (1, bytes),
+        };
+        let mut frame = BytesMut::with_capacity(1 + bytes.len());
+        if self.purpose == Purpose::Play {
+            frame.extend_from_slice(&[kind]);
+        }
+        frame.extend_from_slice(bytes);
+        // Into memory; a link that is being closed takes nothing any more, and that is known.
+        let _ = self.codec.write(&mut self.pipe, Message::Binary(frame.freeze()));
+        true
+    }
+
+    /// A message is held by the conditioner, or leaves it.
+    pub(crate) fn hold(&mut self, bytes: usize, held: bool) {
+        self.held = if held { self.held + bytes } else { self.held.saturating_sub(bytes) };
+    }
+
+    /// Whether what is sent now would wait in a queue.
+    fn lags(&self, now: Instant) -> bool {
+        let usual = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
+        self.pipe.outgoing.len() > DATAGRAM_BUFFER
+            || (self.unanswered && now.saturating_duration_since(self.pinged) > usual + MAX_LAG)
+    }
+
+    fn ping(&mut self, now: Instant) {
+        (self.pinged, self.unanswered) = (now, true);
+        let _ = self.codec.write(&mut self.pipe, Message::Ping(Bytes::new()));
+    }
+
+    fn answered(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.unanswered, false) {
+            let trip = now.saturating_duration_since(self.pinged);
+            self.shortest = self.shortest.min(trip);
+            // As in RFC 6298: an eighth of the way to the newest.
+            self.round_trip = match self.round_trip {
+                Duration::ZERO => trip,
+                before => (before * 7 + trip) / 8,
+            };
+        }
+    }
+
+    /// Writes what the socket takes; how many bytes that was.
+    pub(crate) fn transmit(&mut self, now: Instant) -> io::Result<usize> {
+        let talks = !self.pipe.outgoing.is_empty() && self.leaving.is_none();
+        if talks && !self.unanswered && now >= self.pinged + PING_EVERY {
+            self.ping(now);
+        }
+        let mut written = 0;
+        while !self.pipe.outgoing.is_empty() {
+            match self.stream.write(&self.pipe.outgoing) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.pipe.outgoing.advance(count);
+                    written += count;
+                }
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
+                Err(cause) => return Err(cause),
+            }
+        }
+        if written > 0 {
+            self.sent.packet(written);
+        }
+        if self.pipe.outgoing.is_empty() {
+            if self.pipe.outgoing.capacity() > KEPT {
+                self.pipe.outgoing = BytesMut::new();
+            }
+            if self.leaving.is_some() && !std::mem::replace(&mut self.hung_up, true) {
+                // The peer may be gone already.
+                let _ = self.stream.shutdown(Shutdown::Write);
+            }
+        }
+        Ok(written)
+    }
+
+    /// Says goodbye, with a number and words.
+    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        let number = PRIVATE_CODES + code.0.min(999);
+        let mut end = reason.len().min(MAX_REASON);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        let code = SocketCode::from(number as u16);
+        let frame = CloseFrame { code, reason: reason[..end].into() };
+        let _ = self.codec.close(&mut self.pipe, Some(frame));
+        self.leave(now);
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.leaving.get_or_insert(now + GOODBYE);
+        self.pipe.incoming = BytesMut::new();
+    }
+
+    /// When it wants to be called although nothing came.
+    pub(crate) fn due(&self) -> Instant {
+        self.leaving.unwrap_or((self.heard + self.idle).min(self.pinged + self.idle / 3))
+    }
+
+    /// Its time has come. A link that is over is told apart from one that was pinged.
+    pub(crate) fn timeout(&mut self, now: Instant) -> Timeout {
+        if self.leaving.is_some_and(|until| until <= now) {
+            return Timeout::Over;
+        }
+        if self.leaving.is_none() && self.heard + self.idle <= now {
+            return Timeout::Idle;
+        }
+        if self.leaving.is_none() && self.pinged + self.idle / 3 <= now {
+            self.ping(now);
+        }
+        Timeout::Goes
+    }
+
+    /// Adds what is known about the connection.
+    pub(crate) fn measure(&self, meter: &mut Meter) {
+        let micros = |span: Duration| Micros(span.as_micros() as u64);
+        (meter.received.packets, meter.received.bytes) =
+            (self.received.packets, self.received.bytes);
+        (meter.sent.packets, meter.sent.bytes) = (self.sent.packets, self.sent.bytes);
+        meter.round_trip = micros(self.round_trip);
+        let known = self.shortest < Duration::MAX;
+        meter.shortest_round_trip = if known { micros(self.shortest) } else { Micros::ZERO };
+        meter.window = DATAGRAM_BUFFER as u64;
+    }
+}
+
+/// What is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timeout {
+    Goes,
+    /// Nothing was heard for too long.
+    Idle,
+    /// Goodbye was said long ago.
+    Over,
+}
+
+fn raw_rate(limits: &Limits) -> crate::bucket::Rate {
+    limits.bytes.times(limits.flood_factor)
+}
+
+fn said(frame: Option<CloseFrame>) -> Reason {
+    let Some(CloseFrame { code, reason }) = frame else {
+        return Reason::Peer { code: CloseCode::DONE, reason: String::new() };
+    };
+    let reason = reason.to_string();
+    match u32::from(u16::from(code)) {
+        number @ PRIVATE_CODES..=4_999 => {
+            Reason::Peer { code: CloseCode(number - PRIVATE_CODES), reason }
+        }
+        // All is well, or the page is left.
+        1_000 | 1_001 => Reason::Peer { code: CloseCode::DONE, reason },
+        number => Reason::Failed(format!("the peer closed the WebSocket: {number} {reason}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Browsers' side of an endpoint, over real sockets: pages, WebSocket links, everything refused.
+
+mod harness;
+mod http;
+mod observe;
+mod websocket;
