@@ -1,39 +1,39 @@
 /** A headless Chromium that talks to this machine alone. */
 
-import { existsSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
-import { extname, join, resolve } from 'node:path';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import { IMAGES } from './server.js';
+import { existsSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
+import { extname, join, resolve } from "node:path";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { IMAGES } from "./server.js";
 
 const USUAL = [
-  '/usr/bin/chromium',
-  '/usr/bin/chromium-browser',
-  '/usr/bin/google-chrome',
-  '/usr/bin/google-chrome-stable',
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/usr/bin/google-chrome-stable",
 ];
 
 export async function launch(): Promise<Browser> {
   const executablePath = process.env.CHROMIUM ?? USUAL.find((path) => existsSync(path));
-  if (!executablePath) throw new Error('no Chromium: say where it is in CHROMIUM');
+  if (!executablePath) throw new Error("no Chromium: say where it is in CHROMIUM");
   return chromium.launch({
     executablePath,
     headless: true,
     args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--enable-unsafe-swiftshader',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-      '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1',
+      "--no-sandbox",
+      "--disable-gpu",
+      "--enable-unsafe-swiftshader",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1",
     ],
   });
 }
 
 export interface Look {
-  theme?: 'light' | 'dark';
+  theme?: "light" | "dark";
   width?: number;
   height?: number;
   touch?: boolean;
@@ -53,13 +53,13 @@ export class Person {
     const touch = look.touch ?? false;
     const context = await browser.newContext({
       viewport: { width: look.width ?? 1280, height: look.height ?? 800 },
-      colorScheme: look.theme ?? 'light',
+      colorScheme: look.theme ?? "light",
       hasTouch: touch,
       isMobile: touch,
     });
     const page = await context.newPage();
     const person = new Person(context, page);
-    page.on('pageerror', (error) => person.complaints.push(error.message));
+    page.on("pageerror", (error) => person.complaints.push(error.message));
     await servePage(context);
     return person;
   }
@@ -85,10 +85,10 @@ export class Person {
 
   async join(url: string, name: string): Promise<void> {
     await this.page.goto(url);
-    await this.page.getByTestId('name').fill(name);
-    await this.page.getByTestId('join').click();
-    await this.until<string>('state', (state) => state === 'playing', `${name} joins`);
-    await this.until<unknown>('own', (own) => own !== null, `${name} has an avatar`);
+    await this.page.getByTestId("name").fill(name);
+    await this.page.getByTestId("join").click();
+    await this.until<string>("state", (state) => state === "playing", `${name} joins`);
+    await this.until<unknown>("own", (own) => own !== null, `${name} has an avatar`);
   }
 
   async screenshot(name: string): Promise<void> {
@@ -102,10 +102,10 @@ export class Person {
 }
 
 const TYPES: Record<string, string> = {
-  '.js': 'text/javascript',
-  '.css': 'text/css',
-  '.svg': 'image/svg+xml',
-  '.html': 'text/html',
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+  ".html": "text/html",
 };
 
 /** For work on the page: files of `FOVEATE_PAGE` in place of those that the program carries. */
@@ -115,8 +115,8 @@ async function servePage(context: BrowserContext): Promise<void> {
   const root = resolve(folder);
   await context.route(/\/(assets\/.*|favicon\.svg|observatory|lab)?(\?.*)?$/, async (route) => {
     const path = new URL(route.request().url()).pathname;
-    const file = extname(path) === '' ? join(root, 'index.html') : join(root, path);
+    const file = extname(path) === "" ? join(root, "index.html") : join(root, path);
     const body = await readFile(file);
-    await route.fulfill({ body, contentType: TYPES[extname(file)] ?? 'application/octet-stream' });
+    await route.fulfill({ body, contentType: TYPES[extname(file)] ?? "application/octet-stream" });
   });
 }

@@ -1,6 +1,6 @@
 /** Walks an avatar by its keys, as a person would: along the ways, around the walls. */
 
-import type { Person } from './browser.js';
+import type { Person } from "./browser.js";
 
 export interface Place {
   x: number;
@@ -80,7 +80,7 @@ export async function walk(
   let planned = 0;
   let reached = false;
   while (Date.now() < end) {
-    const own = await person.fact<Own | null>('own');
+    const own = await person.fact<Own | null>("own");
     if (own && own.health > 0) {
       if (await isThere(own)) {
         reached = true;
@@ -104,7 +104,7 @@ function keysTowards(from: Place, to: Place): string[] {
   const most = Math.max(Math.abs(dx), Math.abs(dy));
   const keys: string[] = [];
   // Eight directions: the lesser axis takes part from a third on.
-  if (Math.abs(dx) > most / 3) keys.push(dx > 0 ? 'KeyD' : 'KeyA');
-  if (Math.abs(dy) > most / 3) keys.push(dy > 0 ? 'KeyW' : 'KeyS');
+  if (Math.abs(dx) > most / 3) keys.push(dx > 0 ? "KeyD" : "KeyA");
+  if (Math.abs(dy) > most / 3) keys.push(dy > 0 ? "KeyW" : "KeyS");
   return most < 0.5 ? [] : keys;
 }

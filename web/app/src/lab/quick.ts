@@ -1,27 +1,27 @@
 /** A quick chart of any two columns. */
 
-import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
-import { type Cleanup, h } from '../ui/dom.js';
-import { onTheme } from '../ui/theme.js';
-import { curves, type Rows } from './rows.js';
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Cleanup, h } from "../ui/dom.js";
+import { onTheme } from "../ui/theme.js";
+import { curves, type Rows } from "./rows.js";
 
-const COLOURS = ['--accent', '--team-2', '--good', '--bad', '--warn', '--soft'];
+const COLOURS = ["--accent", "--team-2", "--good", "--bad", "--warn", "--soft"];
 /** More curves than this cannot be told apart. */
 const MAX_CURVES = 12;
 
 export function quickChart(rows: Rows, cleanup: Cleanup): HTMLElement {
-  const area = h('div', { class: 'area', 'data-testid': 'quick-chart' });
-  const legend = h('p', { class: 'legend' });
+  const area = h("div", { class: "area", "data-testid": "quick-chart" });
+  const legend = h("p", { class: "legend" });
   const choose = (label: string, values: readonly string[], at: number): HTMLSelectElement =>
     h(
-      'select',
-      { 'aria-label': label, onchange: () => draw() },
-      ...values.map((value, index) => h('option', { value, selected: index === at }, value || 'nothing')),
+      "select",
+      { "aria-label": label, onchange: () => draw() },
+      ...values.map((value, index) => h("option", { value, selected: index === at }, value || "nothing")),
     );
-  const x = choose('Along x', rows.numeric, 0);
-  const y = choose('Along y', rows.numeric, Math.min(1, rows.numeric.length - 1));
-  const by = choose('Parted by', ['', ...rows.names], Math.min(1, rows.names.length));
+  const x = choose("Along x", rows.numeric, 0);
+  const y = choose("Along y", rows.numeric, Math.min(1, rows.numeric.length - 1));
+  const by = choose("Parted by", ["", ...rows.names], Math.min(1, rows.names.length));
   let plot: uPlot | null = null;
 
   function draw(): void {
@@ -32,15 +32,13 @@ export function quickChart(rows: Rows, cleanup: Cleanup): HTMLElement {
     const css = (name: string): string => style.getPropertyValue(name).trim();
     const colour = (index: number): string => css(COLOURS[index % COLOURS.length]!);
     legend.replaceChildren(
-      ...all.map((curve, index) =>
-        h('span', {}, h('i', { style: `background: ${colour(index)}` }), curve.name),
-      ),
+      ...all.map((curve, index) => h("span", {}, h("i", { style: `background: ${colour(index)}` }), curve.name)),
     );
     if (all.length === 0 || area.clientWidth === 0) return;
     const axis = {
-      stroke: css('--soft'),
-      font: '12px system-ui, sans-serif',
-      grid: { stroke: css('--line'), width: 1 },
+      stroke: css("--soft"),
+      font: "12px system-ui, sans-serif",
+      grid: { stroke: css("--line"), width: 1 },
       ticks: { show: false },
     };
     plot = new uPlot(
@@ -76,9 +74,9 @@ export function quickChart(rows: Rows, cleanup: Cleanup): HTMLElement {
   });
   cleanup.add(onTheme(draw));
   return h(
-    'section',
-    { class: 'quick panel' },
-    h('div', { class: 'choose' }, y, h('span', { class: 'soft' }, 'over'), x, h('span', { class: 'soft' }, 'by'), by),
+    "section",
+    { class: "quick panel" },
+    h("div", { class: "choose" }, y, h("span", { class: "soft" }, "over"), x, h("span", { class: "soft" }, "by"), by),
     area,
     legend,
   );

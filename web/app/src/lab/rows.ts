@@ -26,8 +26,8 @@ export function readRows(text: string): Rows {
     throw new NotRows(`this is no JSON: ${(error as Error).message}`);
   }
   const { experiment, seed, rows } = (file ?? {}) as Record<string, unknown>;
-  if (typeof experiment !== 'string' || !Array.isArray(rows)) {
-    throw new NotRows('a file of the laboratory has the keys experiment, seed and rows');
+  if (typeof experiment !== "string" || !Array.isArray(rows)) {
+    throw new NotRows("a file of the laboratory has the keys experiment, seed and rows");
   }
   const flat = rows.slice(0, MAX_ROWS).map(flatten);
   const columns = [...new Set(flat.flatMap((row) => Object.keys(row)))];
@@ -35,11 +35,11 @@ export function readRows(text: string): Rows {
     flat.filter((row) => is(row[column])).length / Math.max(1, flat.length);
   return {
     experiment,
-    seed: typeof seed === 'number' ? seed : null,
+    seed: typeof seed === "number" ? seed : null,
     columns,
     rows: flat,
-    numeric: columns.filter((column) => share(column, (cell) => typeof cell === 'number') > 0.3),
-    names: columns.filter((column) => share(column, (cell) => typeof cell === 'string') > 0.3),
+    numeric: columns.filter((column) => share(column, (cell) => typeof cell === "number") > 0.3),
+    names: columns.filter((column) => share(column, (cell) => typeof cell === "string") > 0.3),
   };
 }
 
@@ -48,11 +48,11 @@ function flatten(row: unknown): Record<string, Cell> {
   const flat: Record<string, Cell> = {};
   const put = (name: string, value: unknown): void => {
     if (Array.isArray(value)) value.forEach((item, index) => put(`${name}.${index + 1}`, item));
-    else if (value !== null && typeof value === 'object') {
+    else if (value !== null && typeof value === "object") {
       for (const [key, inner] of Object.entries(value)) put(`${name}.${key}`, inner);
     } else flat[name] = (value ?? null) as Cell;
   };
-  if (row !== null && typeof row === 'object') {
+  if (row !== null && typeof row === "object") {
     for (const [key, value] of Object.entries(row)) put(key, value);
   }
   return flat;
@@ -68,8 +68,8 @@ export function curves(rows: Rows, x: string, y: string, by: string): Curve[] {
   const found = new Map<string, [number, number][]>();
   for (const row of rows.rows) {
     const [a, b] = [row[x], row[y]];
-    if (typeof a !== 'number' || typeof b !== 'number') continue;
-    const name = by === '' ? y : String(row[by] ?? '–');
+    if (typeof a !== "number" || typeof b !== "number") continue;
+    const name = by === "" ? y : String(row[by] ?? "–");
     const points = found.get(name) ?? [];
     points.push([a, b]);
     found.set(name, points);

@@ -1,8 +1,8 @@
 /** The channel to the server: opens, asks why where it does not, comes back by itself. */
 
-import type { Command, FromServer } from './protocol.js';
+import type { Command, FromServer } from "./protocol.js";
 
-const TOKEN = 'foveate.operator';
+const TOKEN = "foveate.operator";
 /** Between two attempts, in milliseconds. */
 const RETRY = 1_500;
 
@@ -10,10 +10,10 @@ const RETRY = 1_500;
  * `refused`: the server wants the operator's token. `off`: it has no observatory. `lost`: it does
  * not answer; another attempt follows.
  */
-export type ChannelState = 'connecting' | 'open' | 'refused' | 'off' | 'lost';
+export type ChannelState = "connecting" | "open" | "refused" | "off" | "lost";
 
 export class Channel {
-  state: ChannelState = 'connecting';
+  state: ChannelState = "connecting";
   /** Bytes of JSON that came, for the debug object. */
   received = 0;
   private socket: WebSocket | undefined;
@@ -45,15 +45,15 @@ export class Channel {
   }
 
   private open(): void {
-    this.become('connecting');
-    const url = new URL('/observe', location.href);
+    this.become("connecting");
+    const url = new URL("/observe", location.href);
     const token = sessionStorage.getItem(TOKEN);
-    if (token) url.searchParams.set('token', token);
+    if (token) url.searchParams.set("token", token);
     const asHttp = url.href;
-    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
     this.socket = socket;
-    socket.onopen = () => this.become('open');
+    socket.onopen = () => this.become("open");
     socket.onmessage = (event: MessageEvent<string>) => {
       this.received += event.data.length;
       this.onMessage(JSON.parse(event.data) as FromServer);
@@ -66,23 +66,23 @@ export class Channel {
     if (this.closed) return;
     let status = 0;
     try {
-      status = (await fetch(url, { cache: 'no-store' })).status;
+      status = (await fetch(url, { cache: "no-store" })).status;
     } catch {
       // The server is away altogether.
     }
     if (this.closed) return;
     if (status === 401 || status === 403) {
       sessionStorage.removeItem(TOKEN);
-      this.become('refused');
+      this.become("refused");
       return;
     }
-    this.become(status === 404 ? 'off' : 'lost');
+    this.become(status === 404 ? "off" : "lost");
     this.timer = setTimeout(() => this.open(), RETRY);
   }
 
   private become(state: ChannelState): void {
     // While the server stays away, attempts are not worth a flicker.
-    if (state === 'connecting' && (this.state === 'lost' || this.state === 'off')) return;
+    if (state === "connecting" && (this.state === "lost" || this.state === "off")) return;
     this.state = state;
     this.onState(state);
   }

@@ -1,11 +1,11 @@
 /** Five small charts of the last minutes. */
 
-import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
-import { type Cleanup, h, setText } from '../ui/dom.js';
-import { bytes, degrees, percent } from '../ui/numbers.js';
-import { onTheme } from '../ui/theme.js';
-import { CAUSES, type Figures } from './protocol.js';
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Cleanup, h, setText } from "../ui/dom.js";
+import { bytes, degrees, percent } from "../ui/numbers.js";
+import { onTheme } from "../ui/theme.js";
+import { CAUSES, type Figures } from "./protocol.js";
 
 interface Line {
   label: string;
@@ -26,49 +26,49 @@ interface Spec {
 
 const SPECS: readonly Spec[] = [
   {
-    title: 'Bytes a second',
-    about: 'Mean to each player, and what broadcast would take; logarithmic',
+    title: "Bytes a second",
+    about: "Mean to each player, and what broadcast would take; logarithmic",
     log: true,
     format: bytes,
     lines: [
-      { label: 'sent', colour: '--accent', of: (f) => f.bytes_s || null },
-      { label: 'broadcast', colour: '--soft', dash: [5, 4], of: (f) => f.broadcast_bytes_s || null },
+      { label: "sent", colour: "--accent", of: (f) => f.bytes_s || null },
+      { label: "broadcast", colour: "--soft", dash: [5, 4], of: (f) => f.broadcast_bytes_s || null },
     ],
   },
   {
-    title: 'Error',
-    about: 'Replica against truth, in degrees seen from the pivot',
+    title: "Error",
+    about: "Replica against truth, in degrees seen from the pivot",
     format: degrees,
     lines: [
-      { label: 'p50', colour: '--good', of: (f) => f.error_degrees_p50 },
-      { label: 'p95', colour: '--warn', of: (f) => f.error_degrees_p95 },
+      { label: "p50", colour: "--good", of: (f) => f.error_degrees_p50 },
+      { label: "p95", colour: "--warn", of: (f) => f.error_degrees_p95 },
     ],
   },
   {
-    title: 'Bounds and coherence',
-    about: 'Share of pairs within their bounds: as scheduled, and as acknowledged',
+    title: "Bounds and coherence",
+    about: "Share of pairs within their bounds: as scheduled, and as acknowledged",
     format: percent,
     lines: [
-      { label: 'bounds kept', colour: '--accent', of: (f) => f.bounds_kept },
-      { label: 'coherence', colour: '--good', of: (f) => f.coherence },
+      { label: "bounds kept", colour: "--accent", of: (f) => f.bounds_kept },
+      { label: "coherence", colour: "--good", of: (f) => f.coherence },
     ],
   },
   {
-    title: 'Tick time',
-    about: 'What a round takes on the server, in milliseconds',
+    title: "Tick time",
+    about: "What a round takes on the server, in milliseconds",
     format: (ms) => `${ms.toFixed(ms < 10 ? 1 : 0)} ms`,
     lines: [
-      { label: 'p50', colour: '--good', of: (f) => f.tick_ms_p50 },
-      { label: 'p99', colour: '--warn', of: (f) => f.tick_ms_p99 },
+      { label: "p50", colour: "--good", of: (f) => f.tick_ms_p50 },
+      { label: "p99", colour: "--warn", of: (f) => f.tick_ms_p99 },
     ],
   },
   {
-    title: 'Why it was sent',
-    about: 'Updates a second by the bound that fired',
+    title: "Why it was sent",
+    about: "Updates a second by the bound that fired",
     format: (count) => (count >= 1_000 ? `${(count / 1_000).toFixed(1)}k` : count.toFixed(0)),
     lines: CAUSES.map((cause, index) => ({
       label: cause,
-      colour: ['--soft', '--accent', '--good', '--team-2', '--bad'][index]!,
+      colour: ["--soft", "--accent", "--good", "--team-2", "--bad"][index]!,
       of: (f: Figures) => f.fired[cause],
     })),
   },
@@ -86,23 +86,17 @@ export function charts(host: HTMLElement, cleanup: Cleanup): (past: readonly Fig
 type Draw = (times: number[], past: readonly Figures[], last: Figures | undefined) => void;
 
 function chart(host: HTMLElement, spec: Spec, cleanup: Cleanup): Draw {
-  const values = spec.lines.map(() => h('b', {}));
+  const values = spec.lines.map(() => h("b", {}));
   const legend = spec.lines.map((line, index) =>
-    h(
-      'span',
-      {},
-      h('i', { style: `background: var(${line.colour})` }),
-      `${line.label} `,
-      values[index]!,
-    ),
+    h("span", {}, h("i", { style: `background: var(${line.colour})` }), `${line.label} `, values[index]!),
   );
-  const area = h('div', { class: 'area' });
+  const area = h("div", { class: "area" });
   const box = h(
-    'section',
-    { class: 'chart panel', 'data-testid': `chart-${slug(spec.title)}`, title: spec.about },
-    h('h3', {}, spec.title),
+    "section",
+    { class: "chart panel", "data-testid": `chart-${slug(spec.title)}`, title: spec.about },
+    h("h3", {}, spec.title),
     area,
-    h('p', { class: 'legend' }, ...legend),
+    h("p", { class: "legend" }, ...legend),
   );
   host.append(box);
   let plot: uPlot | null = null;
@@ -126,7 +120,7 @@ function chart(host: HTMLElement, spec: Spec, cleanup: Cleanup): Draw {
     plot?.setData(data);
     spec.lines.forEach((line, index) => {
       const value = last && line.of(last);
-      setText(values[index]!, value === null || value === undefined ? '–' : spec.format(value));
+      setText(values[index]!, value === null || value === undefined ? "–" : spec.format(value));
     });
   };
 }
@@ -135,9 +129,9 @@ function options(spec: Spec, area: HTMLElement): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const css = (name: string): string => style.getPropertyValue(name).trim();
   const axis = {
-    stroke: css('--soft'),
-    font: '11px system-ui, sans-serif',
-    grid: { stroke: css('--line'), width: 1 },
+    stroke: css("--soft"),
+    font: "11px system-ui, sans-serif",
+    grid: { stroke: css("--line"), width: 1 },
     ticks: { show: false },
   };
   return {
@@ -157,13 +151,13 @@ function options(spec: Spec, area: HTMLElement): uPlot.Options {
         ...axis,
         size: 20,
         space: 60,
-        values: (_plot, splits) => splits.map((s) => (s === 0 ? 'now' : `${s} s`)),
+        values: (_plot, splits) => splits.map((s) => (s === 0 ? "now" : `${s} s`)),
       },
       {
         ...axis,
         size: 54,
         space: 26,
-        values: (_plot, splits) => splits.map((v) => (v === null ? '' : spec.format(v))),
+        values: (_plot, splits) => splits.map((v) => (v === null ? "" : spec.format(v))),
       },
     ],
     series: [
@@ -191,4 +185,4 @@ function padded(least: number | null, greatest: number | null): [number, number]
   return [low, high > low ? high * 1.1 : low + 1];
 }
 
-const slug = (title: string): string => title.toLowerCase().replace(/[^a-z]+/g, '-');
+const slug = (title: string): string => title.toLowerCase().replace(/[^a-z]+/g, "-");

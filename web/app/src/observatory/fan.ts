@@ -4,7 +4,7 @@
  * Strictness runs from 1 (exact) to 0 (loosest) and becomes the shade.
  */
 
-import type { View } from './protocol.js';
+import type { View } from "./protocol.js";
 
 /** A ring's part between two radii and two angles (radians). */
 export interface Sector {
@@ -36,23 +36,23 @@ export function fan(view: View, reach: number): Fan {
   const critical = view.critical ?? 0;
   const field = radians(view.field ?? 360);
   switch (view.policy) {
-    case 'broadcast':
+    case "broadcast":
       return { sectors: [], squares: null, everything: true };
-    case 'zoned':
+    case "zoned":
       return {
         sectors: [],
         squares: { side: view.side ?? 0, aoi: view.aoi ?? 0 },
         everything: false,
       };
-    case 'circle':
+    case "circle":
       return shapes([ring(0, far, TURN, 1)]);
-    case 'fov':
+    case "fov":
       return shapes([ring(0, far, field, 1)]);
-    case 'attenuated':
+    case "attenuated":
       return shapes([ring(0, critical, TURN, 1), ...attenuated(critical, far, TURN)]);
-    case 'a3':
+    case "a3":
       return shapes([ring(0, critical, TURN, 1), ...attenuated(critical, far, field)]);
-    case 'vfc':
+    case "vfc":
       return shapes(cells(view, reach));
   }
 }

@@ -1,20 +1,20 @@
 /** The whole map: truth, and for the picked observer its fan and what it knows, wrong or right. */
 
-import { AVATAR, BASE, ITEM, UNIT } from '@foveate/client/arena';
-import { Container, Graphics, type Sprite } from 'pixi.js';
-import type { Glance } from '../scene/arena.js';
-import { Camera } from '../scene/camera.js';
-import { Ground, type MapShape } from '../scene/ground.js';
-import { pan } from '../scene/pan.js';
-import { SpritePool } from '../scene/pool.js';
-import { stage, type Stage } from '../scene/stage.js';
-import { textures, type Textures } from '../scene/textures.js';
-import type { Cleanup } from '../ui/dom.js';
-import { palette, type Palette } from '../ui/theme.js';
-import { fan } from './fan.js';
-import { between, betweenAngles, type Model, type Moving } from './model.js';
-import type { Replica, View } from './protocol.js';
-import { SHADES, shadeOf } from './staleness.js';
+import { AVATAR, BASE, ITEM, UNIT } from "@foveate/client/arena";
+import { Container, Graphics, type Sprite } from "pixi.js";
+import type { Glance } from "../scene/arena.js";
+import { Camera } from "../scene/camera.js";
+import { Ground, type MapShape } from "../scene/ground.js";
+import { pan } from "../scene/pan.js";
+import { SpritePool } from "../scene/pool.js";
+import { stage, type Stage } from "../scene/stage.js";
+import { textures, type Textures } from "../scene/textures.js";
+import type { Cleanup } from "../ui/dom.js";
+import { palette, type Palette } from "../ui/theme.js";
+import { fan } from "./fan.js";
+import { between, betweenAngles, type Model, type Moving } from "./model.js";
+import type { Replica, View } from "./protocol.js";
+import { SHADES, shadeOf } from "./staleness.js";
 
 /** Radius of a base's circle, in units: the arena's own. */
 const BASE_RADIUS = 6;
@@ -60,7 +60,7 @@ class Picture implements ObservatoryMap {
   private readonly camera: Camera;
   private readonly pictures: Textures;
   private colours: Palette = palette();
-  private fanOf = '';
+  private fanOf = "";
   private sectors = 0;
   private follows = false;
   private touched = false;
@@ -88,7 +88,7 @@ class Picture implements ObservatoryMap {
     on.onPalette((colours) => {
       this.colours = colours;
       ground.draw(colours);
-      this.fanOf = '';
+      this.fanOf = "";
     });
     this.fit();
     pan(
@@ -211,7 +211,7 @@ class Picture implements ObservatoryMap {
     byShade.forEach((lines, shade) => {
       if (lines.length === 0) return;
       for (const [x0, y0, x1, y1] of lines) this.lines.moveTo(x0, y0).lineTo(x1, y1);
-      this.lines.stroke({ color: SHADES[shade]!, width, cap: 'round' });
+      this.lines.stroke({ color: SHADES[shade]!, width, cap: "round" });
     });
     this.ghosts.end();
   }
@@ -226,7 +226,7 @@ class Picture implements ObservatoryMap {
   /** The fan is drawn once for a view and then moved with its pivots. */
   private drawFan(): void {
     const { observer } = this.options.model;
-    const key = observer ? JSON.stringify(observer.view) + observer.pivots.length : '';
+    const key = observer ? JSON.stringify(observer.view) + observer.pivots.length : "";
     if (key !== this.fanOf) {
       this.fanOf = key;
       for (const old of this.fans.removeChildren()) old.destroy();
@@ -236,7 +236,7 @@ class Picture implements ObservatoryMap {
     observer?.pivots.forEach(([x, y, yaw], index) => {
       const shape = this.fans.children[index];
       if (!shape) return;
-      const squares = observer.view.policy === 'zoned';
+      const squares = observer.view.policy === "zoned";
       const side = observer.view.side ?? 1;
       shape.position.set(
         squares ? Math.floor(x / side) * side : glide(shape.x, x),
@@ -295,13 +295,9 @@ class Picture implements ObservatoryMap {
 }
 
 function put(sprite: Sprite, moving: Moving, share: number): void {
-  sprite.position.set(
-    between(moving.fromX, moving.x, share),
-    between(moving.fromY, moving.y, share),
-  );
+  sprite.position.set(between(moving.fromX, moving.x, share), between(moving.fromY, moving.y, share));
   sprite.rotation = betweenAngles(moving.fromYaw, moving.yaw, share);
 }
 
 /** The fan follows its pivot without a jerk, but for jumps. */
-const glide = (from: number, to: number): number =>
-  Math.abs(to - from) > 6 ? to : from + (to - from) * 0.35;
+const glide = (from: number, to: number): number => (Math.abs(to - from) > 6 ? to : from + (to - from) * 0.35);

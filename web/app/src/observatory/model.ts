@@ -1,6 +1,6 @@
 /** What the channel has told: the newest of everything, and a past for the charts. */
 
-import type { Figures, FromServer, Hello, Observer, Player, Replica } from './protocol.js';
+import type { Figures, FromServer, Hello, Observer, Player, Replica } from "./protocol.js";
 
 /** Seconds that the charts show. */
 export const PAST = 180;
@@ -39,11 +39,11 @@ export class Model {
   /** Takes a message in; `now` in milliseconds. */
   apply(message: FromServer, now: number): void {
     switch (message.type) {
-      case 'hello':
+      case "hello":
         this.forget();
         this.hello = message;
         break;
-      case 'players':
+      case "players":
         this.players.clear();
         this.byObject.clear();
         for (const player of message.players) {
@@ -51,24 +51,24 @@ export class Model {
           this.byObject.set(player.object, player);
         }
         break;
-      case 'world':
+      case "world":
         if (this.lastWorld > 0) this.gap += (Math.min(500, now - this.lastWorld) - this.gap) * 0.1;
         this.lastWorld = now;
         refresh(this.truth, message.objects, ([id, kind, x, y, yaw]) => [id, kind, x, y, yaw]);
         break;
-      case 'states':
+      case "states":
         for (const [id, lanes] of message.objects) this.lanes.set(id, lanes);
         for (const id of this.lanes.keys()) if (!this.truth.has(id)) this.lanes.delete(id);
         break;
-      case 'observer':
+      case "observer":
         this.observe(message);
         break;
-      case 'figures':
+      case "figures":
         this.figures = message;
         this.past.push(message);
         if (this.past.length > PAST) this.past.shift();
         break;
-      case 'error':
+      case "error":
         break;
     }
   }

@@ -1,10 +1,10 @@
 /** Sliders for the picked player's link. */
 
-import { h, setText } from '../ui/dom.js';
-import type { Command } from './protocol.js';
+import { h, setText } from "../ui/dom.js";
+import type { Command } from "./protocol.js";
 
 interface Slider {
-  key: 'delay_ms' | 'jitter_ms' | 'loss' | 'burst';
+  key: "delay_ms" | "jitter_ms" | "loss" | "burst";
   title: string;
   max: number;
   step: number;
@@ -13,10 +13,10 @@ interface Slider {
 }
 
 const SLIDERS: readonly Slider[] = [
-  { key: 'delay_ms', title: 'Delay', least: 0, max: 400, step: 5, text: (v) => `${v} ms each way` },
-  { key: 'jitter_ms', title: 'Jitter', least: 0, max: 200, step: 5, text: (v) => `± ${v} ms` },
-  { key: 'loss', title: 'Loss', least: 0, max: 0.4, step: 0.01, text: (v) => `${Math.round(v * 100)} %` },
-  { key: 'burst', title: 'Burst', least: 1, max: 10, step: 0.5, text: (v) => `${v} in a row` },
+  { key: "delay_ms", title: "Delay", least: 0, max: 400, step: 5, text: (v) => `${v} ms each way` },
+  { key: "jitter_ms", title: "Jitter", least: 0, max: 200, step: 5, text: (v) => `± ${v} ms` },
+  { key: "loss", title: "Loss", least: 0, max: 0.4, step: 0.01, text: (v) => `${Math.round(v * 100)} %` },
+  { key: "burst", title: "Burst", least: 1, max: 10, step: 0.5, text: (v) => `${v} in a row` },
 ];
 
 /** A slider that is dragged tells where it is this often, in milliseconds. */
@@ -33,31 +33,39 @@ export function network(send: (command: Command) => void): NetworkPanel {
   // The channel does not tell conditions back: each player's stay here as they were set.
   const set = new Map<number, number[]>();
   const inputs = SLIDERS.map((slider) =>
-    h('input', {
-      type: 'range',
+    h("input", {
+      type: "range",
       min: slider.least,
       max: slider.max,
       step: slider.step,
       value: slider.least,
-      'data-testid': `network-${slider.key}`,
+      "data-testid": `network-${slider.key}`,
       oninput: () => changed(),
     }),
   );
-  const outputs = SLIDERS.map(() => h('output'));
-  const whose = h('p', { class: 'soft' });
+  const outputs = SLIDERS.map(() => h("output"));
+  const whose = h("p", { class: "soft" });
   const clear = h(
-    'button',
-    { type: 'button', 'data-testid': 'network-clear', onclick: () => put(SLIDERS.map((s) => s.least), true) },
-    'Undisturbed',
+    "button",
+    {
+      type: "button",
+      "data-testid": "network-clear",
+      onclick: () =>
+        put(
+          SLIDERS.map((s) => s.least),
+          true,
+        ),
+    },
+    "Undisturbed",
   );
   const element = h(
-    'div',
-    { class: 'network', 'data-testid': 'network' },
+    "div",
+    { class: "network", "data-testid": "network" },
     whose,
     ...SLIDERS.map((slider, index) =>
-      h('label', { class: 'row' }, h('span', {}, slider.title), inputs[index]!, outputs[index]!),
+      h("label", { class: "row" }, h("span", {}, slider.title), inputs[index]!, outputs[index]!),
     ),
-    h('div', { class: 'actions' }, clear),
+    h("div", { class: "actions" }, clear),
   );
 
   function label(): void {
@@ -75,7 +83,7 @@ export function network(send: (command: Command) => void): NetworkPanel {
       const [delay_ms, jitter_ms, loss, burst] = inputs.map((input) => Number(input.value));
       set.set(picked, [delay_ms!, jitter_ms!, loss!, burst!]);
       send({
-        type: 'network',
+        type: "network",
         player: picked,
         delay_ms: delay_ms!,
         jitter_ms: jitter_ms!,
@@ -97,13 +105,10 @@ export function network(send: (command: Command) => void): NetworkPanel {
     if (player === picked && player !== null) return;
     picked = player;
     for (const control of [...inputs, clear]) control.disabled = player === null;
-    setText(
-      whose,
-      player === null ? 'Pick an observer to disturb their link.' : `${name}’s link, both ways:`,
-    );
+    setText(whose, player === null ? "Pick an observer to disturb their link." : `${name}’s link, both ways:`);
     put(set.get(player ?? -1) ?? SLIDERS.map((slider) => slider.least), false);
   }
 
-  setPicked(null, '');
+  setPicked(null, "");
   return { element, setPicked };
 }

@@ -1,6 +1,6 @@
 /** What is said on the observatory's channel: `docs/OBSERVATORY.md` as types. */
 
-export type PolicyName = 'broadcast' | 'circle' | 'attenuated' | 'fov' | 'a3' | 'zoned' | 'vfc';
+export type PolicyName = "broadcast" | "circle" | "attenuated" | "fov" | "a3" | "zoned" | "vfc";
 
 /** One κ; what is left out is unbounded. */
 export interface Bound {
@@ -27,7 +27,7 @@ export interface View {
 }
 
 export interface Hello {
-  type: 'hello';
+  type: "hello";
   name: string;
   game: string;
   round_ms: number;
@@ -47,13 +47,13 @@ export interface Player {
 export type WorldObject = [id: string, kind: number, x: number, y: number, yaw: number];
 
 export interface World {
-  type: 'world';
+  type: "world";
   tick: number;
   objects: WorldObject[];
 }
 
 export interface States {
-  type: 'states';
+  type: "states";
   tick: number;
   objects: [id: string, lanes: number[]][];
 }
@@ -74,7 +74,7 @@ export type Replica = [
 ];
 
 export interface Observer {
-  type: 'observer';
+  type: "observer";
   player: number;
   tick: number;
   view: View;
@@ -96,10 +96,10 @@ export interface ObserverFigures {
   transport: string;
 }
 
-export const CAUSES = ['new', 'age', 'missed', 'error', 'refresh'] as const;
+export const CAUSES = ["new", "age", "missed", "error", "refresh"] as const;
 
 export interface Figures {
-  type: 'figures';
+  type: "figures";
   tick: number;
   players: number;
   objects: number;
@@ -118,19 +118,19 @@ export interface Figures {
 
 export type FromServer =
   | Hello
-  | { type: 'players'; players: Player[] }
+  | { type: "players"; players: Player[] }
   | World
   | States
   | Observer
   | Figures
-  | { type: 'error'; about: string; text: string };
+  | { type: "error"; about: string; text: string };
 
 export type Command =
-  | { type: 'pick'; player: number | null }
-  | { type: 'view'; player: number | null; view: View | null }
-  | { type: 'budget'; player: number | null; bytes_s: number | null }
+  | { type: "pick"; player: number | null }
+  | { type: "view"; player: number | null; view: View | null }
+  | { type: "budget"; player: number | null; bytes_s: number | null }
   | {
-      type: 'network';
+      type: "network";
       player: number;
       delay_ms: number;
       jitter_ms: number;

@@ -16,4 +16,4 @@ export function shadeName(at: number): string {
   return end === undefined ? `older` : `≤ ${end < 1_000 ? `${end} ms` : `${end / 1_000} s`}`;
 }
 
-export const css = (shade: number): string => `#${shade.toString(16).padStart(6, '0')}`;
+export const css = (shade: number): string => `#${shade.toString(16).padStart(6, "0")}`;

@@ -1,10 +1,10 @@
 /** Units: which are selected, and what they are told. */
 
-import type { Action, Point } from '@foveate/client/arena';
-import type { Camera } from '../scene/camera.js';
-import type { Cleanup } from '../ui/dom.js';
-import type { Hand } from './hand.js';
-import type { ArenaClient, Sight } from './sight.js';
+import type { Action, Point } from "@foveate/client/arena";
+import type { Camera } from "../scene/camera.js";
+import type { Cleanup } from "../ui/dom.js";
+import type { Hand } from "./hand.js";
+import type { ArenaClient, Sight } from "./sight.js";
 
 /** How near to a unit a click must be, in pixels. */
 const CLICK_RADIUS = 28;
@@ -37,24 +37,24 @@ export class Command {
       const edge = canvas.getBoundingClientRect();
       return { x: event.clientX - edge.left, y: event.clientY - edge.top };
     };
-    cleanup.listen(canvas, 'pointerdown', (event: PointerEvent) => {
+    cleanup.listen(canvas, "pointerdown", (event: PointerEvent) => {
       if (!options.hand.commanding) return;
       const { x, y } = at(event);
       if (event.button === 2) this.order(x, y);
       else if (event.button === 0) this.box = { x0: x, y0: y, x1: x, y1: y };
     });
-    cleanup.listen(window, 'pointermove', (event: PointerEvent) => {
+    cleanup.listen(window, "pointermove", (event: PointerEvent) => {
       if (!this.box) return;
       const { x, y } = at(event);
       [this.box.x1, this.box.y1] = [x, y];
     });
-    cleanup.listen(window, 'pointerup', (event: PointerEvent) => {
+    cleanup.listen(window, "pointerup", (event: PointerEvent) => {
       if (!this.box || event.button !== 0) return;
       const { x0, y0, x1, y1 } = this.box;
       this.box = null;
       const isClick = Math.hypot(x1 - x0, y1 - y0) < CLICK;
       if (!isClick) this.select(x0, y0, x1, y1);
-      else if (!this.click(x0, y0) && event.pointerType === 'touch') this.order(x0, y0);
+      else if (!this.click(x0, y0) && event.pointerType === "touch") this.order(x0, y0);
     });
   }
 
@@ -79,7 +79,7 @@ export class Command {
   order(screenX: number, screenY: number): void {
     const { camera, nodes, onOrder, sight } = this.options;
     const target = sight.places.nodeNear(camera.worldX(screenX), camera.worldY(screenY));
-    this.tell({ is: 'order', target });
+    this.tell({ is: "order", target });
     onOrder(...nodes[target]!);
   }
 
@@ -106,8 +106,7 @@ export class Command {
   private select(x0: number, y0: number, x1: number, y1: number): void {
     const { camera } = this.options;
     this.selected.clear();
-    const within = (value: number, a: number, b: number): boolean =>
-      value >= Math.min(a, b) && value <= Math.max(a, b);
+    const within = (value: number, a: number, b: number): boolean => value >= Math.min(a, b) && value <= Math.max(a, b);
     for (const unit of this.own()) {
       const [x, y] = [camera.screenX(unit.x), camera.screenY(unit.y)];
       if (within(x, x0, x1) && within(y, y0, y1)) this.selected.add(unit.id);

@@ -1,7 +1,7 @@
 /** What tests and curious people see in `window.foveate` while the game runs. */
 
-import type { Game } from './game.js';
-import type { ArenaClient } from './sight.js';
+import type { Game } from "./game.js";
+import type { ArenaClient } from "./sight.js";
 
 export interface Facts {
   client: ArenaClient | null;
@@ -10,12 +10,12 @@ export interface Facts {
 
 export function watchable(facts: Facts): NonNullable<typeof window.foveate> {
   return {
-    page: 'play',
+    page: "play",
     get state() {
-      return facts.client?.state ?? 'none';
+      return facts.client?.state ?? "none";
     },
     get transport() {
-      return facts.client?.stats.transport ?? '';
+      return facts.client?.stats.transport ?? "";
     },
     get player() {
       return facts.client?.player ?? 0;

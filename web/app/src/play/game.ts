@@ -1,22 +1,22 @@
 /** A joined game: every frame look, aim, draw; every tick say what the hand wants. */
 
-import type { AvatarRule, Controls, Point } from '@foveate/client/arena';
-import type { ArenaFields } from '../scene/arena.js';
-import type { Camera } from '../scene/camera.js';
-import type { Cleanup } from '../ui/dom.js';
-import { Command } from './command.js';
-import { Frames } from './frames.js';
-import { Hand } from './hand.js';
-import { Hud } from './hud/hud.js';
-import { Narrator } from './narrator.js';
-import type { Picture } from './picture.js';
-import { type Ray, untilTarget, untilWall } from './rules/trace.js';
-import type { UnitPlaces } from './rules/units.js';
-import { walkTowards } from './rules/walk.js';
-import { HELD, type Held, MAKES } from './rules/weapons.js';
-import { type ArenaClient, type Seen, Sight } from './sight.js';
-import { touch } from './touch.js';
-import { Watch } from './watch.js';
+import type { AvatarRule, Controls, Point } from "@foveate/client/arena";
+import type { ArenaFields } from "../scene/arena.js";
+import type { Camera } from "../scene/camera.js";
+import type { Cleanup } from "../ui/dom.js";
+import { Command } from "./command.js";
+import { Frames } from "./frames.js";
+import { Hand } from "./hand.js";
+import { Hud } from "./hud/hud.js";
+import { Narrator } from "./narrator.js";
+import type { Picture } from "./picture.js";
+import { type Ray, untilTarget, untilWall } from "./rules/trace.js";
+import type { UnitPlaces } from "./rules/units.js";
+import { walkTowards } from "./rules/walk.js";
+import { HELD, type Held, MAKES } from "./rules/weapons.js";
+import { type ArenaClient, type Seen, Sight } from "./sight.js";
+import { touch } from "./touch.js";
+import { Watch } from "./watch.js";
 
 /** How near an item must be to be taken, in units; the rules allow a little more. */
 const TAKE_WITHIN = 2.6;
@@ -76,7 +76,7 @@ export class Game {
     );
     this.narrator = new Narrator(client, this.sight, picture, this.hud);
     touch(host, this.hand, cleanup);
-    cleanup.add(client.on('event', (event) => this.narrator.tell(event, this.hand.pointer)));
+    cleanup.add(client.on("event", (event) => this.narrator.tell(event, this.hand.pointer)));
     client.onTick((tick) => this.tick(tick));
   }
 
@@ -120,14 +120,24 @@ export class Game {
     this.drawAim(focus);
     picture.draw(this.sight, (player) => client.nameOf(player), this.command.selected, now);
     const ready = this.readiness();
-    this.hud.show({ ready, weapon: this.hand.weapon, window: picture.window(), watched: this.watch.whom, steered: this.command.steered, commanding: this.hand.commanding }, now);
+    this.hud.show(
+      {
+        ready,
+        weapon: this.hand.weapon,
+        window: picture.window(),
+        watched: this.watch.whom,
+        steered: this.command.steered,
+        commanding: this.hand.commanding,
+      },
+      now,
+    );
   }
 
   private presses() {
     return {
       go: () => this.command.order(this.hand.pointer.x, this.hand.pointer.y),
-      follow: () => this.command.tell({ is: 'follow' }),
-      stay: () => this.command.tell({ is: 'stay' }),
+      follow: () => this.command.tell({ is: "follow" }),
+      stay: () => this.command.tell({ is: "stay" }),
       embody: () => this.command.embody(),
       drop: () => this.drop(),
       watch: () => this.watch.toggle(),
@@ -154,7 +164,7 @@ export class Game {
 
   private setCommanding(on: boolean): void {
     this.hand.commanding = on;
-    this.options.canvas.classList.toggle('commanding', on);
+    this.options.canvas.classList.toggle("commanding", on);
     if (!on) this.command.selected.clear();
   }
 
@@ -172,7 +182,7 @@ export class Game {
     const unit = this.sight.units.find(
       (seen) => seen.player === client.player && seen.serial - 1 === this.command.steered,
     );
-    return unit && places.dutyOf(unit.lanes) !== 'down' ? unit : null;
+    return unit && places.dutyOf(unit.lanes) !== "down" ? unit : null;
   }
 
   /** With a stick, the camera looks as far ahead as the stick's aim. */
@@ -188,8 +198,7 @@ export class Game {
     if (!focus || this.watch.whom !== null) return;
     const { camera } = this.options.picture;
     const { pointer, stickAim } = this.hand;
-    this.aim =
-      stickAim ?? Math.atan2(camera.worldY(pointer.y) - focus.y, camera.worldX(pointer.x) - focus.x);
+    this.aim = stickAim ?? Math.atan2(camera.worldY(pointer.y) - focus.y, camera.worldX(pointer.x) - focus.x);
     // One's own body turns with the hand, not with the next tick.
     if (focus.health > 0) focus.yaw = this.aim;
   }
@@ -208,14 +217,14 @@ export class Game {
       if (this.sight.fields.item.holder(item.lanes) !== 0) continue;
       if (Math.hypot(item.x - me.x, item.y - me.y) > TAKE_WITHIN) continue;
       this.takenAt = now;
-      this.options.client.ask(item.id, { is: 'take' });
+      this.options.client.ask(item.id, { is: "take" });
     }
   }
 
   private drop(): void {
     const { client } = this.options;
     for (const item of this.sight.items) {
-      if (this.sight.fields.item.holder(item.lanes) === client.player) client.ask(item.id, { is: 'drop' });
+      if (this.sight.fields.item.holder(item.lanes) === client.player) client.ask(item.id, { is: "drop" });
     }
     // Or the next frame would take it again at once.
     this.takenAt = performance.now() + 2_000;
@@ -227,10 +236,16 @@ export class Game {
     const { box } = this.command;
     const { camera } = picture;
     if (box) {
-      picture.aim.box(camera.worldX(box.x0), camera.worldY(box.y0), camera.worldX(box.x1), camera.worldY(box.y1), picture.colours);
+      picture.aim.box(
+        camera.worldX(box.x0),
+        camera.worldY(box.y0),
+        camera.worldX(box.x1),
+        camera.worldY(box.y1),
+        picture.colours,
+      );
     }
     if (!focus || focus.health === 0 || this.watch.whom !== null || this.hand.commanding) return;
-    const weapon = this.command.steered === null ? this.hand.weapon : 'dart';
+    const weapon = this.command.steered === null ? this.hand.weapon : "dart";
     const ray: Ray = { x: focus.x, y: focus.y, angle: this.aim, reach: MAKES[weapon].reach };
     const length = untilWall(picture.map, ray);
     picture.aim.aim(focus.x, focus.y, this.aim, weapon, length, this.readiness() === 1, picture.colours);
@@ -278,7 +293,7 @@ export class Game {
       const held = HELD.indexOf(this.hand.weapon);
       if (!lanes || rule.ticksUntilReady(lanes, tick) > 0 || fields.avatar.weapon(lanes) !== held) return;
     }
-    const weapon = unit ? 'dart' : this.hand.weapon;
+    const weapon = unit ? "dart" : this.hand.weapon;
     const ray: Ray = { x: shooter.x, y: shooter.y, angle: this.aim, reach: MAKES[weapon].reach };
     ray.reach = untilWall(picture.map, ray);
     const enemies = [...this.sight.avatars, ...this.sight.units].filter(

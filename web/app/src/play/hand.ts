@@ -1,7 +1,7 @@
 /** What keys, mouse and sticks want at this moment. It knows nothing of the world. */
 
-import type { Cleanup } from '../ui/dom.js';
-import { HELD, type Held } from './rules/weapons.js';
+import type { Cleanup } from "../ui/dom.js";
+import { HELD, type Held } from "./rules/weapons.js";
 
 export interface Press {
   /** Sends all selected units to the pointer. */
@@ -36,7 +36,7 @@ export class Hand {
   /** Aims by a stick: radians; null while the pointer aims. */
   stickAim: number | null = null;
   readonly stick = { along: 0, up: 0 };
-  weapon: Held = 'blaster';
+  weapon: Held = "blaster";
   zoomed = false;
   /** In command mode the pointer selects and orders, and does not fire. */
   commanding = false;
@@ -49,29 +49,29 @@ export class Hand {
     private readonly press: Press,
     cleanup: Cleanup,
   ) {
-    cleanup.listen(window, 'keydown', (event: KeyboardEvent) => this.down(event));
-    cleanup.listen(window, 'keyup', (event: KeyboardEvent) => this.held.delete(event.code));
-    cleanup.listen(window, 'blur', () => this.release());
-    cleanup.listen(canvas, 'contextmenu', (event: Event) => event.preventDefault());
-    cleanup.listen(window, 'pointermove', (event: PointerEvent) => {
-      if (event.pointerType === 'touch') return;
+    cleanup.listen(window, "keydown", (event: KeyboardEvent) => this.down(event));
+    cleanup.listen(window, "keyup", (event: KeyboardEvent) => this.held.delete(event.code));
+    cleanup.listen(window, "blur", () => this.release());
+    cleanup.listen(canvas, "contextmenu", (event: Event) => event.preventDefault());
+    cleanup.listen(window, "pointermove", (event: PointerEvent) => {
+      if (event.pointerType === "touch") return;
       const box = canvas.getBoundingClientRect();
       this.pointer.x = event.clientX - box.left;
       this.pointer.y = event.clientY - box.top;
       this.stickAim = null;
     });
-    cleanup.listen(canvas, 'pointerdown', (event: PointerEvent) => {
-      if (event.pointerType === 'touch' || this.commanding) return;
+    cleanup.listen(canvas, "pointerdown", (event: PointerEvent) => {
+      if (event.pointerType === "touch" || this.commanding) return;
       if (event.button === 0) this.mouseFires = true;
       if (event.button === 2) this.zoomed = true;
     });
-    cleanup.listen(window, 'pointerup', (event: PointerEvent) => {
+    cleanup.listen(window, "pointerup", (event: PointerEvent) => {
       if (event.button === 0) this.mouseFires = false;
       if (event.button === 2) this.zoomed = false;
     });
     cleanup.listen(
       canvas,
-      'wheel',
+      "wheel",
       (event: WheelEvent) => {
         event.preventDefault();
         this.nextWeapon(event.deltaY > 0 ? 1 : -1);
@@ -82,7 +82,7 @@ export class Hand {
 
   get fires(): boolean {
     const byHand = !this.commanding && (this.mouseFires || this.stickFires);
-    return byHand || this.held.has('Space');
+    return byHand || this.held.has("Space");
   }
 
   /** East and north, each −1 to 1. */
@@ -130,9 +130,9 @@ export class Hand {
       Slash: press.help,
     };
     const act = once[event.code];
-    if (!act && !WALK[event.code] && event.code !== 'Space') return;
+    if (!act && !WALK[event.code] && event.code !== "Space") return;
     // A button that has the focus is pressed by the space bar; everywhere else it fires.
-    if (event.code === 'Space' && event.target instanceof HTMLButtonElement) return;
+    if (event.code === "Space" && event.target instanceof HTMLButtonElement) return;
     event.preventDefault();
     this.held.add(event.code);
     if (act && !event.repeat) act();
@@ -141,8 +141,6 @@ export class Hand {
 
 function isTyping(target: EventTarget | null): boolean {
   return (
-    target instanceof HTMLInputElement ||
-    target instanceof HTMLTextAreaElement ||
-    target instanceof HTMLSelectElement
+    target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement
   );
 }

@@ -1,11 +1,11 @@
 /** Events become something to see: tracers, flashes, lines in the feed. */
 
-import type { Event } from '@foveate/client/arena';
-import type { Hud } from './hud/hud.js';
-import type { Picture } from './picture.js';
-import { MAKES } from './rules/weapons.js';
-import type { ArenaClient, Seen, Sight } from './sight.js';
-import { TEAMS } from './teams.js';
+import type { Event } from "@foveate/client/arena";
+import type { Hud } from "./hud/hud.js";
+import type { Picture } from "./picture.js";
+import { MAKES } from "./rules/weapons.js";
+import type { ArenaClient, Seen, Sight } from "./sight.js";
+import { TEAMS } from "./teams.js";
 
 export class Narrator {
   /** One's own shots that the server told of, and those that met somebody. */
@@ -21,39 +21,43 @@ export class Narrator {
   tell(event: Event, pointer: { x: number; y: number }): void {
     const { hud } = this;
     switch (event.is) {
-      case 'shot':
+      case "shot":
         this.shot(event, pointer);
         break;
-      case 'died':
+      case "died":
         this.died(event);
         break;
-      case 'back':
+      case "back":
         this.ring(this.sight.avatarOf(event.player), 2.4);
         break;
-      case 'taken':
+      case "taken":
         hud.feed.say(this.name(event.player), ` has a ${event.charm}`);
         break;
-      case 'captured':
-        hud.feed.say({ text: TEAMS[event.team] ?? 'Somebody', team: event.team }, ' took a base');
+      case "captured":
+        hud.feed.say({ text: TEAMS[event.team] ?? "Somebody", team: event.team }, " took a base");
         break;
-      case 'lost':
-        hud.feed.say('A base is nobody’s');
+      case "lost":
+        hud.feed.say("A base is nobody’s");
         break;
-      case 'won':
-        hud.feed.say(event.team === 0 ? 'The round ends in a draw' : { text: `${TEAMS[event.team]} wins the round`, team: event.team });
+      case "won":
+        hud.feed.say(
+          event.team === 0
+            ? "The round ends in a draw"
+            : { text: `${TEAMS[event.team]} wins the round`, team: event.team },
+        );
         break;
-      case 'began':
+      case "began":
         hud.feed.say(`Round ${event.round} begins`);
         break;
-      case 'downed':
-        hud.feed.say(this.name(event.by), ' shot a unit of ', this.name(event.player));
+      case "downed":
+        hud.feed.say(this.name(event.by), " shot a unit of ", this.name(event.player));
         break;
-      case 'dropped':
+      case "dropped":
         break;
     }
   }
 
-  private shot(event: Extract<Event, { is: 'shot' }>, pointer: { x: number; y: number }): void {
+  private shot(event: Extract<Event, { is: "shot" }>, pointer: { x: number; y: number }): void {
     if (event.player === this.client.player && (event.unit === null || this.hud.steers)) {
       // One's own was shown when it was fired; whether it met somebody, the server knows.
       this.shots.told += 1;
@@ -75,7 +79,7 @@ export class Narrator {
     this.picture.effects.shot(from, shot, colour, performance.now());
   }
 
-  private died(event: Extract<Event, { is: 'died' }>): void {
+  private died(event: Extract<Event, { is: "died" }>): void {
     this.hud.feed.say(this.name(event.by), ` › ${MAKES[event.weapon].title.toLowerCase()} › `, this.name(event.player));
     this.ring(this.sight.avatarOf(event.player), 3.4);
     if (event.player === this.client.player) this.hud.killedBy(this.client.nameOf(event.by));
@@ -88,7 +92,7 @@ export class Narrator {
   }
 
   private name(player: number): { text: string; team: number } {
-    const text = player === this.client.player ? 'You' : this.client.nameOf(player) || `#${player}`;
+    const text = player === this.client.player ? "You" : this.client.nameOf(player) || `#${player}`;
     return { text, team: this.sight.avatarOf(player)?.team ?? 0 };
   }
 }

@@ -1,27 +1,27 @@
 /** Play: the map behind a name, then the game. */
 
-import '../style/play.css';
-import { Container } from 'pixi.js';
-import { connect, ConnectError, RefusedError } from '@foveate/client';
-import { type ArenaGame, arenaGame, parseArena } from '@foveate/client/arena';
-import { ArenaFields } from '../scene/arena.js';
-import { mapShape } from '../scene/document.js';
-import { Ground } from '../scene/ground.js';
-import { stage } from '../scene/stage.js';
-import { type Cleanup, h } from '../ui/dom.js';
-import { type Facts, watchable } from './debug.js';
-import { Game } from './game.js';
-import { refusalText } from './hud/overlay.js';
-import { JoinScreen } from './join.js';
-import { Picture } from './picture.js';
-import { UnitPlaces } from './rules/units.js';
-import type { ArenaClient } from './sight.js';
+import "../style/play.css";
+import { Container } from "pixi.js";
+import { connect, ConnectError, RefusedError } from "@foveate/client";
+import { type ArenaGame, arenaGame, parseArena } from "@foveate/client/arena";
+import { ArenaFields } from "../scene/arena.js";
+import { mapShape } from "../scene/document.js";
+import { Ground } from "../scene/ground.js";
+import { stage } from "../scene/stage.js";
+import { type Cleanup, h } from "../ui/dom.js";
+import { type Facts, watchable } from "./debug.js";
+import { Game } from "./game.js";
+import { refusalText } from "./hud/overlay.js";
+import { JoinScreen } from "./join.js";
+import { Picture } from "./picture.js";
+import { UnitPlaces } from "./rules/units.js";
+import type { ArenaClient } from "./sight.js";
 
 /** Between two attempts to reach a server that is away, in milliseconds. */
 const RETRY = 2_000;
 
 export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> {
-  const notice = h('p', { class: 'notice', role: 'status' }, 'Loading the arena …');
+  const notice = h("p", { class: "notice", role: "status" }, "Loading the arena …");
   page.append(notice);
   let isLeft = false;
   cleanup.add(() => (isLeft = true));
@@ -32,7 +32,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   if (!world) return;
   notice.remove();
 
-  const canvasHost = h('div', { class: 'canvas', 'data-testid': 'play-canvas' });
+  const canvasHost = h("div", { class: "canvas", "data-testid": "play-canvas" });
   page.append(canvasHost);
   const on = await stage(canvasHost, cleanup);
   const shape = mapShape(world.game.map);
@@ -58,7 +58,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
 
   const join = new JoinScreen((name) => void play(name));
   page.append(join.element);
-  join.show('');
+  join.show("");
 
   async function play(name: string): Promise<void> {
     try {
@@ -82,10 +82,10 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
     );
     canvas.focus();
     cleanup.add(() => client.leave());
-    cleanup.listen(window, 'pagehide', () => client.leave());
-    client.on('state', (state) => {
-      if (state === 'playing') void reloadIfChanged(world!.text);
-      if (state === 'refused' || state === 'closed') {
+    cleanup.listen(window, "pagehide", () => client.leave());
+    client.on("state", (state) => {
+      if (state === "playing") void reloadIfChanged(world!.text);
+      if (state === "refused" || state === "closed") {
         join.element.hidden = false;
         join.show(refusalText(client.refusal));
       }
@@ -104,7 +104,7 @@ interface Loaded {
 async function loaded(notice: HTMLElement, isLeft: () => boolean): Promise<Loaded | null> {
   while (!isLeft()) {
     try {
-      const [text, schemaText] = await Promise.all([fetched('/arena.json'), fetched('/schema.txt')]);
+      const [text, schemaText] = await Promise.all([fetched("/arena.json"), fetched("/schema.txt")]);
       return understood(text, schemaText);
     } catch (error) {
       if (!(error instanceof Away)) throw error;
@@ -126,9 +126,9 @@ class Away extends Error {}
 async function fetched(path: string): Promise<string> {
   let answer: Response;
   try {
-    answer = await fetch(path, { cache: 'no-cache' });
+    answer = await fetch(path, { cache: "no-cache" });
   } catch {
-    throw new Away('The server does not answer.');
+    throw new Away("The server does not answer.");
   }
   if (!answer.ok) throw new Away(`The server has no ${path} (${answer.status}).`);
   return answer.text();
@@ -137,7 +137,7 @@ async function fetched(path: string): Promise<string> {
 /** A server that came back may have another map: then this page is of no use any more. */
 async function reloadIfChanged(text: string): Promise<void> {
   try {
-    if ((await fetched('/arena.json')) !== text) location.reload();
+    if ((await fetched("/arena.json")) !== text) location.reload();
   } catch (error) {
     // It went away again; the client is on it.
     if (!(error instanceof Away)) throw error;

@@ -1,17 +1,17 @@
 /** Everything on the canvas, in the order in which it is drawn. */
 
-import { Container } from 'pixi.js';
-import { Camera } from '../scene/camera.js';
-import type { MapShape } from '../scene/ground.js';
-import type { Stage } from '../scene/stage.js';
-import { textures } from '../scene/textures.js';
-import { type Palette, palette, theme } from '../ui/theme.js';
-import { AimMark } from './draw/aim.js';
-import { Bodies } from './draw/bodies.js';
-import { Effects } from './draw/effects.js';
-import { Names } from './draw/names.js';
-import { Places } from './draw/places.js';
-import type { Sight } from './sight.js';
+import { Container } from "pixi.js";
+import { Camera } from "../scene/camera.js";
+import type { MapShape } from "../scene/ground.js";
+import type { Stage } from "../scene/stage.js";
+import { textures } from "../scene/textures.js";
+import { type Palette, palette, theme } from "../ui/theme.js";
+import { AimMark } from "./draw/aim.js";
+import { Bodies } from "./draw/bodies.js";
+import { Effects } from "./draw/effects.js";
+import { Names } from "./draw/names.js";
+import { Places } from "./draw/places.js";
+import type { Sight } from "./sight.js";
 
 /** The screen's mean side shows so many units. */
 const SHOWN_UNITS = 54;
@@ -51,7 +51,7 @@ export class Picture {
     stage.app.stage.addChild(this.names.layer);
     stage.onPalette((colours) => {
       this.colours = colours;
-      this.effects.setDark(theme() === 'dark');
+      this.effects.setDark(theme() === "dark");
     });
   }
 

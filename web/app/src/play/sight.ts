@@ -1,9 +1,9 @@
 /** What is on the screen in this frame: every replica sampled once, for all who draw. */
 
-import { type Client, idOrigin, idSerial, newSample, type Sample } from '@foveate/client';
-import { type Action, AVATAR, BASE, type Controls, type Event, ITEM, MATCH, UNIT } from '@foveate/client/arena';
-import { type ArenaFields, team } from '../scene/arena.js';
-import type { UnitPlaces } from './rules/units.js';
+import { type Client, idOrigin, idSerial, newSample, type Sample } from "@foveate/client";
+import { type Action, AVATAR, BASE, type Controls, type Event, ITEM, MATCH, UNIT } from "@foveate/client/arena";
+import { type ArenaFields, team } from "../scene/arena.js";
+import type { UnitPlaces } from "./rules/units.js";
 
 export type ArenaClient = Client<Controls, Action, Event>;
 

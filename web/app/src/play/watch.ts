@@ -1,6 +1,6 @@
 /** Watching others: by choice, or while one is out. */
 
-import type { ArenaClient, Seen, Sight } from './sight.js';
+import type { ArenaClient, Seen, Sight } from "./sight.js";
 
 export class Watch {
   /** Whose eyes one looks through; null: one's own. */

@@ -1,7 +1,7 @@
 /** Where the arena's fields lie in the lanes of a state: read straight from there, frame by frame. */
 
-import type { Schema } from '@foveate/client';
-import { AVATAR, BASE, ITEM, MATCH, UNIT } from '@foveate/client/arena';
+import type { Schema } from "@foveate/client";
+import { AVATAR, BASE, ITEM, MATCH, UNIT } from "@foveate/client/arena";
 
 /** How an object looks from afar. */
 export interface Glance {
@@ -37,24 +37,11 @@ export class ArenaFields {
       });
       return Object.fromEntries(reads) as Record<K, Read>;
     };
-    this.avatar = of(
-      AVATAR,
-      'pos',
-      'yaw',
-      'vx',
-      'vy',
-      'health',
-      'team',
-      'ready',
-      'weapon',
-      'score',
-      'kills',
-      'deaths',
-    );
-    this.base = of(BASE, 'team', 'progress');
-    this.item = of(ITEM, 'charm', 'holder', 'until');
-    this.unit = of(UNIT, 'pos', 'team', 'duty', 'health', 'target', 'since');
-    this.match = of(MATCH, 'round', 'first', 'second', 'winner', 'ends', 'phase');
+    this.avatar = of(AVATAR, "pos", "yaw", "vx", "vy", "health", "team", "ready", "weapon", "score", "kills", "deaths");
+    this.base = of(BASE, "team", "progress");
+    this.item = of(ITEM, "charm", "holder", "until");
+    this.unit = of(UNIT, "pos", "team", "duty", "health", "target", "since");
+    this.match = of(MATCH, "round", "first", "second", "winner", "ends", "phase");
   }
 
   glance(kind: number, lanes: Lanes | undefined): Glance {

@@ -1,6 +1,6 @@
 /** Which part of the world is on the screen. The world's y runs north, the screen's down. */
 
-import type { Container } from 'pixi.js';
+import type { Container } from "pixi.js";
 
 export class Camera {
   x = 0;

@@ -1,7 +1,7 @@
 /** The arena's document, `/arena.json`, as far as drawing goes. */
 
-import { type ArenaDocument, SUBUNITS } from '@foveate/client/arena';
-import type { MapShape } from './ground.js';
+import { type ArenaDocument, SUBUNITS } from "@foveate/client/arena";
+import type { MapShape } from "./ground.js";
 
 export function mapShape({ side, obstacles }: ArenaDocument): MapShape {
   return {

@@ -1,7 +1,7 @@
 /** The map: ground, a faint grid, walls. Drawn once; redrawn when the colours change. */
 
-import { Container, Graphics } from 'pixi.js';
-import type { Palette } from '../ui/theme.js';
+import { Container, Graphics } from "pixi.js";
+import type { Palette } from "../ui/theme.js";
 
 /** What both pages need of the arena's document. */
 export interface MapShape {

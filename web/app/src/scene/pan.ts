@@ -1,7 +1,7 @@
 /** Moves a camera by hand: drag, wheel, two fingers, arrow keys; tells clicks from drags. */
 
-import type { Cleanup } from '../ui/dom.js';
-import type { Camera } from './camera.js';
+import type { Cleanup } from "../ui/dom.js";
+import type { Camera } from "./camera.js";
 
 export interface PanOptions {
   camera: Camera;
@@ -37,15 +37,15 @@ export function pan(canvas: HTMLElement, options: PanOptions, cleanup: Cleanup):
     options.onMove();
   };
 
-  canvas.style.touchAction = 'none';
+  canvas.style.touchAction = "none";
   canvas.tabIndex = 0;
-  cleanup.listen(canvas, 'pointerdown', (event: PointerEvent) => {
+  cleanup.listen(canvas, "pointerdown", (event: PointerEvent) => {
     fingers.set(event.pointerId, at(event));
     canvas.setPointerCapture(event.pointerId);
     if (fingers.size === 1) moved = 0;
     spread = distance(fingers);
   });
-  cleanup.listen(canvas, 'pointermove', (event: PointerEvent) => {
+  cleanup.listen(canvas, "pointermove", (event: PointerEvent) => {
     const before = fingers.get(event.pointerId);
     if (!before) return;
     const now = at(event);
@@ -59,16 +59,16 @@ export function pan(canvas: HTMLElement, options: PanOptions, cleanup: Cleanup):
   });
   const release = (event: PointerEvent): void => {
     const was = fingers.delete(event.pointerId);
-    if (was && event.type === 'pointerup' && moved < CLICK) {
+    if (was && event.type === "pointerup" && moved < CLICK) {
       const { x, y } = at(event);
       options.onClick(x, y);
     }
   };
-  cleanup.listen(canvas, 'pointerup', release);
-  cleanup.listen(canvas, 'pointercancel', release);
+  cleanup.listen(canvas, "pointerup", release);
+  cleanup.listen(canvas, "pointercancel", release);
   cleanup.listen(
     canvas,
-    'wheel',
+    "wheel",
     (event: WheelEvent) => {
       event.preventDefault();
       const { x, y } = at(event);
@@ -76,16 +76,16 @@ export function pan(canvas: HTMLElement, options: PanOptions, cleanup: Cleanup):
     },
     { passive: false },
   );
-  cleanup.listen(canvas, 'keydown', (event: KeyboardEvent) => {
+  cleanup.listen(canvas, "keydown", (event: KeyboardEvent) => {
     const middle: [number, number] = [canvas.clientWidth / 2, canvas.clientHeight / 2];
     const keys: Record<string, () => void> = {
       ArrowLeft: () => shift(STEP, 0),
       ArrowRight: () => shift(-STEP, 0),
       ArrowUp: () => shift(0, STEP),
       ArrowDown: () => shift(0, -STEP),
-      '+': () => zoom(...middle, 1.25),
-      '=': () => zoom(...middle, 1.25),
-      '-': () => zoom(...middle, 0.8),
+      "+": () => zoom(...middle, 1.25),
+      "=": () => zoom(...middle, 1.25),
+      "-": () => zoom(...middle, 0.8),
     };
     const act = keys[event.key];
     if (!act) return;

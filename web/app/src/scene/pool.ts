@@ -1,7 +1,7 @@
 /** Sprites by key: kept while they are wanted, reused when not. Frames allocate nothing. */
 
-import { type Container, Sprite, type Texture } from 'pixi.js';
-import { DETAIL, LARGE } from './textures.js';
+import { type Container, Sprite, type Texture } from "pixi.js";
+import { DETAIL, LARGE } from "./textures.js";
 
 export class SpritePool<K> {
   private readonly shown = new Map<K, Sprite>();

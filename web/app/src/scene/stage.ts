@@ -1,9 +1,9 @@
 /** A Pixi application that fills its host, follows its size and the theme, and stops with the page. */
 
-import 'pixi.js/unsafe-eval';
-import { Application } from 'pixi.js';
-import type { Cleanup } from '../ui/dom.js';
-import { onTheme, palette, type Palette } from '../ui/theme.js';
+import "pixi.js/unsafe-eval";
+import { Application } from "pixi.js";
+import type { Cleanup } from "../ui/dom.js";
+import { onTheme, palette, type Palette } from "../ui/theme.js";
 
 export interface Stage {
   app: Application;
@@ -19,10 +19,10 @@ const MAX_RESOLUTION = 2;
 
 /** Whether pictures are made without a graphics card. */
 function isSoftware(): boolean {
-  const context = document.createElement('canvas').getContext('webgl');
-  const info = context?.getExtension('WEBGL_debug_renderer_info');
-  const name = info ? String(context?.getParameter(info.UNMASKED_RENDERER_WEBGL)) : '';
-  context?.getExtension('WEBGL_lose_context')?.loseContext();
+  const context = document.createElement("canvas").getContext("webgl");
+  const info = context?.getExtension("WEBGL_debug_renderer_info");
+  const name = info ? String(context?.getParameter(info.UNMASKED_RENDERER_WEBGL)) : "";
+  context?.getExtension("WEBGL_lose_context")?.loseContext();
   return /swiftshader|llvmpipe|software/i.test(name);
 }
 
@@ -30,7 +30,7 @@ function isSoftware(): boolean {
 export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage> {
   const app = new Application();
   await app.init({
-    preference: 'webgl',
+    preference: "webgl",
     backgroundAlpha: 1,
     background: palette().ground,
     // Smoothing by samples costs a processor more than it is worth to the eye.
@@ -39,7 +39,7 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
     resolution: Math.min(devicePixelRatio || 1, MAX_RESOLUTION),
     width: Math.max(1, host.clientWidth),
     height: Math.max(1, host.clientHeight),
-    eventMode: 'none',
+    eventMode: "none",
   });
   host.append(app.canvas);
   const resize = new ResizeObserver(() => {

@@ -3,7 +3,7 @@
  * sprites then goes to the screen in one batch.
  */
 
-import { Graphics, type Renderer, type Texture } from 'pixi.js';
+import { Graphics, type Renderer, type Texture } from "pixi.js";
 
 /** Pixels a world unit in the pictures: enough for the nearest zoom. */
 export const DETAIL = 32;
@@ -57,8 +57,12 @@ export function textures(renderer: Renderer): Textures {
       g.circle(0, 0, 0.52 * DETAIL).fill({ color: 0, alpha: 0.16 });
     }),
     ghost: made((g) => {
-      g.circle(0, 0, 0.93 * DETAIL).fill({ color: white, alpha: 0.18 }).stroke(edge);
-      g.moveTo(0.35 * DETAIL, 0).lineTo(0.93 * DETAIL, 0).stroke(edge);
+      g.circle(0, 0, 0.93 * DETAIL)
+        .fill({ color: white, alpha: 0.18 })
+        .stroke(edge);
+      g.moveTo(0.35 * DETAIL, 0)
+        .lineTo(0.93 * DETAIL, 0)
+        .stroke(edge);
     }),
     ring: made((g) => g.circle(0, 0, 0.94 * DETAIL).stroke({ ...edge, width: 0.1 * DETAIL })),
     hoop: made((g) => g.circle(0, 0, 0.985 * LARGE).stroke({ color: white, width: 0.03 * LARGE }), LARGE),

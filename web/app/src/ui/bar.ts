@@ -1,7 +1,7 @@
 /** The bar on top: three pages and the theme. */
 
-import { h } from './dom.js';
-import { onTheme, theme, toggleTheme } from './theme.js';
+import { h } from "./dom.js";
+import { onTheme, theme, toggleTheme } from "./theme.js";
 
 export interface Entry {
   path: string;
@@ -11,10 +11,10 @@ export interface Entry {
 export function bar(entries: readonly Entry[], go: (path: string) => void): (path: string) => void {
   const links = entries.map((entry) =>
     h(
-      'a',
+      "a",
       {
         href: entry.path,
-        'data-testid': `nav-${entry.title.toLowerCase()}`,
+        "data-testid": `nav-${entry.title.toLowerCase()}`,
         onclick: (event: MouseEvent) => {
           // With a modifier the browser opens a tab, as everywhere.
           if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -25,28 +25,28 @@ export function bar(entries: readonly Entry[], go: (path: string) => void): (pat
       entry.title,
     ),
   );
-  const themeButton = h('button', { class: 'quiet', 'data-testid': 'theme', onclick: toggleTheme });
+  const themeButton = h("button", { class: "quiet", "data-testid": "theme", onclick: toggleTheme });
   const label = (): void => {
-    const other = theme() === 'dark' ? 'light' : 'dark';
-    themeButton.textContent = other === 'light' ? '☀' : '☾';
-    themeButton.setAttribute('aria-label', `Switch to ${other} colours`);
+    const other = theme() === "dark" ? "light" : "dark";
+    themeButton.textContent = other === "light" ? "☀" : "☾";
+    themeButton.setAttribute("aria-label", `Switch to ${other} colours`);
     themeButton.title = `Switch to ${other} colours`;
   };
   label();
   onTheme(label);
-  const mark = h('span', { class: 'mark', 'aria-hidden': 'true' });
+  const mark = h("span", { class: "mark", "aria-hidden": "true" });
   document
-    .getElementById('bar')!
+    .getElementById("bar")!
     .append(
-      h('a', { class: 'brand', href: '/' }, mark, 'Foveate'),
-      h('nav', { 'aria-label': 'Pages' }, ...links),
-      h('span', { class: 'grow' }),
+      h("a", { class: "brand", href: "/" }, mark, "Foveate"),
+      h("nav", { "aria-label": "Pages" }, ...links),
+      h("span", { class: "grow" }),
       themeButton,
     );
   return (path) => {
     links.forEach((link, index) => {
-      if (entries[index]!.path === path) link.setAttribute('aria-current', 'page');
-      else link.removeAttribute('aria-current');
+      if (entries[index]!.path === path) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
     });
   };
 }

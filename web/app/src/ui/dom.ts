@@ -12,10 +12,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith('on') && typeof value === 'function') {
+    if (name.startsWith("on") && typeof value === "function") {
       element.addEventListener(name.slice(2), value as EventListener);
     } else {
-      element.setAttribute(name, value === true ? '' : String(value));
+      element.setAttribute(name, value === true ? "" : String(value));
     }
   }
   element.append(...children.filter((child): child is Node | string => child != null));

@@ -1,6 +1,6 @@
 /** A table that sorts by any column, refreshed in place. */
 
-import { h, setText } from './dom.js';
+import { h, setText } from "./dom.js";
 
 export interface Column<T> {
   title: string;
@@ -30,24 +30,19 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
   const { columns, limit } = options;
   let { column, descending } = options.sorted ?? { column: 0, descending: false };
   let rows: readonly T[] = [];
-  const body = h('tbody');
-  const rest = h('p', { class: 'soft rest', hidden: true });
+  const body = h("tbody");
+  const rest = h("p", { class: "soft rest", hidden: true });
   const heads = columns.map((entry, index) =>
     h(
-      'th',
-      { scope: 'col', title: entry.about },
-      h('button', { type: 'button', onclick: () => sortBy(index) }, entry.title),
+      "th",
+      { scope: "col", title: entry.about },
+      h("button", { type: "button", onclick: () => sortBy(index) }, entry.title),
     ),
   );
-  const table = h(
-    'table',
-    { 'data-testid': options.testid },
-    h('thead', {}, h('tr', {}, ...heads)),
-    body,
-  );
+  const table = h("table", { "data-testid": options.testid }, h("thead", {}, h("tr", {}, ...heads)), body);
 
   function sortBy(index: number): void {
-    descending = index === column ? !descending : typeof sample(index) === 'number';
+    descending = index === column ? !descending : typeof sample(index) === "number";
     column = index;
     draw();
   }
@@ -56,8 +51,8 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
 
   function draw(): void {
     heads.forEach((head, index) => {
-      const order = descending ? 'descending' : 'ascending';
-      head.setAttribute('aria-sort', index === column ? order : 'none');
+      const order = descending ? "descending" : "ascending";
+      head.setAttribute("aria-sort", index === column ? order : "none");
     });
     const { key } = columns[column]!;
     const sorted = [...rows].sort((a, b) => compare(key(a), key(b)) * (descending ? -1 : 1));
@@ -77,19 +72,19 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
 
   function fill(line: HTMLTableRowElement, row: T): void {
     columns.forEach((entry, index) => setText(line.cells[index]!, entry.text(row)));
-    line.classList.toggle('picked', options.isPicked?.(row) ?? false);
+    line.classList.toggle("picked", options.isPicked?.(row) ?? false);
     const click = options.onClick;
     if (!click) return;
     line.onclick = () => click(row);
     line.onkeydown = (event) => {
-      if (event.key !== 'Enter' && event.key !== ' ') return;
+      if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
       click(row);
     };
   }
 
   return {
-    element: h('div', { class: 'table' }, table, rest),
+    element: h("div", { class: "table" }, table, rest),
     show: (next) => {
       rows = next;
       draw();
@@ -98,6 +93,6 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
 }
 
 function compare(a: number | string, b: number | string): number {
-  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  if (typeof a === "number" && typeof b === "number") return a - b;
   return String(a).localeCompare(String(b), undefined, { numeric: true });
 }

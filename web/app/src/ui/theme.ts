@@ -1,19 +1,19 @@
 /** Light and dark: the system's choice until somebody chooses; and the same colours for the canvas. */
 
-const KEPT = 'foveate.theme';
+const KEPT = "foveate.theme";
 const listeners = new Set<() => void>();
-const system = matchMedia('(prefers-color-scheme: dark)');
+const system = matchMedia("(prefers-color-scheme: dark)");
 
-export type Theme = 'light' | 'dark';
+export type Theme = "light" | "dark";
 
 export function theme(): Theme {
   const chosen = localStorage.getItem(KEPT);
-  if (chosen === 'light' || chosen === 'dark') return chosen;
-  return system.matches ? 'dark' : 'light';
+  if (chosen === "light" || chosen === "dark") return chosen;
+  return system.matches ? "dark" : "light";
 }
 
 export function toggleTheme(): void {
-  localStorage.setItem(KEPT, theme() === 'dark' ? 'light' : 'dark');
+  localStorage.setItem(KEPT, theme() === "dark" ? "light" : "dark");
   applyTheme();
 }
 
@@ -29,7 +29,7 @@ export function onTheme(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-system.addEventListener('change', applyTheme);
+system.addEventListener("change", applyTheme);
 
 /** A colour of the style sheet, as Pixi takes it. */
 export function colour(name: string): number {
@@ -57,17 +57,17 @@ export interface Palette {
 
 export function palette(): Palette {
   return {
-    ground: colour('ground'),
-    grid: colour('grid'),
-    wall: colour('wall'),
-    wallEdge: colour('wall-edge'),
-    wallShade: colour('wall-shade'),
-    ink: colour('ink'),
-    soft: colour('soft'),
-    teams: [colour('nobody'), colour('team-1'), colour('team-2')],
-    accent: colour('accent'),
-    good: colour('good'),
-    warn: colour('warn'),
-    bad: colour('bad'),
+    ground: colour("ground"),
+    grid: colour("grid"),
+    wall: colour("wall"),
+    wallEdge: colour("wall-edge"),
+    wallShade: colour("wall-shade"),
+    ink: colour("ink"),
+    soft: colour("soft"),
+    teams: [colour("nobody"), colour("team-1"), colour("team-2")],
+    accent: colour("accent"),
+    good: colour("good"),
+    warn: colour("warn"),
+    bad: colour("bad"),
   };
 }

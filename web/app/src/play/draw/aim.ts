@@ -1,9 +1,9 @@
 /** How far the weapon in one's hands carries, and what one selects with. */
 
-import type { Weapon } from '@foveate/client/arena';
-import { Container, Graphics } from 'pixi.js';
-import type { Palette } from '../../ui/theme.js';
-import { MAKES } from '../rules/weapons.js';
+import type { Weapon } from "@foveate/client/arena";
+import { Container, Graphics } from "pixi.js";
+import type { Palette } from "../../ui/theme.js";
+import { MAKES } from "../rules/weapons.js";
 
 export class AimMark {
   readonly layer = new Container();

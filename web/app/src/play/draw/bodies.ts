@@ -1,10 +1,10 @@
 /** Avatars and units: shadow, body, health. All of them from a few pictures, in a few batches. */
 
-import { Container, Texture } from 'pixi.js';
-import { SpritePool } from '../../scene/pool.js';
-import { DETAIL, type Textures } from '../../scene/textures.js';
-import type { Palette } from '../../ui/theme.js';
-import type { Seen, Sight } from '../sight.js';
+import { Container, Texture } from "pixi.js";
+import { SpritePool } from "../../scene/pool.js";
+import { DETAIL, type Textures } from "../../scene/textures.js";
+import type { Palette } from "../../ui/theme.js";
+import type { Seen, Sight } from "../sight.js";
 
 /** A hit is shown for this long, in milliseconds. */
 const HURT_MS = 160;
@@ -44,7 +44,7 @@ export class Bodies {
     const pools = [this.shadows, this.rings, this.avatars, this.grooves, this.bars];
     for (const pool of pools) pool.begin();
     for (const seen of sight.units) {
-      const isDown = sight.places.dutyOf(seen.lanes) === 'down';
+      const isDown = sight.places.dutyOf(seen.lanes) === "down";
       this.body(seen, this.pictures.unit, 0.85, colours, now);
       if (isDown) continue;
       this.health(seen, FULL.unit, colours);

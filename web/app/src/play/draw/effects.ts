@@ -1,13 +1,13 @@
 /** What flares up and fades: shots, flashes, deaths, orders. */
 
-import type { Weapon } from '@foveate/client/arena';
-import { Container, Graphics } from 'pixi.js';
-import { SpritePool } from '../../scene/pool.js';
-import type { Textures } from '../../scene/textures.js';
-import { MAKES } from '../rules/weapons.js';
+import type { Weapon } from "@foveate/client/arena";
+import { Container, Graphics } from "pixi.js";
+import { SpritePool } from "../../scene/pool.js";
+import type { Textures } from "../../scene/textures.js";
+import { MAKES } from "../rules/weapons.js";
 
 interface Flare {
-  kind: 'shot' | 'glow' | 'ring';
+  kind: "shot" | "glow" | "ring";
   weapon: Weapon;
   x: number;
   y: number;
@@ -52,7 +52,7 @@ export class Effects {
 
   /** On dark ground light adds up; on light ground it would wash out. */
   setDark(isDark: boolean): void {
-    this.lights.blendMode = isDark ? 'add' : 'normal';
+    this.lights.blendMode = isDark ? "add" : "normal";
   }
 
   get count(): number {
@@ -65,16 +65,16 @@ export class Effects {
     const [dx, dy] = [Math.cos(angle), Math.sin(angle)];
     const muzzle = { x: from.x + dx * MUZZLE, y: from.y + dy * MUZZLE };
     const size = Math.max(0, length - MUZZLE);
-    this.add({ ...common, ...muzzle, kind: 'shot', size, life: LOOKS[weapon].life });
-    this.add({ ...common, ...muzzle, kind: 'glow', size: 1.3, life: 90 });
+    this.add({ ...common, ...muzzle, kind: "shot", size, life: LOOKS[weapon].life });
+    this.add({ ...common, ...muzzle, kind: "glow", size: 1.3, life: 90 });
     const end = { x: from.x + dx * length, y: from.y + dy * length };
     if (MAKES[weapon].spread === 0) {
-      this.add({ ...common, ...end, kind: 'glow', size: hit ? 1.5 : 0.7, life: hit ? 220 : 120 });
+      this.add({ ...common, ...end, kind: "glow", size: hit ? 1.5 : 0.7, life: hit ? 220 : 120 });
     }
   }
 
   ring(x: number, y: number, size: number, colour: number, now: number, life = 420): void {
-    this.add({ kind: 'ring', weapon: 'blaster', x, y, angle: 0, size, colour, born: now, life });
+    this.add({ kind: "ring", weapon: "blaster", x, y, angle: 0, size, colour, born: now, life });
   }
 
   draw(now: number): void {
@@ -85,8 +85,8 @@ export class Effects {
       const age = (now - flare.born) / flare.life;
       if (age >= 1) continue;
       this.flares[kept] = flare;
-      if (flare.kind === 'shot') line(g, flare, age);
-      else if (flare.kind === 'ring') {
+      if (flare.kind === "shot") line(g, flare, age);
+      else if (flare.kind === "ring") {
         g.circle(flare.x, flare.y, flare.size * (0.3 + 0.7 * Math.sqrt(age)));
         g.stroke({ color: flare.colour, width: 0.3 * (1 - age) + 0.05, alpha: 1 - age });
       } else {
@@ -119,8 +119,8 @@ function line(g: Graphics, flare: Flare, age: number): void {
     return;
   }
   // A lance's beam stands and thins out; the others' line runs after its head.
-  const tail = weapon === 'lance' ? 0 : age * 0.7;
+  const tail = weapon === "lance" ? 0 : age * 0.7;
   g.moveTo(x + Math.cos(angle) * size * tail, y + Math.sin(angle) * size * tail)
     .lineTo(x + Math.cos(angle) * size, y + Math.sin(angle) * size)
-    .stroke({ color: colour, width: LOOKS[weapon].width * (1 - age * 0.6), alpha: 1 - age, cap: 'round' });
+    .stroke({ color: colour, width: LOOKS[weapon].width * (1 - age * 0.6), alpha: 1 - age, cap: "round" });
 }

@@ -1,9 +1,9 @@
 /** Names above avatars: text of one size, whatever the zoom. */
 
-import { BitmapText, Container } from 'pixi.js';
-import type { Camera } from '../../scene/camera.js';
-import type { Palette } from '../../ui/theme.js';
-import type { Seen } from '../sight.js';
+import { BitmapText, Container } from "pixi.js";
+import type { Camera } from "../../scene/camera.js";
+import type { Palette } from "../../ui/theme.js";
+import type { Seen } from "../sight.js";
 
 /** More names than this are a carpet: those nearest to the middle are shown. */
 const MAX_NAMES = 48;
@@ -27,7 +27,7 @@ export class Names {
       const [x, y] = [camera.screenX(seen.x), camera.screenY(seen.y)];
       if (x < -40 || y < -20 || x > size.width + 40 || y > size.height + 40) continue;
       const name = nameOf(seen.player);
-      if (name === '') continue;
+      if (name === "") continue;
       const label = this.labels[used] ?? this.more();
       used += 1;
       if (label.text !== name) label.text = name;
@@ -42,8 +42,8 @@ export class Names {
 
   private more(): BitmapText {
     const label = new BitmapText({
-      text: '',
-      style: { fontFamily: 'system-ui, sans-serif', fontSize: 12, fontWeight: '500', fill: 0xffffff },
+      text: "",
+      style: { fontFamily: "system-ui, sans-serif", fontSize: 12, fontWeight: "500", fill: 0xffffff },
       anchor: 0.5,
     });
     this.labels.push(label);

@@ -1,10 +1,10 @@
 /** Bases with their progress, and items that lie about. */
 
-import { Container, Graphics } from 'pixi.js';
-import { SpritePool } from '../../scene/pool.js';
-import type { Textures } from '../../scene/textures.js';
-import type { Palette } from '../../ui/theme.js';
-import type { Sight } from '../sight.js';
+import { Container, Graphics } from "pixi.js";
+import { SpritePool } from "../../scene/pool.js";
+import type { Textures } from "../../scene/textures.js";
+import type { Palette } from "../../ui/theme.js";
+import type { Sight } from "../sight.js";
 
 /** Who is this near takes part in taking a base, in units. */
 export const BASE_RADIUS = 6;
@@ -55,7 +55,7 @@ export class Places {
       const share = Math.abs(progress) / TAKEN;
       if (share > 0) {
         progressArc(g, base, share);
-        g.stroke({ color: leader, width: 0.6, cap: 'round', join: 'round' });
+        g.stroke({ color: leader, width: 0.6, cap: "round", join: "round" });
       }
     }
     for (const pool of [this.areas, this.edges, this.middles]) pool.end();

@@ -1,17 +1,17 @@
 /** All that lies over the canvas. */
 
-import type { ArenaFields } from '../../scene/arena.js';
-import type { MapShape } from '../../scene/ground.js';
-import { type Cleanup, h, setShown, setText } from '../../ui/dom.js';
-import { AWAY_MS, HELD_MS, type Held, ticks, ticksLeft } from '../rules/weapons.js';
-import type { ArenaClient, Sight } from '../sight.js';
-import { TEAMS } from '../teams.js';
-import { type BodyFacts, BodyPanel } from './body.js';
-import { Feed } from './feed.js';
-import { LinkPanel } from './link.js';
-import { Minimap, type Window } from './minimap.js';
-import { Overlay } from './overlay.js';
-import { ScoreBoard } from './score.js';
+import type { ArenaFields } from "../../scene/arena.js";
+import type { MapShape } from "../../scene/ground.js";
+import { type Cleanup, h, setShown, setText } from "../../ui/dom.js";
+import { AWAY_MS, HELD_MS, type Held, ticks, ticksLeft } from "../rules/weapons.js";
+import type { ArenaClient, Sight } from "../sight.js";
+import { TEAMS } from "../teams.js";
+import { type BodyFacts, BodyPanel } from "./body.js";
+import { Feed } from "./feed.js";
+import { LinkPanel } from "./link.js";
+import { Minimap, type Window } from "./minimap.js";
+import { Overlay } from "./overlay.js";
+import { ScoreBoard } from "./score.js";
 
 /** Between two refreshes of texts, in milliseconds. */
 const PACE = 80;
@@ -50,10 +50,10 @@ export class Hud {
   private readonly minimap: Minimap;
   private readonly body: BodyPanel;
   private readonly overlay: Overlay;
-  private readonly hint = h('div', { class: 'hint', role: 'status', hidden: true, 'data-testid': 'hint' });
+  private readonly hint = h("div", { class: "hint", role: "status", hidden: true, "data-testid": "hint" });
   private shownAt = 0;
   private health = 0;
-  private killer = '';
+  private killer = "";
 
   constructor(
     host: HTMLElement,
@@ -67,17 +67,26 @@ export class Hud {
     this.body = new BodyPanel(actions);
     this.overlay = new Overlay(actions);
     const tools = h(
-      'div',
-      { class: 'tools' },
-      h('button', { type: 'button', 'data-testid': 'watch', onclick: actions.watch }, 'Watch'),
-      h('button', { type: 'button', 'data-testid': 'help-button', 'aria-label': 'Keys', onclick: () => this.overlay.toggleHelp() }, '?'),
+      "div",
+      { class: "tools" },
+      h("button", { type: "button", "data-testid": "watch", onclick: actions.watch }, "Watch"),
+      h(
+        "button",
+        {
+          type: "button",
+          "data-testid": "help-button",
+          "aria-label": "Keys",
+          onclick: () => this.overlay.toggleHelp(),
+        },
+        "?",
+      ),
     );
     const root = h(
-      'div',
-      { class: 'hud', 'data-testid': 'hud' },
-      h('div', { class: 'corner left' }, this.link.element, tools),
+      "div",
+      { class: "hud", "data-testid": "hud" },
+      h("div", { class: "corner left" }, this.link.element, tools),
       this.score.element,
-      h('div', { class: 'corner right' }, this.minimap.element, this.feed.element),
+      h("div", { class: "corner right" }, this.minimap.element, this.feed.element),
       this.score.banner,
       this.hint,
       this.body.element,
@@ -93,7 +102,7 @@ export class Hud {
     this.steers = facts.steered !== null;
     const health = sight.me?.health ?? this.health;
     if (health < this.health) this.overlay.flashHurt();
-    if (health > 0) this.killer = '';
+    if (health > 0) this.killer = "";
     this.health = health;
     if (now - this.shownAt < PACE) return;
     this.shownAt = now;
@@ -153,11 +162,11 @@ export class Hud {
 
   private showHint({ steered, commanding }: HudFacts): void {
     const texts = [
-      steered === null ? '' : 'You steer your unit. T: back to your avatar',
-      commanding ? 'Command: drag to select, right click to send, F follow, H stay, C to end' : '',
+      steered === null ? "" : "You steer your unit. T: back to your avatar",
+      commanding ? "Command: drag to select, right click to send, F follow, H stay, C to end" : "",
     ];
-    const text = texts.filter((part) => part !== '').join(' · ');
-    setShown(this.hint, text !== '');
+    const text = texts.filter((part) => part !== "").join(" · ");
+    setShown(this.hint, text !== "");
     setText(this.hint, text);
   }
 }

@@ -1,9 +1,9 @@
 /** The whole map in a corner: walls once, the rest a few times a second. */
 
-import type { MapShape } from '../../scene/ground.js';
-import { h } from '../../ui/dom.js';
-import { onTheme } from '../../ui/theme.js';
-import type { Sight } from '../sight.js';
+import type { MapShape } from "../../scene/ground.js";
+import { h } from "../../ui/dom.js";
+import { onTheme } from "../../ui/theme.js";
+import type { Sight } from "../sight.js";
 
 /** Its side, in CSS pixels; the style sheet may show it smaller. */
 const SIZE = 176;
@@ -27,16 +27,16 @@ export class Minimap {
 
   constructor(private readonly map: MapShape) {
     const pixels = SIZE * 2;
-    this.element = h('canvas', {
-      class: 'minimap',
+    this.element = h("canvas", {
+      class: "minimap",
       width: pixels,
       height: pixels,
-      role: 'img',
-      'aria-label': 'Map',
-      'data-testid': 'minimap',
+      role: "img",
+      "aria-label": "Map",
+      "data-testid": "minimap",
     });
-    this.walls = h('canvas', { width: pixels, height: pixels });
-    this.context = this.element.getContext('2d')!;
+    this.walls = h("canvas", { width: pixels, height: pixels });
+    this.context = this.element.getContext("2d")!;
     this.scale = pixels / map.side;
     this.drawWalls();
   }
@@ -56,7 +56,7 @@ export class Minimap {
     c.clearRect(0, 0, this.element.width, this.element.height);
     c.drawImage(this.walls, 0, 0);
     for (const base of sight.bases) {
-      c.fillStyle = this.css(base.team === 0 ? '--nobody' : `--team-${base.team}`);
+      c.fillStyle = this.css(base.team === 0 ? "--nobody" : `--team-${base.team}`);
       c.globalAlpha = 0.4;
       this.dot(base.x, base.y, 6 * this.scale);
       c.globalAlpha = 1;
@@ -71,13 +71,13 @@ export class Minimap {
     c.globalAlpha = 1;
     const { me } = sight;
     if (me) {
-      c.strokeStyle = this.css('--ink');
+      c.strokeStyle = this.css("--ink");
       c.lineWidth = 3;
       c.beginPath();
       c.arc(this.x(me.x), this.y(me.y), 8, 0, 2 * Math.PI);
       c.stroke();
     }
-    c.strokeStyle = this.css('--soft');
+    c.strokeStyle = this.css("--soft");
     c.lineWidth = 2;
     c.strokeRect(
       this.x(window.x),
@@ -88,11 +88,11 @@ export class Minimap {
   }
 
   private drawWalls(): void {
-    const c = this.walls.getContext('2d')!;
+    const c = this.walls.getContext("2d")!;
     c.clearRect(0, 0, this.walls.width, this.walls.height);
-    c.fillStyle = this.css('--ground');
+    c.fillStyle = this.css("--ground");
     c.fillRect(0, 0, this.walls.width, this.walls.height);
-    c.fillStyle = this.css('--wall');
+    c.fillStyle = this.css("--wall");
     for (const outline of this.map.obstacles) {
       c.beginPath();
       for (let i = 0; i < outline.length; i += 2) c.lineTo(this.x(outline[i]!), this.y(outline[i + 1]!));

@@ -1,6 +1,6 @@
 /** A shot as its shooter sees it at once. For the eye alone: the server decides. */
 
-import type { MapShape } from '../../scene/ground.js';
+import type { MapShape } from "../../scene/ground.js";
 
 export interface Target {
   x: number;

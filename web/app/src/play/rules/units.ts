@@ -1,7 +1,7 @@
 /** Where units are: on a march only the order is told, and everybody works the way out. */
 
-import { DUTIES, type Duty, type Ways } from '@foveate/client/arena';
-import type { ArenaFields } from '../../scene/arena.js';
+import { DUTIES, type Duty, type Ways } from "@foveate/client/arena";
+import type { ArenaFields } from "../../scene/arena.js";
 
 interface Walker {
   x: number;
@@ -17,7 +17,7 @@ export class UnitPlaces {
   ) {}
 
   dutyOf(lanes: Int32Array): Duty {
-    return DUTIES[this.fields.unit.duty(lanes)] ?? 'guard';
+    return DUTIES[this.fields.unit.duty(lanes)] ?? "guard";
   }
 
   /** Puts a unit where it is at a tick (with its fraction). */
@@ -25,7 +25,7 @@ export class UnitPlaces {
     const { pos, target, since } = this.fields.unit;
     const { lanes } = unit;
     const duty = this.dutyOf(lanes);
-    if (duty !== 'march' && duty !== 'join') return;
+    if (duty !== "march" && duty !== "join") return;
     const from = [lanes[pos.at]!, lanes[pos.at + 1]!] as const;
     const way = (at: number): readonly [number, number] =>
       this.ways.unitAt(from, target(lanes), since(lanes) >>> 0, at).at;

@@ -1,6 +1,6 @@
 /** From what a hand wants to what the rules take. */
 
-import { FULL_INPUT, toYaw, type Walk } from '@foveate/client/arena';
+import { FULL_INPUT, toYaw, type Walk } from "@foveate/client/arena";
 
 /**
  * Keys and sticks mean directions on the screen; the rules take them as seen from the facing.

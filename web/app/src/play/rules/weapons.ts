@@ -1,6 +1,6 @@
 /** The arena's weapons in numbers, as far as the eye goes: `docs/ARENA.md`. */
 
-import type { Weapon } from '@foveate/client/arena';
+import type { Weapon } from "@foveate/client/arena";
 
 export interface Make {
   title: string;
@@ -13,14 +13,14 @@ export interface Make {
 }
 
 export const MAKES: Record<Weapon, Make> = {
-  blaster: { title: 'Blaster', about: 'medium reach', reach: 36, cooldownMs: 400, spread: 0 },
-  scatter: { title: 'Scatter', about: 'near, wide', reach: 14, cooldownMs: 750, spread: 0.15 },
-  lance: { title: 'Lance', about: 'far, slow', reach: 60, cooldownMs: 1_600, spread: 0 },
-  dart: { title: 'Dart', about: 'of units', reach: 20, cooldownMs: 500, spread: 0 },
+  blaster: { title: "Blaster", about: "medium reach", reach: 36, cooldownMs: 400, spread: 0 },
+  scatter: { title: "Scatter", about: "near, wide", reach: 14, cooldownMs: 750, spread: 0.15 },
+  lance: { title: "Lance", about: "far, slow", reach: 60, cooldownMs: 1_600, spread: 0 },
+  dart: { title: "Dart", about: "of units", reach: 20, cooldownMs: 500, spread: 0 },
 };
 
 /** What an avatar can have in its hands, by the keys 1 to 3. */
-export const HELD = ['blaster', 'scatter', 'lance'] as const;
+export const HELD = ["blaster", "scatter", "lance"] as const;
 export type Held = (typeof HELD)[number];
 
 /** A dead avatar is away for this long, and an item stays with its holder, in milliseconds. */
