@@ -15,6 +15,7 @@ import type { UnitPlaces } from "./rules/units.js";
 import { walkTowards } from "./rules/walk.js";
 import { HELD, type Held, MAKES } from "./rules/weapons.js";
 import { type ArenaClient, type Seen, Sight } from "./sight.js";
+import { Sound } from "./sound.js";
 import { touch } from "./touch.js";
 import { Watch } from "./watch.js";
 
@@ -46,6 +47,7 @@ export class Game {
   private readonly command: Command;
   private readonly watch: Watch;
   private readonly narrator: Narrator;
+  private readonly sound = new Sound();
   private focus = { x: 0, y: 0 };
   private aim = 0;
   private shownAt = 0;
@@ -62,7 +64,12 @@ export class Game {
     this.sight = new Sight(client, fields, options.places);
     this.watch = new Watch(client, this.sight);
     this.hand = new Hand(canvas, this.presses(), cleanup);
-    this.hud = new Hud(host, { ...options, sight: this.sight, map: picture.map }, this.hudActions(), cleanup);
+    this.hud = new Hud(
+      host,
+      { ...options, sight: this.sight, map: picture.map, sound: this.sound },
+      this.hudActions(),
+      cleanup,
+    );
     this.command = new Command(
       canvas,
       {
@@ -74,9 +81,11 @@ export class Game {
       },
       cleanup,
     );
-    this.narrator = new Narrator(client, this.sight, picture, this.hud);
+    this.narrator = new Narrator(client, this.sight, picture, this.hud, this.sound);
     touch(host, this.hand, cleanup);
     cleanup.add(client.on("event", (event) => this.narrator.tell(event, this.hand.pointer)));
+    cleanup.add(() => this.sound.close());
+    cleanup.add(client.on("state", (state) => state === "playing" && this.again()));
     client.onTick((tick) => this.tick(tick));
   }
 
@@ -107,7 +116,7 @@ export class Game {
     const seconds = Math.min(0.1, (now - this.shownAt) / 1_000);
     this.shownAt = now;
     this.sight.look(now);
-    const focus = this.lookAt();
+    const focus = this.lookAt(now);
     if (focus) {
       const jumps = Math.hypot(focus.x - this.focus.x, focus.y - this.focus.y) > JUMP;
       this.focus = { x: focus.x, y: focus.y };
@@ -169,8 +178,8 @@ export class Game {
   }
 
   /** Whom the camera is on: the watched, the steered unit, or oneself. */
-  private lookAt(): Seen | null {
-    const seen = this.watch.update();
+  private lookAt(now: number): Seen | null {
+    const seen = this.watch.update(now);
     if (this.watch.whom !== null || this.command.steered === null) return seen;
     const unit = this.steeredUnit();
     if (!unit) this.command.steered = null;
@@ -201,6 +210,12 @@ export class Game {
     this.aim = stickAim ?? Math.atan2(camera.worldY(pointer.y) - focus.y, camera.worldX(pointer.x) - focus.x);
     // One's own body turns with the hand, not with the next tick.
     if (focus.health > 0) focus.yaw = this.aim;
+  }
+
+  /** A new link knows neither whom one watches nor how one looks. */
+  private again(): void {
+    this.watch.again();
+    if (this.zoomed) this.options.client.view(1);
   }
 
   private setZoom(): void {
@@ -302,6 +317,7 @@ export class Game {
     const { length, hit } = MAKES[weapon].spread > 0 ? { length: ray.reach, hit: false } : untilTarget(ray, enemies);
     const colour = picture.colours.teams[shooter.team];
     this.shown += 1;
+    this.sound.play(weapon);
     picture.effects.shot(shooter, { weapon, angle: this.aim, length, hit }, colour, now);
   }
 }

@@ -1,10 +1,11 @@
-/** Events become something to see: tracers, flashes, lines in the feed. */
+/** Events become something to see and hear: tracers, flashes, lines in the feed. */
 
 import type { Event } from "@foveate/client/arena";
 import type { Hud } from "./hud/hud.js";
 import type { Picture } from "./picture.js";
 import { MAKES } from "./rules/weapons.js";
 import type { ArenaClient, Seen, Sight } from "./sight.js";
+import type { Sound } from "./sound.js";
 import { TEAMS } from "./teams.js";
 
 export class Narrator {
@@ -16,6 +17,7 @@ export class Narrator {
     private readonly sight: Sight,
     private readonly picture: Picture,
     private readonly hud: Hud,
+    private readonly sound: Sound,
   ) {}
 
   tell(event: Event, pointer: { x: number; y: number }): void {
@@ -35,6 +37,7 @@ export class Narrator {
         break;
       case "captured":
         hud.feed.say({ text: TEAMS[event.team] ?? "Somebody", team: event.team }, " took a base");
+        if (event.team === this.sight.me?.team) this.sound.play("good");
         break;
       case "lost":
         hud.feed.say("A base is nobody’s");
@@ -63,6 +66,7 @@ export class Narrator {
       this.shots.told += 1;
       if (event.hits > 0) {
         this.shots.hits += 1;
+        this.sound.play("hit");
         this.hud.flashHit(pointer.x, pointer.y);
       }
       return;
@@ -73,6 +77,7 @@ export class Narrator {
         ? avatars.find((seen) => seen.player === event.player)
         : units.find((seen) => seen.player === event.player && seen.serial === event.unit! + 1);
     if (!from) return;
+    this.sound.play(event.weapon, this.distance(from));
     const { weapon, yaw, length, hits } = event;
     const colour = this.picture.colours.teams[from.team];
     const shot = { weapon, angle: yaw, length, hit: hits > 0 };
@@ -82,7 +87,15 @@ export class Narrator {
   private died(event: Extract<Event, { is: "died" }>): void {
     this.hud.feed.say(this.name(event.by), ` › ${MAKES[event.weapon].title.toLowerCase()} › `, this.name(event.player));
     this.ring(this.sight.avatarOf(event.player), 3.4);
+    const victim = this.sight.avatarOf(event.player);
+    if (victim) this.sound.play("died", this.distance(victim));
     if (event.player === this.client.player) this.hud.killedBy(this.client.nameOf(event.by));
+  }
+
+  /** From the middle of the screen. */
+  private distance(at: Seen): number {
+    const { camera } = this.picture;
+    return Math.hypot(at.x - camera.x, at.y - camera.y);
   }
 
   private ring(at: Seen | undefined, size: number): void {

@@ -8,7 +8,7 @@ import { ArenaFields } from "../scene/arena.js";
 import { mapShape } from "../scene/document.js";
 import { Ground } from "../scene/ground.js";
 import { stage } from "../scene/stage.js";
-import { type Cleanup, h } from "../ui/dom.js";
+import { Cleanup, h } from "../ui/dom.js";
 import { type Facts, watchable } from "./debug.js";
 import { Game } from "./game.js";
 import { refusalText } from "./hud/overlay.js";
@@ -76,19 +76,23 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
     const { fields, places, game } = world!;
     const { rule, map } = game;
     const canvas = on.app.canvas;
+    const session = new Cleanup();
     facts.game = new Game(
       { client, fields, places, picture, host: page, canvas, rule, nodes: map.nodes, hz: map.rate },
-      cleanup,
+      session,
     );
-    canvas.focus();
-    cleanup.add(() => client.leave());
-    cleanup.listen(window, "pagehide", () => client.leave());
+    page.focus();
+    session.listen(window, "pagehide", () => client.leave());
+    cleanup.add(() => {
+      session.run();
+      client.leave();
+    });
     client.on("state", (state) => {
       if (state === "playing") void reloadIfChanged(world!.text);
-      if (state === "refused" || state === "closed") {
-        join.element.hidden = false;
-        join.show(refusalText(client.refusal));
-      }
+      if (state !== "refused" && state !== "closed") return;
+      session.run();
+      facts.game = null;
+      if (!isLeft) join.show(refusalText(client.refusal));
     });
   }
 }

@@ -30,6 +30,7 @@ export function touch(host: HTMLElement, hand: Hand, cleanup: Cleanup): void {
     aim,
   );
   host.append(pads);
+  cleanup.add(() => pads.remove());
   pads.hidden = !matchMedia("(pointer: coarse)").matches;
   // A laptop with a touch screen shows the sticks once somebody touches it.
   cleanup.listen(host, "pointerdown", (event: PointerEvent) => {

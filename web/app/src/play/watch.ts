@@ -1,12 +1,13 @@
 /** Watching others: by choice, or while one is out. */
 
+import { AWAY_MS } from "./rules/weapons.js";
 import type { ArenaClient, Seen, Sight } from "./sight.js";
 
 export class Watch {
   /** Whose eyes one looks through; null: one's own. */
   whom: bigint | null = null;
-  /** It began because one was out, and ends when one is back. */
-  private whileOut = false;
+  /** It began because one was out, and ends when one is back: by this time, whatever is known of one's avatar. */
+  private until = Number.POSITIVE_INFINITY;
 
   constructor(
     private readonly client: ArenaClient,
@@ -27,7 +28,10 @@ export class Watch {
     const at = others.findIndex((seen) => seen.id === this.whom);
     const next = at < 0 && by < 0 ? others.length - 1 : at + by;
     const chosen = others[(next + others.length) % others.length]!;
-    if (this.whom === null) this.whileOut = this.sight.me?.health === 0;
+    if (this.whom === null) {
+      const isOut = this.sight.me?.health === 0;
+      this.until = isOut ? performance.now() + AWAY_MS : Number.POSITIVE_INFINITY;
+    }
     this.whom = chosen.id;
     this.client.watch(chosen.id);
   }
@@ -38,10 +42,15 @@ export class Watch {
     this.client.watch(null);
   }
 
+  /** After a break the server does not know any more. */
+  again(): void {
+    if (this.whom !== null) this.client.watch(this.whom);
+  }
+
   /** Whom to look at in this frame. */
-  update(): Seen | null {
+  update(now: number): Seen | null {
     if (this.whom === null) return this.sight.me;
-    if (this.whileOut && (this.sight.me?.health ?? 0) > 0) {
+    if (now > this.until) {
       this.own();
       return this.sight.me;
     }

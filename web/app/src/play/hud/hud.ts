@@ -4,6 +4,7 @@ import type { ArenaFields } from "../../scene/arena.js";
 import type { MapShape } from "../../scene/ground.js";
 import { type Cleanup, h, setShown, setText } from "../../ui/dom.js";
 import { AWAY_MS, HELD_MS, type Held, ticks, ticksLeft } from "../rules/weapons.js";
+import type { Sound } from "../sound.js";
 import type { ArenaClient, Sight } from "../sight.js";
 import { TEAMS } from "../teams.js";
 import { type BodyFacts, BodyPanel } from "./body.js";
@@ -22,6 +23,7 @@ export interface HudOptions {
   sight: Sight;
   map: MapShape;
   hz: number;
+  sound: Sound;
 }
 
 export interface HudActions {
@@ -70,6 +72,7 @@ export class Hud {
       "div",
       { class: "tools" },
       h("button", { type: "button", "data-testid": "watch", onclick: actions.watch }, "Watch"),
+      soundButton(options.sound),
       h(
         "button",
         {
@@ -101,7 +104,10 @@ export class Hud {
     this.minimap.draw(sight, facts.window, now);
     this.steers = facts.steered !== null;
     const health = sight.me?.health ?? this.health;
-    if (health < this.health) this.overlay.flashHurt();
+    if (health < this.health) {
+      this.overlay.flashHurt();
+      this.options.sound.play("hurt");
+    }
     if (health > 0) this.killer = "";
     this.health = health;
     if (now - this.shownAt < PACE) return;
@@ -169,4 +175,18 @@ export class Hud {
     setShown(this.hint, text !== "");
     setText(this.hint, text);
   }
+}
+
+function soundButton(sound: Sound): HTMLElement {
+  const button = h("button", { type: "button", "data-testid": "sound", onclick: () => toggle() });
+  const label = (): void => {
+    setText(button, sound.isOn ? "♪ on" : "♪ off");
+    button.setAttribute("aria-label", sound.isOn ? "Turn sound off" : "Turn sound on");
+  };
+  const toggle = (): void => {
+    sound.toggle();
+    label();
+  };
+  label();
+  return button;
 }
