@@ -4,6 +4,8 @@ mod flow;
 mod quic;
 
 pub(crate) use flow::{Flow, Passage};
+#[cfg(feature = "web")]
+pub(crate) use quic::GOODBYE;
 pub(crate) use quic::{Incoming, Outgoing, Quic};
 
 use std::time::{Duration, Instant};
@@ -151,8 +153,9 @@ impl Link {
         let calm = self.is_calm(now);
         match &mut self.carrier {
             Carrier::Quic(quic) => {
-                let due = quic.conn.poll_timeout()?;
-                Some(if calm { due + slack } else { due })
+                let due = quic.conn.poll_timeout();
+                let due = due.map(|due| if calm { due + slack } else { due });
+                [due, quic.until()].into_iter().flatten().min()
             }
             #[cfg(feature = "web")]
             Carrier::WebSocket(socket) => Some(socket.due()),
