@@ -14,7 +14,7 @@ use foveate_wire::{Bytes, Micros};
 
 use crate::admission::Origin;
 use crate::conditioner::Conditioner;
-use crate::event::Purpose;
+use crate::event::{Purpose, Transport};
 use crate::meter::{Meter, Traffic};
 use crate::options::Ways;
 use crate::slots::LinkId;
@@ -51,6 +51,18 @@ pub(crate) enum Carrier {
     Quic(Box<Quic>),
     #[cfg(feature = "web")]
     WebSocket(Box<WebSocket>),
+}
+
+impl Carrier {
+    pub(crate) fn transport(&self) -> Transport {
+        match self {
+            #[cfg(feature = "web")]
+            Carrier::Quic(quic) if quic.session.is_some() => Transport::WebTransport,
+            Carrier::Quic(_) => Transport::Quic,
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(_) => Transport::WebSocket,
+        }
+    }
 }
 
 /// Conditioners of both ways.

@@ -2,8 +2,8 @@
 
 use super::Host;
 use crate::usage;
-use foveate_io::LinkId;
 use foveate_io::host::Spent;
+use foveate_io::{LinkId, Transport};
 use foveate_node::Game;
 use foveate_node::game::PlayerId;
 use foveate_node::server::Present;
@@ -137,8 +137,8 @@ fn meter<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<foveate_io::M
     host.endpoint.meter(LinkId::from_bits(present.link?.0))
 }
 
-fn transport<G: Game>(_: &Host<G>, present: &Present<'_>) -> Option<&'static str> {
-    present.link.map(|_| "quic")
+fn transport<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<&'static str> {
+    host.endpoint.transport(LinkId::from_bits(present.link?.0)).map(Transport::name)
 }
 
 /// What was counted between two looks.

@@ -24,7 +24,7 @@ use quinn_proto::{
 
 use crate::admission::Admission;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason};
+use crate::event::{CloseCode, Event, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
 use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
 use crate::meter::{Counters, Meter};
@@ -201,6 +201,11 @@ impl Endpoint {
     /// What passed over a link so far.
     pub fn meter(&self, link: LinkId) -> Option<Meter> {
         self.core.links.get(link).map(Link::meter)
+    }
+
+    /// What a link's bytes travel by.
+    pub fn transport(&self, link: LinkId) -> Option<Transport> {
+        self.core.links.get(link).map(|link| link.carrier.transport())
     }
 
     /// What passed over all links so far, those that are gone included.
