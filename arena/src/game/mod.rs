@@ -427,6 +427,12 @@ impl Game for Arena {
         let units = (0..self.setup.units).map(|which| Arena::unit(avatar.origin(), which));
         eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks())));
     }
+
+    /// One's team, at any time; the fallen may look about.
+    fn may_watch(&self, world: &World<'_>, avatar: ObjectId, object: ObjectId) -> bool {
+        let (own, other) = (world.get::<Avatar>(avatar), world.get::<Avatar>(object));
+        own.zip(other).is_some_and(|(own, other)| own.team == other.team || !own.is_alive())
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! QUIC on loopback. What others believed is compared with where everybody was.
 
 use crate::bots::{self, Bots};
+use crate::flood::Flood;
 use crate::serve::{Figures, Rules};
 use crate::{truth, usage};
 use serde_json::{Value, json};
@@ -31,16 +32,24 @@ pub struct Load {
     /// Bytes a second to each player; 0: no limit
     #[arg(long, default_value_t = 64_000)]
     budget: u32,
+    /// Measure instead what a flood from one address does to the others: five calm runs and five under it,
+    /// in turn
+    #[arg(long)]
+    flood: bool,
     /// Write rows there
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
+/// Pairs of runs, calm and flooded.
+const TURNS: usize = 5;
+
 /// Measures, and prints a row for each count.
 pub fn run(args: &Load) -> Result<(), Box<dyn Error>> {
     let mut rows = Vec::new();
     for clients in &args.clients {
-        let row = measure(args, *clients)?;
+        let row =
+            if args.flood { flooded(args, *clients)? } else { measure(args, *clients, false)? };
         println!("{}", serde_json::to_string_pretty(&row)?);
         rows.push(row);
     }
@@ -101,7 +110,33 @@ impl Server {
     }
 }
 
-fn measure(args: &Load, clients: usize) -> Result<Value, Box<dyn Error>> {
+/// The median over the calm runs' median ticks beside that over the flooded ones', and what the flood
+/// was answered with.
+fn flooded(args: &Load, clients: usize) -> Result<Value, Box<dyn Error>> {
+    let mut runs = Vec::new();
+    for turn in 0..2 * TURNS {
+        runs.push(measure(args, clients, turn % 2 == 1)?);
+    }
+    let median = |flooded: bool, key: &str| {
+        let of = runs.iter().filter(|run| run["flooded"] == flooded);
+        let mut values: Vec<f64> = of.filter_map(|run| run[key].as_f64()).collect();
+        usage::quantile(&mut values, 0.5)
+    };
+    let pair = |key: &str| json!([median(false, key), median(true, key)]);
+    Ok(json!({
+        "clients": clients,
+        "turns": TURNS,
+        "tick_ms_p50": pair("tick_ms_p50"),
+        "tick_ms_p99": pair("tick_ms_p99"),
+        "late_ms_p99": pair("late_ms_p99"),
+        "cpu_us_per_client_tick": pair("cpu_us_per_client_tick"),
+        "moved_ms": median(true, "tick_ms_p50") - median(false, "tick_ms_p50"),
+        "flood_packets_s": median(true, "flood_packets_s"),
+        "connected": runs.iter().map(|run| run["bots"]["connected"].clone()).collect::<Vec<_>>(),
+    }))
+}
+
+fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("foveate-load-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let (was, believed) = (folder.join("was"), folder.join("believed"));
@@ -116,7 +151,9 @@ fn measure(args: &Load, clients: usize) -> Result<Value, Box<dyn Error>> {
         json: None,
         pin: Some(1),
     };
+    let flood = flood.then(|| Flood::begin(server.address));
     let seen = bots::play(&bots, Some(&believed), || server.mark())?;
+    let sent = flood.map(Flood::end);
     let served = server.end()?;
     let mut errors = truth::errors(&was, &believed)?;
     std::fs::remove_dir_all(&folder)?;
@@ -124,6 +161,8 @@ fn measure(args: &Load, clients: usize) -> Result<Value, Box<dyn Error>> {
     let mut row = json!({
         "workload": if args.game == Rules::Arena { "arena" } else { "crowd" },
         "clients": clients,
+        "flooded": sent.is_some(),
+        "flood_packets_s": sent,
         "err_deg_p50": usage::quantile(&mut errors, 0.5),
         "err_deg_p95": usage::quantile(&mut errors, 0.95),
         "err_samples": count,

@@ -10,6 +10,7 @@ mod bots;
 mod config;
 mod crowd;
 mod door;
+mod flood;
 mod lab;
 mod load;
 mod meter;

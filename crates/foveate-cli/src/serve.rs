@@ -10,7 +10,7 @@ use crate::usage;
 use crate::web;
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, Spent};
-use foveate_io::{Endpoint, Options, Rate, Ways};
+use foveate_io::{Endpoint, Options, Ways};
 use foveate_node::server::{ServerEvent, Settings};
 use foveate_node::{Game, Stage};
 use foveate_sync::Rounds;
@@ -155,8 +155,7 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     limits.max_links = players + players / 8 + 64;
     if config.listen.ip().is_loopback() {
         // All bots have one address.
-        limits.max_links_per_address = limits.max_links;
-        limits.handshakes_per_address = Rate::per_second(4_096);
+        limits.trusted = Some(config.listen.ip());
         limits.retry_above = 512;
     }
     let conditions = config.network.map(|each| Ways { received: each, sent: each });

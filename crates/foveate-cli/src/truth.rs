@@ -64,7 +64,8 @@ impl Record {
             let at = f64::from(tick.0) * tick_ms;
             writeln!(self.0, "{at},{},{x},{y},{z},{yaw},0", id.origin())?;
         }
-        Ok(())
+        // Whatever ends the server, the round is there.
+        self.0.flush()
     }
 }
 

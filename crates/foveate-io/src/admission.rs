@@ -81,6 +81,10 @@ impl Admission {
             counters.refused_addresses += 1;
             return Verdict::Refuse;
         };
+        if limits.trusted.map(Origin::from) == Some(origin) {
+            known.links += 1;
+            return Verdict::Accept;
+        }
         if known.links >= limits.max_links_per_address {
             counters.refused_per_address += 1;
             return Verdict::Refuse;
@@ -162,6 +166,20 @@ mod tests {
         admission.release(origin(1));
         assert_eq!(ask(&mut admission, 1, 6), Verdict::Accept);
         assert_eq!(counters.refused_per_address, 2);
+    }
+
+    #[test]
+    fn a_trusted_address_has_what_it_wants_and_others_do_not() {
+        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let limits = Limits { trusted: Some(IpAddr::from([10, 0, 0, 1])), ..limits() };
+        let mut granted = |last| {
+            let now = Micros::ZERO;
+            let rules = (&limits, &mut counters);
+            let verdict = admission.judge(origin(last), true, IDLE, now, rules);
+            verdict == Verdict::Accept
+        };
+        assert_eq!((0..9).filter(|_| granted(1)).count(), 9);
+        assert_eq!((0..9).filter(|_| granted(2)).count(), 3);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Limits {
     pub max_links_per_address: u32,
     /// Handshakes from one address.
     pub handshakes_per_address: Rate,
+    /// An address to which the two limits above do not apply: a proxy, or this machine.
+    pub trusted: Option<std::net::IpAddr>,
     /// With so many handshakes going on, newcomers must prove their address first.
     pub retry_above: u32,
     /// Datagrams received per link; what is beyond is dropped.
@@ -89,6 +91,7 @@ impl Limits {
             max_links: 2_048,
             max_links_per_address: 32,
             handshakes_per_address: Rate { per_second: 8, burst: 32 },
+            trusted: None,
             retry_above: 64,
             datagrams: Rate::per_second(256),
             bytes: Rate::per_second(256 * 1024),

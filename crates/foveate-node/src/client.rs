@@ -47,6 +47,8 @@ pub enum News<E> {
     Change(Change),
     /// Something is to be seen or heard.
     Event(E),
+    /// What a player is called, as was asked by [`Client::who`]; empty if they are not here.
+    Named(PlayerId, String),
 }
 
 /// An input, and what the rule made of the avatar with it.
@@ -192,6 +194,9 @@ impl<G: Game> Client<G> {
                 // Whatever was kept for us is not kept any more.
                 self.resume = None;
                 self.phase = Phase::Refused(why, text);
+            }
+            Some(ServerMessage::Is { player, name }) => {
+                remember(&mut self.news, News::Named(PlayerId(player), name));
             }
             None => self.counts.malformed += 1,
         }
@@ -421,6 +426,19 @@ impl<G: Game> Client<G> {
     pub fn set_view(&self, which: u8, out: &mut impl Outbox) {
         let Some(link) = self.link else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::View(which)));
+    }
+
+    /// Looks from another object, too, if the game allows it; with none, only from one's own again.
+    pub fn watch(&self, object: Option<ObjectId>, out: &mut impl Outbox) {
+        let Some(link) = self.link else { return };
+        let object = object.map(|object| object.0);
+        out.message(link, &write_message(&ClientMessage::<G::Action>::Watch(object)));
+    }
+
+    /// Asks for a player's name; [`News::Named`] answers.
+    pub fn who(&self, player: PlayerId, out: &mut impl Outbox) {
+        let Some(link) = self.link else { return };
+        out.message(link, &write_message(&ClientMessage::<G::Action>::Who(player.0)));
     }
 
     /// Says good-bye.

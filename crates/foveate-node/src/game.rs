@@ -77,6 +77,12 @@ pub trait Game: Sized + Send + Sync + 'static {
     fn eyes(&self, _: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
         eyes.push(avatar);
     }
+
+    /// Whether a player may look from an object that is not theirs: a spectator, a fallen player. It is
+    /// asked again while they do.
+    fn may_watch(&self, _: &World<'_>, _avatar: ObjectId, _object: ObjectId) -> bool {
+        false
+    }
 }
 
 /// Plays without a player: sees replicas, gives inputs and actions.

@@ -104,6 +104,10 @@ pub enum ClientMessage<A> {
     },
     /// Good-bye.
     Leave,
+    /// Look from this object, too, as far as the game allows it; none: only from one's own.
+    Watch(Option<u64>),
+    /// What is this player called?
+    Who(u32),
 }
 
 /// What a server says on the reliable stream.
@@ -134,6 +138,13 @@ pub enum ServerMessage {
         text: String,
         /// For [`Refusal::Schema`]: what the server's schema is.
         schema: String,
+    },
+    /// Answers [`ClientMessage::Who`].
+    Is {
+        /// The player.
+        player: u32,
+        /// The name; empty if nobody is called so any more.
+        name: String,
     },
 }
 

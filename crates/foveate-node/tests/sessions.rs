@@ -1,6 +1,6 @@
 //! Joining, playing, breaking off and being turned away, in virtual time.
 
-use foveate_node::client::Phase;
+use foveate_node::client::{News, Phase};
 use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
 use foveate_node::outbox::{Letter, Letters};
 use foveate_node::server::{Keys, ServerEvent, Settings};
@@ -68,6 +68,11 @@ impl Game for Walk {
 
     fn view(&self, which: u8) -> Option<View> {
         [presets::circle(50.0), presets::circle(5.0)].get(usize::from(which)).cloned()
+    }
+
+    /// Nobody may watch the first one.
+    fn may_watch(&self, _: &World<'_>, _: ObjectId, object: ObjectId) -> bool {
+        object.origin() != 1
     }
 }
 
@@ -384,7 +389,7 @@ fn events_are_told_to_those_who_are_near() {
         .iter_mut()
         .filter_map(|(link, client)| {
             std::iter::from_fn(|| client.poll())
-                .any(|news| matches!(news, foveate_node::client::News::Event(42)))
+                .any(|news| matches!(news, News::Event(42)))
                 .then_some(link.0)
         })
         .collect();
@@ -407,4 +412,75 @@ fn a_view_counts_at_once() {
     town.run(300, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 6, "five units in the smaller view");
     assert_eq!(town.server.refusals().excess, 1, "there is no such view");
+}
+
+#[test]
+fn who_watches_another_sees_and_hears_what_is_near_them() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    for link in 2..80 {
+        town.join(link, &format!("p{link}"));
+    }
+    town.run(20, |_| 0);
+    let far = town.clients[&Link(79)].seated().unwrap().avatar;
+    let first = town.clients[&ada].seated().unwrap().avatar;
+    assert!(town.clients[&ada].replicas.get(far).is_none(), "78 units away, and one sees 50");
+    let mut out = Letters::default();
+    town.clients[&ada].watch(Some(far), &mut out);
+    town.clients[&Link(79)].watch(Some(first), &mut out);
+    town.clients[&ada].who(PlayerId(79), &mut out);
+    town.clients[&ada].who(PlayerId(1_000), &mut out);
+    town.route(out, true);
+    town.run(20, |_| 0);
+    assert!(town.clients[&ada].replicas.get(far).is_some());
+    assert!(town.clients[&ada].replicas.get(first).is_some(), "one's own is not lost sight of");
+    assert!(town.clients[&Link(79)].replicas.get(first).is_none(), "that was not allowed");
+    assert_eq!(town.server.refusals().excess, 1);
+
+    let (now, mut out) = (town.now(), Letters::default());
+    town.clients[&Link(79)].ask(far, 42, now, &mut out);
+    town.route(out, true);
+    town.run(6, |_| 0);
+    let client = town.clients.get_mut(&ada).unwrap();
+    let news: Vec<_> = std::iter::from_fn(|| client.poll()).collect();
+    let named = |player: u32, name: &str| News::Named(PlayerId(player), name.into());
+    assert!(news.contains(&named(79, "p79")) && news.contains(&named(1_000, "")));
+    assert_eq!(news.iter().filter(|news| **news == News::Event(42)).count(), 1);
+
+    let mut out = Letters::default();
+    town.clients[&ada].watch(None, &mut out);
+    town.route(out, true);
+    town.run(300, |_| 0);
+    assert!(town.clients[&ada].replicas.get(far).is_none(), "out of sight again");
+}
+
+#[test]
+fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    for link in 2..30 {
+        town.join(link, &format!("p{link}"));
+    }
+    town.run(20, |_| 0);
+    town.server.impose(None, Some(presets::circle(3.0))).unwrap();
+    let broken = View { view: Some(-1.0), ..presets::circle(1.0) };
+    assert!(town.server.impose(None, Some(broken)).is_err(), "the old one stays");
+    let mut out = Letters::default();
+    town.clients[&ada].set_view(1, &mut out);
+    town.route(out, true);
+    let late = town.join(90, "late");
+    town.run(300, |_| 0);
+    assert_eq!(town.clients[&ada].replicas.len(), 4);
+    assert_eq!(town.server.view_of(PlayerId(1)).unwrap().view, Some(3.0));
+    let player = town.clients[&late].seated().unwrap().player;
+    assert_eq!(town.server.view_of(player).unwrap().view, Some(3.0), "whoever comes later");
+    town.server.impose(Some(PlayerId(1)), Some(presets::circle(8.0))).unwrap();
+    town.run(20, |_| 0);
+    assert_eq!(town.clients[&ada].replicas.len(), 9, "for her alone");
+    town.server.impose(None, None).unwrap();
+    town.run(300, |_| 0);
+    assert_eq!(town.clients[&ada].replicas.len(), 6, "her own choice again");
+    town.server.ration(Some(PlayerId(1)), Some(foveate_wire::Bytes(5)));
+    let budgets: Vec<_> = town.server.roster().take(2).map(|present| present.budget).collect();
+    assert_eq!(budgets, [Some(foveate_wire::Bytes(5)), Settings::default().budget]);
 }

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Avatar, ROUND, World};
 use foveate_sync::interest::{Grade, Interacting, Policy, presets};
+use foveate_sync::pipeline::Held;
 use foveate_sync::replica::Life;
 use foveate_sync::{Budget, Pivots, Slot};
 use foveate_wire::{Bytes, Epoch, Micros, OwnerId, Tick};
@@ -191,4 +192,32 @@ fn observers_come_and_go_without_leaving_anything_behind() {
     let rows = world.publisher.store.rows();
     world.create(&Avatar::at(1.0, 1.0));
     assert_eq!(world.publisher.store.rows(), rows, "the row of the removed object is free");
+}
+
+#[test]
+fn what_an_observer_is_known_to_have_is_what_it_acknowledged() {
+    let (mut world, seat, other) = pair(circle(50.0), 30.0);
+    let observer = world.seats[seat].0;
+    let known = |world: &World, slot: Slot| {
+        world.publisher.known(observer).find(|known| known.slot == slot)
+    };
+    let seen = known(&world, other).unwrap();
+    assert_eq!((seen.at, seen.error.0, seen.held), ([30.0, 0.0, 0.0], 0.0, Held::Live));
+    assert_eq!(seen.distance.0, 30.0);
+
+    move_to(&mut world, other, 30.0, 4.0);
+    world.settle(1);
+    let seen = known(&world, other).unwrap();
+    assert_eq!((seen.at[1], seen.error.0), (0.0, 4.0), "told, but nothing says that it arrived");
+    assert!((seen.degrees() - 7.5).abs() < 0.1);
+    world.settle(60);
+    let seen = known(&world, other).unwrap();
+    assert_eq!((seen.at[1], seen.error.0), (4.0, 0.0));
+
+    let fresh = world.create(&Avatar::at(0.0, 9.0));
+    world.settle(1);
+    assert_eq!(known(&world, fresh).unwrap().held, Held::Unconfirmed);
+    move_to(&mut world, other, 70.0, 0.0);
+    world.settle(5);
+    assert_eq!(known(&world, other).unwrap().held, Held::Resting);
 }

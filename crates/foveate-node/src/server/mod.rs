@@ -10,8 +10,10 @@
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
+mod oversee;
 mod seat;
 
+pub use oversee::Present;
 pub use seat::Away;
 
 use crate::game::{By, Game, PlayerId, Spot};
@@ -21,7 +23,8 @@ use crate::session::{
     VERSIONS, read_message, write_message,
 };
 use crate::stage::Stage;
-use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds, StoreError};
+use foveate_sync::interest::View;
+use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use seat::Seat;
@@ -123,6 +126,8 @@ pub struct Server<G: Game> {
     seat_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: Refused,
+    /// A view in force for everybody who has no other imposed on them.
+    imposed: Option<View>,
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
@@ -143,6 +148,7 @@ impl<G: Game> Server<G> {
             seat_of: Vec::new(),
             events: VecDeque::new(),
             refused: Refused::default(),
+            imposed: None,
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
@@ -213,6 +219,8 @@ impl<G: Game> Server<G> {
                 self.refused.excess += u64::from(!taken);
             }
             (ClientMessage::Leave, Some(at)) => self.leave(at),
+            (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
+            (ClientMessage::Who(player), Some(at)) => self.tell_name(at, PlayerId(player), out),
             _ => {
                 self.closed(link, now);
                 self.turn_away(link, Refusal::Malformed, "a message out of turn", out);
@@ -308,13 +316,18 @@ impl<G: Game> Server<G> {
         let Some(slot) = self.stage.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
-        let Some(view) = self.stage.game.view(0).and_then(|view| view.build().ok()) else {
+        let view = self.imposed.clone().or_else(|| self.stage.game.view(0));
+        let Some(view) = view.and_then(|view| view.build().ok()) else {
             return Err(StoreError::UnknownKind("view".into()));
         };
+        let budget = self.settings.budget;
         let tick = self.stage.publisher.store.tick();
-        let observer = Observer::new(view, Pivots::Object(slot), tick).with_budget(self.budget());
+        let observer =
+            Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
         let observer = self.stage.publisher.add(observer);
-        let seat = Seat::new((player, avatar), name, observer, (self.keys)(), now);
+        let key = (self.keys)();
+        let mut seat = Seat::new((player, avatar), name, observer, key, now);
+        seat.budget = budget;
         let at = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
             self.seats.push(None);
             self.seats.len() - 1
@@ -328,10 +341,6 @@ impl<G: Game> Server<G> {
         self.seats[at] = Some(seat);
         self.seat_link(at as u32, link, false, now, out);
         Ok(())
-    }
-
-    fn budget(&self) -> Budget {
-        self.settings.budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
     }
 
     fn resume(
@@ -382,15 +391,37 @@ impl<G: Game> Server<G> {
     }
 
     fn set_view(&mut self, at: u32, which: u8) {
-        let view = self.stage.game.view(which).and_then(|view| view.build().ok());
-        let seat = self.seats[at as usize].as_ref();
-        match (view, seat) {
-            (Some(view), Some(seat)) => {
-                if let Some(observer) = self.stage.publisher.observer_mut(seat.observer) {
-                    observer.set_policy(view);
-                }
+        let known = self.stage.game.view(which).is_some_and(|view| view.build().is_ok());
+        match &mut self.seats[at as usize] {
+            Some(seat) if known => {
+                seat.view = which;
+                self.apply_view(at as usize);
             }
             _ => self.refused.excess += 1,
+        }
+    }
+
+    fn watch(&mut self, at: u32, object: Option<ObjectId>) {
+        let Server { stage, seats, refused, .. } = self;
+        let Some(seat) = &mut seats[at as usize] else { return };
+        let refuse = |object| !stage.game.may_watch(&stage.world(), seat.avatar, object);
+        if object.is_some_and(refuse) {
+            refused.excess += 1;
+            return;
+        }
+        seat.watched = object;
+        look(stage, seat, &mut Vec::new());
+    }
+
+    fn tell_name(&mut self, at: u32, player: PlayerId, out: &mut impl Outbox) {
+        let named = self.by_player.get(&player).and_then(|at| self.seats[*at as usize].as_ref());
+        let name = named.map_or_else(String::new, |seat| seat.name.clone());
+        let Some(seat) = &mut self.seats[at as usize] else { return };
+        match seat.link.filter(|_| seat.may_ask()) {
+            Some(link) => {
+                out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
+            }
+            None => self.refused.excess += 1,
         }
     }
 
@@ -435,6 +466,12 @@ impl<G: Game> Server<G> {
     fn tell_events(&mut self) {
         let Server { stage, happened, seats, by_player, .. } = self;
         let avatar = stage.game.avatar();
+        let near = |stage: &Stage<G>, spot: &Spot, id| {
+            let store = &stage.publisher.store;
+            store.find(id).is_some_and(|slot| spot.reaches(store.position(slot)))
+        };
+        let watches = |seat: &Seat<G>| Some((seat.player, seat.watched?));
+        let watchers: Vec<_> = seats.iter().flatten().filter_map(watches).collect();
         for (spot, event) in happened.iter() {
             let Ok(bytes) = postcard::to_allocvec(event) else { continue };
             let (centre, reach) = match *spot {
@@ -449,15 +486,22 @@ impl<G: Game> Server<G> {
                 let seat = (id.kind() == avatar).then(|| by_player.get(&PlayerId(id.origin())));
                 if let Some(at) = seat.flatten()
                     && let Some(seat) = &mut seats[*at as usize]
-                    && stage
-                        .publisher
-                        .store
-                        .find(id)
-                        .is_some_and(|slot| spot.reaches(stage.publisher.store.position(slot)))
+                    && near(stage, spot, id)
                 {
                     seat.notice(&bytes);
                 }
             });
+            for (player, watched) in &watchers {
+                let own = ObjectId::new(avatar, player.0, 0);
+                // Whoever is near themselves has been told.
+                if near(stage, spot, *watched)
+                    && !near(stage, spot, own)
+                    && let Some(Some(seat)) =
+                        by_player.get(player).map(|at| &mut seats[*at as usize])
+                {
+                    seat.notice(&bytes);
+                }
+            }
         }
     }
 
@@ -470,16 +514,7 @@ impl<G: Game> Server<G> {
             if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
                 continue;
             }
-            eyes.clear();
-            stage.game.eyes(&stage.world(), seat.avatar, &mut eyes);
-            if eyes == seat.eyes {
-                continue;
-            }
-            let slots = eyes.iter().filter_map(|id| stage.publisher.store.find(*id)).collect();
-            seat.eyes.clone_from(&eyes);
-            if let Some(observer) = stage.publisher.observer_mut(seat.observer) {
-                observer.set_pivots(Pivots::Objects(slots));
-            }
+            look(stage, seat, &mut eyes);
         }
     }
 
@@ -532,22 +567,31 @@ impl<G: Game> Server<G> {
             self.turn_away(link, Refusal::Closing, "the server is going down", out);
         }
     }
-
-    /// A player's observer, to change their view or eyes from outside the rules. A game that does so
-    /// leaves [`Game::eyes`] as it is.
-    pub fn observer_of(&self, player: PlayerId) -> Option<ObserverId> {
-        let at = *self.by_player.get(&player)?;
-        self.seats.get(at as usize)?.as_ref().map(|seat| seat.observer)
-    }
-
-    /// An observer's player, for looking on from outside.
-    pub fn player_of(&self, observer: ObserverId) -> Option<PlayerId> {
-        let at = *self.seat_of.get(observer.0 as usize)?;
-        self.seats.get(at as usize)?.as_ref().map(|seat| seat.player)
-    }
 }
 
 const _: () = assert!(FRAME_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + FRAME_ROOM <= 1_240);
+
+/// Sees to it that a player looks from where they should. `eyes` is memory to work in.
+fn look<G: Game>(stage: &mut Stage<G>, seat: &mut Seat<G>, eyes: &mut Vec<ObjectId>) {
+    eyes.clear();
+    let world = stage.world();
+    seat.watched = seat.watched.filter(|id| stage.game.may_watch(&world, seat.avatar, *id));
+    eyes.extend(seat.watched);
+    stage.game.eyes(&world, seat.avatar, eyes);
+    if *eyes == seat.eyes {
+        return;
+    }
+    let slots = eyes.iter().filter_map(|id| stage.publisher.store.find(*id)).collect();
+    seat.eyes.clone_from(eyes);
+    if let Some(observer) = stage.publisher.observer_mut(seat.observer) {
+        observer.set_pivots(Pivots::Objects(slots));
+    }
+}
+
+/// A budget of so many bytes a round.
+fn allowance(budget: Option<Bytes>) -> Budget {
+    budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
+}
 
 /// Room for events beside a packet of this length.
 fn room_for_events(packet: usize) -> usize {

@@ -6,7 +6,8 @@ use crate::outbox::Link;
 use crate::session::ResumeKey;
 use crate::stage::MAX_INPUTS;
 use foveate_sync::ObserverId;
-use foveate_wire::{Micros, ObjectId};
+use foveate_sync::interest::View;
+use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::VecDeque;
 
 /// Inputs that wait for their tick at most: 400 ms at 20 Hz. Whoever is further ahead is too fast.
@@ -39,6 +40,14 @@ pub(super) struct Seat<G: Game> {
     pub observer: ObserverId,
     pub resume: ResumeKey,
     pub eyes: Vec<ObjectId>,
+    /// Whom they look over the shoulder.
+    pub watched: Option<ObjectId>,
+    /// The view they chose,
+    pub view: u8,
+    /// and what an operator put in its place.
+    pub imposed: Option<View>,
+    /// Bytes a round at most.
+    pub budget: Option<Bytes>,
     /// When something came from them,
     pub heard: Micros,
     /// and an acknowledgement.
@@ -76,6 +85,10 @@ impl<G: Game> Seat<G> {
             observer,
             resume,
             eyes: vec![avatar],
+            watched: None,
+            view: 0,
+            imposed: None,
+            budget: None,
             heard: now,
             acked: now,
             echo: None,

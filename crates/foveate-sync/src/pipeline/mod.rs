@@ -8,7 +8,10 @@
 mod due;
 mod encode;
 mod grade;
+mod known;
 mod quiet;
+
+pub use known::{Held, Known};
 
 use crate::index::Index;
 use crate::metrics::{Counters, Probe, Stage};

@@ -1,0 +1,99 @@
+//! What observers have, for looking on from outside: an observatory, a test. Rounds do not need it.
+
+use super::Publisher;
+use crate::interest::Pivot;
+use crate::schedule::{Notice, ObserverId, Pair};
+use crate::store::Slot;
+use foveate_wire::{Metres, ObjectId, Radians, steps_to_angle};
+
+/// What is known of a replica's fate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// The observer has it, and is told of changes.
+    Live,
+    /// Out of interest: the observer has it, but is not told of changes.
+    Resting,
+    /// It was sent, and nothing says yet that it arrived.
+    Unconfirmed,
+}
+
+/// An observer's replica of an object, as far as its acknowledgements tell, predicted to the last
+/// round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Known {
+    /// The object.
+    pub id: ObjectId,
+    /// Its place in the store.
+    pub slot: Slot,
+    /// Where the observer believes it to be.
+    pub at: [f32; 3],
+    /// Where the observer believes it to face.
+    pub yaw: Radians,
+    /// How far that is from its true place.
+    pub error: Metres,
+    /// From the observer's nearest pivot to its true place.
+    pub distance: Metres,
+    /// Rounds since the state that the replica rests on.
+    pub age: u32,
+    /// The class of its last grade.
+    pub class: u8,
+    /// What is known of its fate.
+    pub held: Held,
+}
+
+impl Known {
+    /// The error as an angle, seen from the nearest pivot.
+    pub fn degrees(&self) -> f32 {
+        self.error.0.atan2(self.distance.0.max(1e-9)).to_degrees()
+    }
+}
+
+impl Publisher {
+    /// What an observer has been told of, object by object.
+    pub fn known(&self, id: ObserverId) -> impl Iterator<Item = Known> + '_ {
+        let observer = self.observer(id).into_iter();
+        let pairs = observer.flat_map(|observer| observer.pairs.iter().zip(&observer.wakes));
+        pairs.filter_map(move |(pair, wake)| self.known_of(id, pair, wake.class))
+    }
+
+    /// Where an observer looked from in the last round.
+    pub fn pivots(&self, id: ObserverId) -> &[Pivot] {
+        self.observer(id).map_or(&[], |observer| &observer.pivots)
+    }
+
+    fn known_of(&self, id: ObserverId, pair: &Pair, class: u8) -> Option<Known> {
+        pair.alias?;
+        let hot = self.store.hot.get(pair.slot.at()).filter(|hot| hot.alive)?;
+        let held = match (pair.base, pair.notice) {
+            (None, _) => Held::Unconfirmed,
+            (_, Notice::None) => Held::Live,
+            _ => Held::Resting,
+        };
+        let state = pair.base.or(pair.reference)?;
+        let kind = self.store.kind(pair.slot);
+        let age = self.store.tick().since(state.tick);
+        let (mut at, mut error) = ([0.0; 3], 0.0);
+        if let Some(place) = &kind.place {
+            let way = if place.motion { state.motion.way(age) } else { [0; 3] };
+            let steps = [0, 1, 2].map(|axis| state.at[axis].wrapping_add(way[axis]));
+            at = steps.map(|steps| steps as f32 * place.precision);
+            error = apart(at, hot.pos);
+        }
+        let pivots = self.pivots(id).iter().map(|pivot| apart(pivot.at, hot.pos));
+        Some(Known {
+            id: hot.id,
+            slot: pair.slot,
+            at,
+            yaw: Radians(kind.yaw.map_or(0.0, |(_, steps)| steps_to_angle(state.facing[0], steps))),
+            error: Metres(error),
+            distance: Metres(pivots.fold(f32::INFINITY, f32::min)),
+            age,
+            class,
+            held,
+        })
+    }
+}
+
+fn apart(a: [f32; 3], b: [f32; 3]) -> f32 {
+    (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt()
+}
