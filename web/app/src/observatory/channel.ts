@@ -1,0 +1,89 @@
+/** The channel to the server: opens, asks why where it does not, comes back by itself. */
+
+import type { Command, FromServer } from "./protocol.js";
+
+const TOKEN = "foveate.operator";
+/** Between two attempts, in milliseconds. */
+const RETRY = 1_500;
+
+/**
+ * `refused`: the server wants the operator's token. `off`: it has no observatory. `lost`: it does
+ * not answer; another attempt follows.
+ */
+export type ChannelState = "connecting" | "open" | "refused" | "off" | "lost";
+
+export class Channel {
+  state: ChannelState = "connecting";
+  /** Bytes of JSON that came, for the debug object. */
+  received = 0;
+  private socket: WebSocket | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private closed = false;
+
+  constructor(
+    private readonly onMessage: (message: FromServer) => void,
+    private readonly onState: (state: ChannelState) => void,
+  ) {
+    this.open();
+  }
+
+  send(command: Command): void {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(command));
+  }
+
+  /** Tries again with the operator's token, which this tab remembers. */
+  useToken(token: string): void {
+    sessionStorage.setItem(TOKEN, token);
+    clearTimeout(this.timer);
+    this.open();
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+  }
+
+  private open(): void {
+    this.become("connecting");
+    const url = new URL("/observe", location.href);
+    const token = sessionStorage.getItem(TOKEN);
+    if (token) url.searchParams.set("token", token);
+    const asHttp = url.href;
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(url);
+    this.socket = socket;
+    socket.onopen = () => this.become("open");
+    socket.onmessage = (event: MessageEvent<string>) => {
+      this.received += event.data.length;
+      this.onMessage(JSON.parse(event.data) as FromServer);
+    };
+    socket.onclose = () => void this.lost(asHttp);
+  }
+
+  /** A page is not told why a WebSocket was refused; an ordinary request to the same place is. */
+  private async lost(url: string): Promise<void> {
+    if (this.closed) return;
+    let status = 0;
+    try {
+      status = (await fetch(url, { cache: "no-store" })).status;
+    } catch {
+      // The server is away altogether.
+    }
+    if (this.closed) return;
+    if (status === 401 || status === 403) {
+      sessionStorage.removeItem(TOKEN);
+      this.become("refused");
+      return;
+    }
+    this.become(status === 404 ? "off" : "lost");
+    this.timer = setTimeout(() => this.open(), RETRY);
+  }
+
+  private become(state: ChannelState): void {
+    // While the server stays away, attempts are not worth a flicker.
+    if (state === "connecting" && (this.state === "lost" || this.state === "off")) return;
+    this.state = state;
+    this.onState(state);
+  }
+}

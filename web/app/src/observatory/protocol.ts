@@ -1,0 +1,139 @@
+/** What is said on the observatory's channel: `docs/OBSERVATORY.md` as types. */
+
+export type PolicyName = "broadcast" | "circle" | "attenuated" | "fov" | "a3" | "zoned" | "vfc";
+
+/** One κ; what is left out is unbounded. */
+export interface Bound {
+  age_ms?: number;
+  missed?: number;
+  error?: number;
+  share?: number;
+}
+
+export interface View {
+  policy: PolicyName;
+  view?: number;
+  critical?: number;
+  field?: number;
+  interval_ms?: number;
+  side?: number;
+  aoi?: number;
+  /** `null` stands for infinity. */
+  zones?: (number | null)[];
+  fields?: number[];
+  kappa?: Bound[][];
+  floor_degrees?: number;
+  inner_facing?: number;
+}
+
+export interface Hello {
+  type: "hello";
+  name: string;
+  game: string;
+  round_ms: number;
+  schema: string;
+  document: unknown;
+  presets: { name: string; view: View }[];
+}
+
+export interface Player {
+  player: number;
+  name: string;
+  object: string;
+  connected: boolean;
+}
+
+/** id, kind, x, y, yaw. */
+export type WorldObject = [id: string, kind: number, x: number, y: number, yaw: number];
+
+export interface World {
+  type: "world";
+  tick: number;
+  objects: WorldObject[];
+}
+
+export interface States {
+  type: "states";
+  tick: number;
+  objects: [id: string, lanes: number[]][];
+}
+
+/** 0 live, 1 lingering or frozen, 2 sent but not acknowledged. */
+export type ReplicaState = 0 | 1 | 2;
+
+export type Replica = [
+  id: string,
+  x: number,
+  y: number,
+  yaw: number,
+  error: number,
+  errorDegrees: number,
+  staleMs: number,
+  class_: number,
+  state: ReplicaState,
+];
+
+export interface Observer {
+  type: "observer";
+  player: number;
+  tick: number;
+  view: View;
+  policy: string;
+  pivots: [x: number, y: number, yaw: number][];
+  budget: number | null;
+  replicas: Replica[];
+}
+
+export interface ObserverFigures {
+  player: number;
+  bytes_s: number;
+  link_bytes_s: number;
+  updates_s: number;
+  bounds_kept: number;
+  pairs: number;
+  rtt_ms: number;
+  error_degrees_p95: number;
+  transport: string;
+}
+
+export const CAUSES = ["new", "age", "missed", "error", "refresh"] as const;
+
+export interface Figures {
+  type: "figures";
+  tick: number;
+  players: number;
+  objects: number;
+  tick_ms_p50: number;
+  tick_ms_p99: number;
+  bytes_s: number;
+  broadcast_bytes_s: number;
+  bounds_kept: number;
+  updates_s: number;
+  fired: Record<(typeof CAUSES)[number], number>;
+  error_degrees_p50: number;
+  error_degrees_p95: number;
+  coherence: number;
+  observers: ObserverFigures[];
+}
+
+export type FromServer =
+  | Hello
+  | { type: "players"; players: Player[] }
+  | World
+  | States
+  | Observer
+  | Figures
+  | { type: "error"; about: string; text: string };
+
+export type Command =
+  | { type: "pick"; player: number | null }
+  | { type: "view"; player: number | null; view: View | null }
+  | { type: "budget"; player: number | null; bytes_s: number | null }
+  | {
+      type: "network";
+      player: number;
+      delay_ms: number;
+      jitter_ms: number;
+      loss: number;
+      burst: number;
+    };

@@ -1,0 +1,66 @@
+/** A Pixi application that fills its host, follows its size and the theme, and stops with the page. */
+
+import "pixi.js/unsafe-eval";
+import { Application } from "pixi.js";
+import type { Cleanup } from "../ui/dom.js";
+import { onTheme, palette, type Palette } from "../ui/theme.js";
+
+export interface Stage {
+  app: Application;
+  /** Size in CSS pixels. */
+  width: () => number;
+  height: () => number;
+  /** Called at once and after every change of colours. */
+  onPalette: (listener: (palette: Palette) => void) => void;
+}
+
+/** More than two device pixels for one of ours cost time and are not seen in motion. */
+const MAX_RESOLUTION = 2;
+
+/** Whether pictures are made without a graphics card. */
+function isSoftware(): boolean {
+  const context = document.createElement("canvas").getContext("webgl");
+  const info = context?.getExtension("WEBGL_debug_renderer_info");
+  const name = info ? String(context?.getParameter(info.UNMASKED_RENDERER_WEBGL)) : "";
+  context?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software/i.test(name);
+}
+
+/** `calm`: what is shown moves little, and may take its time. */
+export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage> {
+  const app = new Application();
+  await app.init({
+    preference: "webgl",
+    backgroundAlpha: 1,
+    background: palette().ground,
+    // Smoothing by samples costs a processor more than it is worth to the eye.
+    antialias: calm || !isSoftware(),
+    autoDensity: true,
+    resolution: Math.min(devicePixelRatio || 1, MAX_RESOLUTION),
+    width: Math.max(1, host.clientWidth),
+    height: Math.max(1, host.clientHeight),
+    eventMode: "none",
+  });
+  host.append(app.canvas);
+  const resize = new ResizeObserver(() => {
+    app.renderer.resize(Math.max(1, host.clientWidth), Math.max(1, host.clientHeight));
+  });
+  resize.observe(host);
+  cleanup.add(() => {
+    resize.disconnect();
+    app.destroy({ removeView: true }, { children: true, texture: true });
+  });
+  return {
+    app,
+    width: () => app.screen.width,
+    height: () => app.screen.height,
+    onPalette: (listener) => {
+      const apply = (): void => {
+        app.renderer.background.color = palette().ground;
+        listener(palette());
+      };
+      apply();
+      cleanup.add(onTheme(apply));
+    },
+  };
+}

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser } from "playwright-core";
+import { launch, Person } from "./browser.js";
+import { Server } from "./server.js";
+
+let browser: Browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+});
+
+/** What the server counts of a link and what the page counts may differ by this share. */
+const AGREE = 0.02;
+/** Our own work in a frame with 200 avatars, in milliseconds: half of what 60 frames a second leave. */
+const WORK_P95 = 8;
+
+interface Figures {
+  tick: number;
+  observers: { player: number; bytes_s: number; link_bytes_s: number }[];
+}
+
+test("page and meter agree on bytes a second, whatever the view", async (t) => {
+  const server = await Server.start({ bots: 60, players: 64, seed: 1 });
+  const player = await Person.create(browser);
+  await player.join(server.url, "max");
+  const operator = await Person.create(browser);
+  await operator.page.goto(`${server.url}/observatory`);
+  await operator.until<Figures>("figures", (figures) => figures.observers.length > 0, "figures come");
+  const id = await player.fact<number>("player");
+  await operator.page.getByTestId("tab-view").click();
+  for (const preset of ["normal", "a3", "circle", "broadcast"]) {
+    await operator.page.getByTestId(`preset-${preset}`).click();
+    await operator.page.waitForTimeout(3_000);
+    const { page, meter } = await both(player, operator, id, 20);
+    const off = Math.abs(page / meter - 1);
+    t.diagnostic(
+      `${preset}: page ${page.toFixed(0)} B/s, meter ${meter.toFixed(0)} B/s, ${(off * 100).toFixed(2)} % apart`,
+    );
+    assert.ok(off < AGREE, `${preset}: ${page} and ${meter}`);
+  }
+  await player.close();
+  await operator.close();
+  await server.stop();
+});
+
+/** Bytes a second down, as the page counts them and as the server's meter does, over the same time. */
+async function both(
+  player: Person,
+  operator: Person,
+  id: number,
+  seconds: number,
+): Promise<{ page: number; meter: number }> {
+  const row = (figures: Figures): number => figures.observers.find((one) => one.player === id)?.link_bytes_s ?? 0;
+  let last = (await operator.fact<Figures>("figures")).tick;
+  const from = { at: Date.now(), bytes: (await player.fact<{ bytesDown: number }>("stats")).bytesDown };
+  const metered: number[] = [];
+  while (metered.length < seconds) {
+    await operator.page.waitForTimeout(100);
+    const figures = await operator.fact<Figures>("figures");
+    if (figures.tick === last) continue;
+    last = figures.tick;
+    metered.push(row(figures));
+  }
+  const bytes = (await player.fact<{ bytesDown: number }>("stats")).bytesDown - from.bytes;
+  const page = (bytes * 1_000) / (Date.now() - from.at);
+  return { page, meter: metered.reduce((sum, value) => sum + value, 0) / metered.length };
+}
+
+test("two hundred avatars cost little", async (t) => {
+  const server = await Server.start({ bots: 200, players: 208, seed: 2 });
+  const player = await Person.create(browser);
+  await player.join(server.url, "flora");
+  const operator = await Person.create(browser);
+  await operator.page.goto(`${server.url}/observatory`);
+  await operator.page.getByTestId("tab-view").click();
+  // Everything to everybody, so that all two hundred are there.
+  await operator.page.getByTestId("preset-broadcast").click();
+  await player.until<{ avatars: number }>("counts", (counts) => counts.avatars > 195, "all are seen", 60_000);
+  await operator.close();
+  await player.page.keyboard.press("KeyZ");
+  await player.page.waitForTimeout(15_000);
+  const frames = await player.fact<Record<string, number>>("frames");
+  const stats = await player.fact<{ decodeMicros: number; updates: number }>("stats");
+  t.diagnostic(`frames: ${JSON.stringify(frames)}`);
+  t.diagnostic(`decoding: ${(stats.decodeMicros / stats.updates).toFixed(2)} µs an update, ${stats.updates} updates`);
+  assert.ok(frames.workP50! < WORK_P95, JSON.stringify(frames));
+  await player.close();
+  await server.stop();
+});
+
+test("memory does not grow", { skip: soak() === 0 }, async (t) => {
+  const server = await Server.start({ bots: 60, players: 64, seed: 1 });
+  const player = await Person.create(browser);
+  await player.join(server.url, "sol");
+  const session = await player.context.newCDPSession(player.page);
+  const used = async (): Promise<number> => {
+    await session.send("HeapProfiler.collectGarbage");
+    const { usedSize } = (await session.send("Runtime.getHeapUsage")) as { usedSize: number };
+    return usedSize / 2 ** 20;
+  };
+  await player.page.waitForTimeout(60_000);
+  const begin = await used();
+  for (let minute = 1; minute <= soak(); minute += 1) {
+    await player.page.waitForTimeout(60_000);
+    t.diagnostic(`after ${minute} min: ${(await used()).toFixed(1)} MiB, at first ${begin.toFixed(1)} MiB`);
+  }
+  const grown = (await used()) - begin;
+  assert.ok(grown < 3, `grown by ${grown} MiB`);
+  await player.close();
+  await server.stop();
+});
+
+function soak(): number {
+  return Number(process.env.FOVEATE_SOAK_MINUTES ?? 0);
+}

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser } from "playwright-core";
+import { launch, Person } from "./browser.js";
+import { Server } from "./server.js";
+
+let browser: Browser;
+let server: Server;
+
+before(async () => {
+  server = await Server.start({ bots: 40, players: 48, seed: 1 });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+for (const theme of ["light", "dark"] as const) {
+  test(`the game looks good in the ${theme}`, async () => {
+    const person = await Person.create(browser, { theme });
+    await person.join(server.url, `lea-${theme}`);
+    const { page } = person;
+    await page.mouse.move(860, 260);
+    await person.until<{ avatars: number }>("counts", (counts) => counts.avatars > 5, "others are near");
+    // Where something happens: through the eyes of somebody who plays.
+    await page.getByTestId("watch").click();
+    await page.waitForTimeout(4_000);
+    await person.screenshot(`play-${theme}`);
+    assert.deepEqual(person.complaints, []);
+    await person.close();
+  });
+}
+
+test("nothing is fetched from elsewhere", async () => {
+  const person = await Person.create(browser);
+  const hosts = new Set<string>();
+  person.page.on("request", (request) => hosts.add(new URL(request.url()).host));
+  for (const path of ["/", "/observatory", "/lab"]) {
+    await person.page.goto(`${server.url}${path}`);
+    await person.page.waitForTimeout(1_500);
+  }
+  assert.deepEqual([...hosts], [new URL(server.url).host]);
+  await person.close();
+});
+
+test("the laboratory explains itself, and shows the rows of a file", async () => {
+  const person = await Person.create(browser);
+  const { page } = person;
+  await page.goto(`${server.url}/lab`);
+  await page.getByTestId("reports").waitFor({ state: "attached" });
+  const rows = [25, 50, 100, 200].flatMap((avatars) => [
+    { policy: "a3", avatars, mean_bps: avatars * 31 },
+    { policy: "none", avatars, mean_bps: avatars * 400 },
+  ]);
+  await page.getByTestId("lab-file").setInputFiles({
+    name: "a3.json",
+    mimeType: "application/json",
+    buffer: Buffer.from(JSON.stringify({ experiment: "a3", seed: 1, rows })),
+  });
+  const table = page.getByTestId("rows");
+  await table.waitFor();
+  assert.equal(await table.locator("tbody tr").count(), 8);
+  await table.getByRole("button", { name: "mean_bps" }).click();
+  assert.match((await table.locator("tbody tr").first().textContent()) ?? "", /80000/);
+  await person.screenshot("lab");
+  await page.getByTestId("lab-file").setInputFiles({
+    name: "wrong.json",
+    mimeType: "application/json",
+    buffer: Buffer.from("[]"),
+  });
+  await page.getByRole("alert").waitFor();
+  await person.close();
+});
+
+test("the bar leads to all three pages, by keyboard, too", async () => {
+  const person = await Person.create(browser);
+  const { page } = person;
+  await page.goto(server.url);
+  await page.getByTestId("nav-lab").focus();
+  await page.keyboard.press("Enter");
+  await person.until<string>("page", (name) => name === "lab", "the lab opens");
+  await page.goBack();
+  await person.until<string>("page", (name) => name === "play", "and play again");
+  await person.close();
+});

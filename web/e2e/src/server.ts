@@ -1,0 +1,140 @@
+/** A running `foveate serve` with ports and a folder of its own. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { createSocket } from "node:dgram";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = resolve(fileURLToPath(import.meta.url), "../../../..");
+/** A server that is not up by then is not coming, in milliseconds. */
+const START_MS = 60_000;
+
+export interface ServerOptions {
+  bots: number;
+  /** For how many the world is made. */
+  players: number;
+  seed?: number;
+  /** Asks operators for this token. */
+  token?: string;
+  observe?: boolean;
+}
+
+export class Server {
+  private process: ChildProcess | null = null;
+  /** What it said on standard error, for a test that fails. */
+  log = "";
+
+  private constructor(
+    private readonly folder: string,
+    readonly webPort: number,
+    readonly gamePort: number,
+  ) {}
+
+  static async start(options: ServerOptions): Promise<Server> {
+    const folder = await mkdtemp(join(tmpdir(), "foveate-e2e-"));
+    const server = new Server(folder, await freeTcp(), await freeUdp());
+    await server.configure(options);
+    await server.run();
+    return server;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.webPort}`;
+  }
+
+  /** Ends it as an operator would. */
+  async halt(): Promise<void> {
+    const running = this.process;
+    this.process = null;
+    if (!running || running.exitCode !== null) return;
+    const ended = new Promise((done) => running.once("exit", done));
+    running.kill("SIGTERM");
+    const timer = setTimeout(() => running.kill("SIGKILL"), 10_000);
+    await ended;
+    clearTimeout(timer);
+  }
+
+  /** The same world again, at the same ports. */
+  async run(): Promise<void> {
+    const child = spawn(program(), ["serve", "--config", join(this.folder, "server.toml")], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.process = child;
+    child.stderr.on("data", (bytes: Buffer) => {
+      this.log = (this.log + bytes.toString()).slice(-20_000);
+    });
+    await new Promise<void>((up, failed) => {
+      const timer = setTimeout(() => failed(new Error(`not up in time:\n${this.log}`)), START_MS);
+      child.once("exit", (code) => failed(new Error(`ended with ${code}:\n${this.log}`)));
+      child.once("error", failed);
+      let said = "";
+      child.stdout.on("data", (bytes: Buffer) => {
+        said += bytes.toString();
+        if (!said.includes("pages on")) return;
+        clearTimeout(timer);
+        up();
+      });
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.halt();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  private async configure(options: ServerOptions): Promise<void> {
+    const { token } = options;
+    if (token) await writeFile(join(this.folder, "operator.token"), token, { mode: 0o600 });
+    const text = [
+      "[server]",
+      `listen = "127.0.0.1:${this.gamePort}"`,
+      `max_clients = ${options.players}`,
+      `max_clients_per_address = ${options.players}`,
+      "[world]",
+      `seed = ${options.seed ?? 1}`,
+      `bots = ${options.bots}`,
+      "[limits]",
+      "handshakes_per_second = 1000",
+      "[metrics]",
+      "enabled = false",
+      "[web]",
+      "enabled = true",
+      `listen = "127.0.0.1:${this.webPort}"`,
+      "metrics = true",
+      `observe = ${options.observe ?? true}`,
+      token ? 'operator_token = "operator.token"' : "",
+    ];
+    await writeFile(join(this.folder, "server.toml"), `${text.join("\n")}\n`);
+  }
+}
+
+function program(): string {
+  const built = ["release", "debug"].map((profile) => join(ROOT, "target", profile, "foveate"));
+  const found = process.env.FOVEATE_BIN ?? built.find((path) => existsSync(path));
+  if (!found) throw new Error("no program: build it, or say where it is in FOVEATE_BIN");
+  return resolve(found);
+}
+
+/** A folder of the documentation. */
+export const IMAGES = join(ROOT, "docs", "images");
+
+async function freeTcp(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
+  const address = server.address();
+  await new Promise((down) => server.close(down));
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+async function freeUdp(): Promise<number> {
+  const socket = createSocket("udp4");
+  await new Promise<void>((up) => socket.bind(0, "127.0.0.1", up));
+  const { port } = socket.address();
+  await new Promise<void>((down) => socket.close(down));
+  return port;
+}
