@@ -1,5 +1,6 @@
 //! The workspace's tooling, run as `cargo xtask`.
 //!
+//! - `cargo xtask play` builds page and program and starts the arena with bots;
 //! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
 //!   failure;
 //! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding;
@@ -11,11 +12,13 @@
 
 mod error;
 mod lab;
+mod play;
 mod process;
 mod steps;
 mod supply;
 mod tidy;
 mod vectors;
+mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +28,7 @@ use error::Error;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+  play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
   tidy             hold the tree against the house style
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[String]) -> Result<(), Error> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["play", arguments @ ..] => play::run(&root()?, arguments),
         ["test", "--list"] => {
             steps::list();
             Ok(())

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::{lab, process, supply, tidy};
+use crate::{lab, process, supply, tidy, web};
 
 /// Every step, in the order in which it runs: cheap and telling first. A new check is one line
 /// here.
@@ -14,7 +14,9 @@ pub const STEPS: &[Step] = &[
     Step::call("tidy", "the house style", |root| tidy::run(root).map(done)),
     Step::command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::call("tests", "unit, integration and documentation tests", tests),
+    Step::call("web", "types, tests and the build of the page", web::check),
     Step::command("build", "cargo build --release --package foveate-cli --bin foveate"),
+    Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
     // Makes every package that would be published, without asking a registry about our own:

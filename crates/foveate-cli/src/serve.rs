@@ -7,9 +7,10 @@ use crate::door::MainDoor;
 use crate::monitor::{Monitor, log};
 use crate::truth::{Record, Truth};
 use crate::usage;
-use crate::web;
+use crate::web::{self, Shown};
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, Spent};
+use foveate_io::web::Observe;
 use foveate_io::{Endpoint, Options, Ways};
 use foveate_node::server::{ServerEvent, Settings};
 use foveate_node::{Game, Stage};
@@ -68,6 +69,15 @@ pub struct Serve {
     /// Serve pages there, by HTTP
     #[arg(long)]
     web: Option<SocketAddr>,
+    /// Let operators of this machine look on at everything, by a page of --web
+    #[arg(long)]
+    observe: bool,
+    /// Show the reports in this folder, as `foveate lab --report` makes them
+    #[arg(long)]
+    reports: Option<PathBuf>,
+    /// Players that this process plays itself
+    #[arg(long)]
+    bots: Option<u32>,
     /// Keep to this processor
     #[arg(long)]
     pin: Option<usize>,
@@ -93,6 +103,15 @@ impl Serve {
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
         if let Some(listen) = self.web {
             (config.web.enabled, config.web.listen) = (true, listen);
+        }
+        config.bots = self.bots.unwrap_or(config.bots);
+        if self.observe {
+            if !config.web.listen.ip().is_loopback() {
+                return Err(
+                    "--observe is for loopback; elsewhere see [web] in the configuration".into()
+                );
+            }
+            config.web.observe = Observe::Loopback;
         }
         if let Some(budget) = self.budget {
             config.budget = (budget > 0).then_some(Bytes(budget));
@@ -163,7 +182,7 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
-fn serve<G: Game>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
     let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = Settings {
         rounds: Rounds::every(round),
@@ -206,7 +225,7 @@ fn play_along(game: Rules, config: &Config, address: SocketAddr) {
     });
 }
 
-fn play<G: Game>(
+fn play<G: Shown>(
     args: &Serve,
     config: &Config,
     mut host: ServerHost<G, MainDoor>,
@@ -216,8 +235,10 @@ fn play<G: Game>(
     let mut record = args.record.as_deref().map(Record::create).transpose()?;
     let mut monitor = Monitor::start(config)?;
     if config.web.enabled {
-        println!("pages on http://{}/", web::open(&config.web, &mut host, monitor.board())?);
+        let (board, reports) = (monitor.board(), args.reports.clone());
+        println!("pages on http://{}/", web::open(&config.web, &mut host, board, reports)?);
     }
+    let mut observatory = web::observatory(&config.name, &host);
     let idle = usage::resident_kib();
     let (mut meter, mut marked, mut figures) = (Meter::begin(&host, idle), false, None);
     while !stop.end.load(Ordering::Relaxed) {
@@ -230,6 +251,7 @@ fn play<G: Game>(
         }
         meter.add(&host, spent);
         monitor.note(&host, spent);
+        web::show(&mut observatory, &mut host, spent);
         // The first mark begins what is measured, the second ends it: a full house all the while.
         if stop.mark.swap(false, Ordering::Relaxed) {
             match marked {

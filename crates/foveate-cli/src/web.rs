@@ -1,33 +1,89 @@
-//! What the program serves to browsers.
+//! What the program serves to browsers: pages, the game's documents, and the observatory.
 
 use crate::config;
+use crate::crowd::Crowd;
 use crate::door::MainDoor;
+use crate::observatory::Observatory;
+use crate::site::Site;
+use foveate_arena::{Arena, ArenaDocument};
+use foveate_io::Event;
 use foveate_io::host::ServerHost;
 use foveate_io::metrics::Board;
-use foveate_io::web::{Page, Pages, Web};
+use foveate_io::web::Web;
 use foveate_node::Game;
+use serde_json::Value;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A game that can be shown.
+pub trait Shown: Game {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// Where its world is described, and how.
+    fn document(&self) -> Option<(&'static str, Value)>;
+}
+
+impl Shown for Arena {
+    const NAME: &'static str = "arena";
+
+    fn document(&self) -> Option<(&'static str, Value)> {
+        let document = serde_json::to_value(ArenaDocument::of(self));
+        document.ok().map(|document| ("/arena.json", document))
+    }
+}
+
+impl Shown for Crowd {
+    const NAME: &'static str = "crowd";
+
+    fn document(&self) -> Option<(&'static str, Value)> {
+        None
+    }
+}
 
 /// Opens what the configuration has; where it listens.
-pub fn open<G: Game>(
+pub fn open<G: Shown>(
     config: &config::Web,
     host: &mut ServerHost<G, MainDoor>,
     board: &Board,
+    reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
+    let game = &host.server.stage.game;
+    let schema = game.schema().describe();
+    let mut site = Site::new(reports).with("/schema.txt", "text/plain; charset=utf-8", schema);
+    if let Some((path, document)) = game.document() {
+        site = site.with(path, "application/json", document.to_string());
+    }
     let web = Web {
         origins: config.origins.clone(),
         observe: config.observe.clone(),
         metrics: config.metrics.then(|| board.clone()),
-        ..Web::new(pages(host))
+        ..Web::new(site)
     };
     host.endpoint.listen_web(config.listen, web)
 }
 
-/// What every game has for its pages: the schema that client and server must share.
-fn pages<G: Game>(host: &ServerHost<G, MainDoor>) -> impl Pages + use<G> {
-    let schema = host.server.stage.game.schema().describe();
-    move |path: &str| match path {
-        "/schema.txt" => Some(Page::fresh("text/plain; charset=utf-8", schema.clone())),
-        _ => None,
+/// An observatory of a server; whether anybody may look through it is the configuration's matter.
+pub fn observatory<G: Shown>(name: &str, host: &ServerHost<G, MainDoor>) -> Observatory {
+    let document = host.server.stage.game.document().map(|(_, document)| Arc::new(document));
+    Observatory::new(name, G::NAME, document)
+}
+
+/// Lets operators in, does what they order, and shows them the round.
+pub fn show<G: Shown>(
+    observatory: &mut Observatory,
+    host: &mut ServerHost<G, MainDoor>,
+    spent: foveate_io::host::Spent,
+) {
+    let events: Vec<Event> = host.observers().collect();
+    for event in events {
+        match event {
+            Event::Connected { link, .. } => observatory.connected(link, host),
+            Event::Message { link, bytes } => observatory.message(link, &bytes, host),
+            Event::Closed { link, .. } => observatory.closed(link),
+            Event::Datagram { .. } => {}
+        }
     }
+    observatory.round(host, spent);
 }

@@ -231,6 +231,30 @@ mod tests {
         arrived
     }
 
+    #[test]
+    #[cfg(feature = "web")]
+    fn parts_of_a_stream_are_late_but_neither_lost_nor_overtaken() {
+        let bad = Conditions {
+            delay: Micros::from_millis(10),
+            jitter: Micros::from_millis(50),
+            loss: Loss::Each(0.9),
+            pipe: Some(Pipe { per_second: Bytes(50_000), queue: Bytes(300) }),
+        };
+        let mut link = Conditioner::new(bad, 5);
+        let mut arrived = Vec::new();
+        for tick in 0..5_000 {
+            let now = Micros(tick * STEP.0);
+            if tick < 200 {
+                assert!(link.push_in_order(now, Bytes(100), tick));
+            }
+            while let Some(part) = link.pop(now) {
+                assert!(tick >= part + 10, "{part} after {tick} ms");
+                arrived.push(part);
+            }
+        }
+        assert!(arrived.iter().copied().eq(0..200), "{arrived:?}");
+    }
+
     fn lost_share(arrived: &[Option<Micros>]) -> f64 {
         arrived.iter().filter(|at| at.is_none()).count() as f64 / arrived.len() as f64
     }

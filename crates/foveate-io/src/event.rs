@@ -46,6 +46,28 @@ pub enum Event {
     },
 }
 
+/// What a link's bytes travel by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Transport {
+    /// QUIC, from a program.
+    Quic,
+    /// WebTransport, from a page.
+    WebTransport,
+    /// WebSocket, from a page where UDP does not get through.
+    WebSocket,
+}
+
+impl Transport {
+    /// As metrics and pages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Quic => "quic",
+            Transport::WebTransport => "webtransport",
+            Transport::WebSocket => "websocket",
+        }
+    }
+}
+
 /// What a link is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Purpose {

@@ -139,12 +139,12 @@ impl Identity {
             renew_at: None,
         };
         identity
-            .server_config()
+            .server_config(&[PROTOCOL])
             .map_err(|cause| refuse(key, format!("does not fit {}: {cause}", chain.display())))?;
         Ok(identity)
     }
 
-    pub(crate) fn server_config(&self) -> Result<QuicServerConfig, Error> {
+    pub(crate) fn server_config(&self, protocols: &[&[u8]]) -> Result<QuicServerConfig, Error> {
         let failed = |cause: rustls::Error| Error::Certificate(cause.to_string());
         let mut config = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -152,7 +152,7 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(self.chain.clone(), self.key.clone_key())
             .map_err(failed)?;
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         // A link lives as long as a match: resuming sessions is not worth a ticket per handshake.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});

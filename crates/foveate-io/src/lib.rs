@@ -82,7 +82,7 @@ pub use bucket::Rate;
 pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use event::{CloseCode, Event, Purpose, Reason};
+pub use event::{CloseCode, Event, Purpose, Reason, Transport};
 pub use identity::{
     Certificate, CertificateHash, Identity, PROTOCOL, RENEWED_BEFORE, Trust, VALID_FOR,
 };

@@ -4,6 +4,8 @@ mod flow;
 mod quic;
 
 pub(crate) use flow::{Flow, Passage};
+#[cfg(feature = "web")]
+pub(crate) use quic::GOODBYE;
 pub(crate) use quic::{Incoming, Outgoing, Quic};
 
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use foveate_wire::{Bytes, Micros};
 
 use crate::admission::Origin;
 use crate::conditioner::Conditioner;
-use crate::event::Purpose;
+use crate::event::{Purpose, Transport};
 use crate::meter::{Meter, Traffic};
 use crate::options::Ways;
 use crate::slots::LinkId;
@@ -49,6 +51,18 @@ pub(crate) enum Carrier {
     Quic(Box<Quic>),
     #[cfg(feature = "web")]
     WebSocket(Box<WebSocket>),
+}
+
+impl Carrier {
+    pub(crate) fn transport(&self) -> Transport {
+        match self {
+            #[cfg(feature = "web")]
+            Carrier::Quic(quic) if quic.session.is_some() => Transport::WebTransport,
+            Carrier::Quic(_) => Transport::Quic,
+            #[cfg(feature = "web")]
+            Carrier::WebSocket(_) => Transport::WebSocket,
+        }
+    }
 }
 
 /// Conditioners of both ways.
@@ -151,8 +165,9 @@ impl Link {
         let calm = self.is_calm(now);
         match &mut self.carrier {
             Carrier::Quic(quic) => {
-                let due = quic.conn.poll_timeout()?;
-                Some(if calm { due + slack } else { due })
+                let due = quic.conn.poll_timeout();
+                let due = due.map(|due| if calm { due + slack } else { due });
+                [due, quic.until()].into_iter().flatten().min()
             }
             #[cfg(feature = "web")]
             Carrier::WebSocket(socket) => Some(socket.due()),

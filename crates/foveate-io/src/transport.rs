@@ -15,8 +15,24 @@ use crate::options::{DATAGRAM_BUFFER, MIN_PACKET, Options, duration};
 /// so that acknowledgements wait for the next datagram.
 const PACKETS_PER_ACK: u32 = 10;
 
-/// Streams that the other side may open: the client opens the one for messages.
-pub(crate) fn config(options: &Options, streams: u32) -> Result<TransportConfig, Error> {
+/// Streams that the other side may open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Streams {
+    both_ways: u32,
+    one_way: u32,
+}
+
+impl Streams {
+    /// A server opens none.
+    pub(crate) const NONE: Streams = Streams { both_ways: 0, one_way: 0 };
+    /// A client opens the one for messages.
+    pub(crate) const MESSAGES: Streams = Streams { both_ways: 1, one_way: 0 };
+    /// A browser also opens that of its request, and those of HTTP/3; some to see whether we mind.
+    #[cfg(feature = "web")]
+    pub(crate) const BROWSER: Streams = Streams { both_ways: 4, one_way: 8 };
+}
+
+pub(crate) fn config(options: &Options, streams: Streams) -> Result<TransportConfig, Error> {
     let idle = IdleTimeout::try_from(duration(options.idle_timeout))
         .map_err(|_| wrong("idle_timeout", "less than 2⁶² ms"))?;
     let packet = u16::try_from(options.packet.0).unwrap_or(0);
@@ -28,8 +44,8 @@ pub(crate) fn config(options: &Options, streams: u32) -> Result<TransportConfig,
     acks.ack_eliciting_threshold(VarInt::from_u32(PACKETS_PER_ACK));
     let mut config = TransportConfig::default();
     config
-        .max_concurrent_bidi_streams(VarInt::from_u32(streams))
-        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams.both_ways))
+        .max_concurrent_uni_streams(VarInt::from_u32(streams.one_way))
         .max_idle_timeout(Some(idle))
         .keep_alive_interval(options.keep_alive.map(duration))
         .stream_receive_window(message)
@@ -137,7 +153,7 @@ mod tests {
     #[test]
     fn impossible_options_are_refused_by_name() {
         let tiny = Options { packet: Bytes(900), ..Options::server() };
-        let said = config(&tiny, 1).expect_err("too small").to_string();
+        let said = config(&tiny, Streams::MESSAGES).expect_err("too small").to_string();
         assert_eq!(said, "option packet: expected between 1200 and 65535 bytes");
     }
 }

@@ -38,6 +38,8 @@ impl Core {
             match &mut link.carrier {
                 Carrier::Quic(quic) => {
                     quic.conn.handle_timeout(now);
+                    #[cfg(feature = "web")]
+                    self.session_timeout(now, index);
                     self.touch(index);
                     self.make_ready(index);
                 }
@@ -138,6 +140,8 @@ impl Core {
         let Some(quic) = link.carrier.quic() else { return };
         match event {
             // A link that was closed while it shook hands stays closed.
+            #[cfg(feature = "web")]
+            quinn_proto::Event::Connected if quic.is_browser() => self.begin_session(now, index),
             quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
                 let address = quic.conn.remote_address();
                 quic.open(now, link.origin.is_none());
@@ -147,6 +151,10 @@ impl Core {
                 self.ended(id, Reason::from(reason));
             }
             quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
+            #[cfg(feature = "web")]
+            quinn_proto::Event::Stream(ref stirred) if quic.is_sessions(stirred) => {
+                self.session_stirs(now, index);
+            }
             quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
                 quic.stream_opened();
                 self.take_messages(now, index);
@@ -176,7 +184,10 @@ impl Core {
         while let Some(quic) = self.links.at(index).and_then(Link::quic)
             && let Some(bytes) = quic.conn.datagrams().recv()
         {
-            self.take_datagram(now, index, bytes);
+            match quic.unwrap(bytes) {
+                Some(bytes) => self.take_datagram(now, index, bytes),
+                None => self.counters.packets_ignored += 1,
+            }
         }
     }
 
@@ -198,7 +209,7 @@ impl Core {
         }
     }
 
-    fn take_messages(&mut self, now: Instant, index: u32) {
+    pub(super) fn take_messages(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
         let limits = &self.options.limits;
         let Some(link) = self.links.at(index) else { return };

@@ -4,6 +4,8 @@
 //! function of that name; nothing else calls the system.
 
 mod drive;
+#[cfg(feature = "web")]
+mod h3;
 mod receive;
 mod transmit;
 #[cfg(feature = "web")]
@@ -17,13 +19,13 @@ use bytes::BytesMut;
 use foveate_wire::{Bytes, Micros};
 use quinn_proto::{
     EndpointConfig, HashedConnectionIdGenerator, NoneTokenStore, RandomConnectionIdGenerator,
-    SendDatagramError, TransportConfig, VarInt,
+    SendDatagramError, TransportConfig,
 };
 
 use crate::admission::Admission;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason};
-use crate::identity::{self, Certificate, CertificateHash, Identity, Trust};
+use crate::event::{CloseCode, Event, Reason, Transport};
+use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
 use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
 use crate::meter::{Counters, Meter};
 use crate::options::{Options, Ways, duration};
@@ -31,7 +33,7 @@ use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Socket};
 use crate::stagger::Stagger;
 use crate::timers::{Asks, Timers};
-use crate::transport;
+use crate::transport::{self, Streams};
 
 /// Bytes that are taken from the allocator at a time for packets in either direction. Small, because
 /// one byte of a stream that waits for the one before it keeps the whole.
@@ -99,6 +101,8 @@ enum Role {
         certificate: Certificate,
         identity: Identity,
         transport: Arc<TransportConfig>,
+        /// What may be spoken.
+        protocols: Vec<&'static [u8]>,
         checked: Instant,
     },
     Client(quinn_proto::ClientConfig),
@@ -112,12 +116,14 @@ impl Endpoint {
         options: Options,
     ) -> Result<Endpoint, Error> {
         let identity = Identity::obtain(&certificate, SystemTime::now())?;
-        let transport = Arc::new(transport::config(&options, 1)?);
-        let config = server_config(&identity, &transport)?;
+        let transport = Arc::new(transport::config(&options, Streams::MESSAGES)?);
+        let protocols = vec![PROTOCOL];
+        let config = server_config(&identity, &transport, &protocols)?;
         let mut ids = EndpointConfig::default();
         ids.cid_generator(|| Box::<HashedConnectionIdGenerator>::default());
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), Some(config), false, None);
-        let role = Role::Server { certificate, identity, transport, checked: Instant::now() };
+        let checked = Instant::now();
+        let role = Role::Server { certificate, identity, transport, protocols, checked };
         Ok(Endpoint { socket: Socket::bind(address)?, core: Core::new(quic, role, options) })
     }
 
@@ -125,7 +131,7 @@ impl Endpoint {
     /// family.
     pub fn client(address: SocketAddr, trust: &Trust, options: Options) -> Result<Endpoint, Error> {
         let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
-        config.transport_config(Arc::new(transport::config(&options, 0)?));
+        config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
         config.token_store(Arc::new(NoneTokenStore));
         let mut ids = EndpointConfig::default();
         ids.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(CLIENT_ID)));
@@ -195,6 +201,11 @@ impl Endpoint {
     /// What passed over a link so far.
     pub fn meter(&self, link: LinkId) -> Option<Meter> {
         self.core.links.get(link).map(Link::meter)
+    }
+
+    /// What a link's bytes travel by.
+    pub fn transport(&self, link: LinkId) -> Option<Transport> {
+        self.core.links.get(link).map(|link| link.carrier.transport())
     }
 
     /// What passed over all links so far, those that are gone included.
@@ -270,8 +281,10 @@ impl Endpoint {
 fn server_config(
     identity: &Identity,
     transport: &Arc<TransportConfig>,
+    protocols: &[&[u8]],
 ) -> Result<Arc<quinn_proto::ServerConfig>, Error> {
-    let mut config = quinn_proto::ServerConfig::with_crypto(Arc::new(identity.server_config()?));
+    let crypto = Arc::new(identity.server_config(protocols)?);
+    let mut config = quinn_proto::ServerConfig::with_crypto(crypto);
     config.transport_config(transport.clone());
     Ok(Arc::new(config))
 }
@@ -338,14 +351,15 @@ impl Core {
     }
 
     fn renew(&mut self, now: SystemTime) -> Result<bool, Error> {
-        let Role::Server { certificate, identity, transport, .. } = &mut self.role else {
+        let Role::Server { certificate, identity, transport, protocols, .. } = &mut self.role
+        else {
             return Ok(false);
         };
         if !identity.is_due(now) {
             return Ok(false);
         }
         let fresh = Identity::obtain(certificate, now)?;
-        self.quic.set_server_config(Some(server_config(&fresh, transport)?));
+        self.quic.set_server_config(Some(server_config(&fresh, transport, protocols)?));
         *identity = fresh;
         self.counters.renewals += 1;
         Ok(true)
@@ -375,16 +389,16 @@ impl Core {
             self.send_web_datagram(id, bytes)?;
             return Ok(());
         };
-        let mut datagrams = quic.conn.datagrams();
-        let limit = datagrams.max_size().ok_or(Error::NotConnected)?;
+        let limit = quic.max_datagram().ok_or(Error::NotConnected)?;
         if bytes.len() > limit {
             let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
             return Err(Error::DatagramTooLarge { size, limit });
         }
-        if datagrams.send_buffer_space() < bytes.len() {
+        let copy = copy(&mut self.arena_out, quic.prefix(), bytes).freeze();
+        let mut datagrams = quic.conn.datagrams();
+        if datagrams.send_buffer_space() < copy.len() {
             self.counters.datagrams_outdated += 1;
         }
-        let copy = copy(&mut self.arena_out, bytes).freeze();
         datagrams.send(copy, true).map_err(|cause| match cause {
             SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
                 Error::NotConnected
@@ -405,7 +419,7 @@ impl Core {
 
     fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
         match &mut self.links.get_mut(link)?.carrier {
-            Carrier::Quic(quic) => quic.conn.datagrams().max_size().map(|size| Bytes(size as u32)),
+            Carrier::Quic(quic) => quic.max_datagram().map(|size| Bytes(size as u32)),
             #[cfg(feature = "web")]
             Carrier::WebSocket(socket) => socket.max_datagram(),
         }
@@ -443,10 +457,7 @@ impl Core {
             return;
         }
         match &mut link.carrier {
-            Carrier::Quic(quic) => {
-                let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
-                quic.conn.close(now, VarInt::from_u32(code.0), said);
-            }
+            Carrier::Quic(quic) => quic.close(now, code, reason),
             #[cfg(feature = "web")]
             Carrier::WebSocket(socket) => socket.close(now, code, reason),
         }
@@ -542,10 +553,12 @@ fn absorb(total: &mut Meter, link: &Meter) {
 }
 
 /// Copies into memory that many packets share, so that a packet costs no allocation of its own.
-fn copy(arena: &mut BytesMut, bytes: &[u8]) -> BytesMut {
-    if arena.capacity() < bytes.len() {
-        arena.reserve(ARENA.max(bytes.len()));
+fn copy(arena: &mut BytesMut, prefix: &[u8], bytes: &[u8]) -> BytesMut {
+    let size = prefix.len() + bytes.len();
+    if arena.capacity() < size {
+        arena.reserve(ARENA.max(size));
     }
+    arena.extend_from_slice(prefix);
     arena.extend_from_slice(bytes);
     arena.split()
 }

@@ -29,7 +29,7 @@ impl Core {
     fn arrived(&mut self, now: Instant, arrived: Arrived<'_>) {
         self.total.received.packet(arrived.bytes.len());
         let Arrived { from, to, ecn, bytes } = arrived;
-        let bytes = copy(&mut self.arena_in, bytes);
+        let bytes = copy(&mut self.arena_in, &[], bytes);
         // Whose packet it is shows only when QUIC has looked at it, and QUIC notes the time. So a
         // packet that is to be late is looked at twice.
         let kept = (self.conditioned > 0).then(|| bytes.clone());

@@ -39,14 +39,15 @@ enum Outcome {
 }
 
 impl Endpoint {
-    /// Serves pages by HTTP at this TCP address, and takes links of browsers by WebSocket there.
-    /// Where it listens, port 0 being any.
+    /// Serves pages by HTTP at this TCP address, and takes links of browsers by WebSocket there and by
+    /// WebTransport at the endpoint's own. Where it listens, port 0 being any.
     pub fn listen_web(&mut self, address: SocketAddr, web: Web) -> Result<SocketAddr, Error> {
         if let Role::Client(_) = self.core.role {
             return Err(Error::Option { name: "web", what: "expected a server".into() });
         }
         let front =
             Front::listen(address, web).map_err(|cause| Error::ListenWeb { address, cause })?;
+        self.core.speak_h3()?;
         let address = front.address;
         self.core.udp = Some(self.socket.address()?);
         self.core.front = Some(Box::new(front));
@@ -396,7 +397,7 @@ impl Core {
             let size = foveate_wire::Bytes(bytes.len() as u32);
             return Err(Error::DatagramTooLarge { size, limit });
         }
-        let unit = Unit::Datagram(copy(&mut self.arena_out, bytes).freeze());
+        let unit = Unit::Datagram(copy(&mut self.arena_out, &[], bytes).freeze());
         let link = open(&mut self.links, id)?;
         link.sent.datagrams += 1;
         if !std::mem::replace(&mut link.dirty, true) {

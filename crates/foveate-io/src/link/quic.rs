@@ -5,15 +5,29 @@ use std::time::{Duration, Instant};
 
 use foveate_wire::{Bytes, Micros};
 use quinn_proto::{
-    Connection, ConnectionHandle, Dir, EcnCodepoint, FinishError, ReadError, StreamId,
+    Connection, ConnectionHandle, Dir, EcnCodepoint, FinishError, ReadError, StreamId, VarInt,
 };
+#[cfg(feature = "web")]
+use quinn_proto::{StreamEvent, crypto::rustls::HandshakeData};
 
 use super::Conditioning;
+use crate::event::CloseCode;
 use crate::messages::{Inbox, Outbox};
 use crate::meter::Meter;
+#[cfg(feature = "web")]
+use crate::web::{H3, Session};
 
 /// A link that had to do with messages or connected within this time is not calm: it is punctual.
 const RESTLESS: Duration = Duration::from_secs(1);
+
+/// After its goodbye a browser has this long to end the connection.
+#[cfg(feature = "web")]
+pub(crate) const GOODBYE: Duration = Duration::from_millis(500);
+// What HTTP/3 calls the end of a connection.
+#[cfg(feature = "web")]
+const NO_ERROR: VarInt = VarInt::from_u32(0x0100);
+#[cfg(feature = "web")]
+const PROTOCOL_ERROR: VarInt = VarInt::from_u32(0x0101);
 
 pub(crate) struct Quic {
     pub(crate) handle: ConnectionHandle,
@@ -26,6 +40,9 @@ pub(crate) struct Quic {
     pub(crate) finishing: bool,
     restless_until: Instant,
     pub(crate) conditioning: Option<Box<Conditioning<Incoming, Outgoing>>>,
+    /// Of a browser.
+    #[cfg(feature = "web")]
+    pub(crate) session: Option<Box<Session>>,
 }
 
 /// A packet held on its way in.
@@ -54,6 +71,8 @@ impl Quic {
             finishing: false,
             restless_until: now + RESTLESS,
             conditioning: None,
+            #[cfg(feature = "web")]
+            session: None,
         }
     }
 
@@ -72,6 +91,12 @@ impl Quic {
         if let Some(stream) = self.conn.streams().accept(Dir::Bi) {
             self.stream.get_or_insert(stream);
         }
+    }
+
+    /// The largest datagram that fits; none before the other side has told.
+    pub(crate) fn max_datagram(&mut self) -> Option<usize> {
+        let prefix = self.prefix().len();
+        Some(self.conn.datagrams().max_size()?.saturating_sub(prefix))
     }
 
     /// Messages that wait.
@@ -114,6 +139,8 @@ impl Quic {
         mut take: impl FnMut(bytes::Bytes),
     ) -> Result<(), Bytes> {
         let Some(stream) = self.stream else { return Ok(()) };
+        // What came before it was known whose stream this is.
+        drain(&mut self.inbox, limit, &mut take)?;
         let mut recv = self.conn.recv_stream(stream);
         let Ok(mut chunks) = recv.read(true) else { return Ok(()) };
         self.restless_until = now + RESTLESS;
@@ -149,6 +176,94 @@ impl Quic {
         meter.round_trip = micros(stats.path.rtt);
         meter.shortest_round_trip = micros(stats.path.min_rtt);
         meter.window = stats.path.cwnd;
+    }
+}
+
+#[cfg(not(feature = "web"))]
+impl Quic {
+    /// What stands before each datagram.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &[]
+    }
+
+    pub(crate) fn unwrap(&self, datagram: bytes::Bytes) -> Option<bytes::Bytes> {
+        Some(datagram)
+    }
+
+    pub(crate) fn until(&self) -> Option<Instant> {
+        None
+    }
+
+    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
+        self.conn.close(now, VarInt::from_u32(code.0), said);
+    }
+}
+
+/// A browser's connection has a session on top.
+#[cfg(feature = "web")]
+impl Quic {
+    /// Whether the other side speaks HTTP/3.
+    pub(crate) fn is_browser(&self) -> bool {
+        let agreed = self.conn.crypto_session().handshake_data();
+        let agreed = agreed.and_then(|data| data.downcast::<HandshakeData>().ok());
+        agreed.is_some_and(|data| data.protocol.as_deref() == Some(H3))
+    }
+
+    /// Whether this is about streams of the session, not about that for messages.
+    pub(crate) fn is_sessions(&self, event: &StreamEvent) -> bool {
+        let messages = |id: &StreamId| self.stream == Some(*id);
+        self.session.is_some()
+            && match event {
+                StreamEvent::Opened { .. } => true,
+                StreamEvent::Readable { id } => !messages(id),
+                StreamEvent::Finished { id } | StreamEvent::Stopped { id, .. } => !messages(id),
+                _ => false,
+            }
+    }
+
+    /// The stream for messages is known, and what came in on it so far.
+    pub(crate) fn adopt(&mut self, stream: StreamId, heard: &[u8]) {
+        self.stream = Some(stream);
+        self.inbox.feed(heard);
+    }
+
+    /// What stands before each datagram.
+    pub(crate) fn prefix(&self) -> &[u8] {
+        self.session.as_ref().map_or(&[], |session| session.prefix())
+    }
+
+    /// A datagram without what stands before it; `None` if it is nobody's.
+    pub(crate) fn unwrap(&self, datagram: bytes::Bytes) -> Option<bytes::Bytes> {
+        match &self.session {
+            Some(session) => session.unwrap(datagram),
+            None => Some(datagram),
+        }
+    }
+
+    /// When the session must have come further.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.session.as_ref()?.until
+    }
+
+    /// Says goodbye: by the session if there is one, and then the connection lives a little longer.
+    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        if let Some(session) = &mut self.session {
+            match session.close(&mut self.conn, code, reason) {
+                true => session.until = Some(now + GOODBYE),
+                false => self.hang_up(now, code, reason),
+            }
+            return;
+        }
+        let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
+        self.conn.close(now, VarInt::from_u32(code.0), said);
+    }
+
+    /// Ends a browser's connection in the words of HTTP/3.
+    pub(crate) fn hang_up(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        let number = if code == CloseCode::MALFORMED { PROTOCOL_ERROR } else { NO_ERROR };
+        let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
+        self.conn.close(now, number, said);
     }
 }
 

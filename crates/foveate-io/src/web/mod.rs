@@ -1,8 +1,12 @@
-//! Browsers: pages by HTTP, links by WebSocket, all in the endpoint's loop.
+//! Browsers: pages by HTTP, links by WebTransport and WebSocket, all in the endpoint's loop.
 //!
 //! [`Endpoint::listen_web`](crate::Endpoint::listen_web) opens one TCP listener. A connection is a
 //! *visit*: requests for pages, one after the other, until one asks to go on by WebSocket at `/play`
 //! or `/observe`. Then it becomes a link like any other.
+//!
+//! WebTransport comes to the UDP socket of everybody else, on the same port: its connections name
+//! `h3` in the handshake of QUIC, and become links when their session is open. They have the
+//! datagrams and the stream of messages that native links have.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -12,19 +16,26 @@
 //! | `/metrics`, `/healthz` | if [`Web::metrics`] is given |
 //! | all others | what [`Pages`] has there |
 
+mod h3;
 mod http;
 mod options;
 mod visit;
 mod websocket;
 
+pub use h3::MAX_FRAME;
 pub use http::MAX_HEAD;
 pub use options::{Observe, Page, Pages, TOKEN_LENGTH, Token, Web};
 pub use visit::{MAX_VISITS, MAX_VISITS_PER_ADDRESS};
 pub use websocket::{MAX_ASKED, MAX_LAG};
 
+pub(crate) use h3::{Fault, Session, Step};
 pub(crate) use http::{Answer, Method, Request, switching};
+pub(crate) use options::split;
 pub(crate) use visit::{Front, Turn, Visit};
 pub(crate) use websocket::{Arrived, Timeout, Unit, WebSocket};
+
+/// The protocol that browsers name in the handshake of QUIC.
+pub(crate) const H3: &[u8] = b"h3";
 
 /// Operators' links at once.
 pub const MAX_OBSERVERS: usize = 8;

@@ -260,3 +260,56 @@ impl Visit {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front() -> Front {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        Front::listen(here, Web::new(|_: &str| None)).expect("a free port")
+    }
+
+    /// A visitor who has said this much.
+    fn visitor(front: &mut Front, now: Instant, said: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(front.address).expect("it listens");
+        stream.write_all(said).expect("room");
+        let (before, deadline) = (front.visits.len(), Instant::now() + Duration::from_secs(20));
+        while front.visits.len() == before {
+            assert!(Instant::now() < deadline, "nobody came");
+            front.accept(now, &mut 0);
+        }
+        stream
+    }
+
+    #[test]
+    fn a_byte_now_and_then_keeps_nobody_here() {
+        let (mut front, now) = (front(), Instant::now());
+        let mut slow = visitor(&mut front, now, b"GET / HT");
+        let _silent = visitor(&mut front, now, b"");
+        let place = |front: &mut Front| front.visits[0].turn(now + PATIENCE / 2);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !front.visits[0].begun {
+            assert!(Instant::now() < deadline, "what was said arrives");
+            assert!(matches!(place(&mut front), Turn::Waits));
+        }
+        slow.write_all(b"T").expect("room");
+        assert!(matches!(place(&mut front), Turn::Waits));
+        assert_eq!((front.expire(now + PATIENCE / 2), front.visits.len()), (0, 2));
+        assert_eq!(front.next_due(), Some(now + PATIENCE));
+        // Who has said nothing was not slow; both are gone.
+        assert_eq!((front.expire(now + PATIENCE), front.visits.len()), (1, 0));
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_is_given_up() {
+        let (mut front, now) = (front(), Instant::now());
+        let _deaf = visitor(&mut front, now, b"");
+        let visit = &mut front.visits[0];
+        let large = Answer { body: vec![0; 32 << 20].into(), ..Answer::text(200, "") };
+        visit.answer(&large, None, now);
+        assert!(matches!(visit.turn(now), Turn::Waits));
+        assert!(visit.is_blocked(), "more than the kernel takes");
+        assert_eq!(front.expire(now + TAKING), 1);
+    }
+}

@@ -1,6 +1,8 @@
 //! Browsers' side of an endpoint, over real sockets: pages, WebSocket links, everything refused.
 
+mod browser;
 mod harness;
 mod http;
 mod observe;
 mod websocket;
+mod webtransport;

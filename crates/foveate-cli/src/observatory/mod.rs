@@ -1,0 +1,242 @@
+//! The operator's view of a running server: the truth, what each player has, and what it costs.
+//!
+//! `docs/OBSERVATORY.md` has the messages. Nothing is worked out while nobody looks on. The links belong to
+//! the host; this is told of them and says what they are to be sent.
+
+mod figures;
+mod orders;
+
+use crate::door::MainDoor;
+use figures::Figures;
+use foveate_io::LinkId;
+use foveate_io::host::{ServerHost, Spent};
+use foveate_node::Game;
+use foveate_node::game::PlayerId;
+use foveate_sync::Slot;
+use foveate_sync::interest::{View, presets};
+use foveate_sync::pipeline::Held;
+use foveate_wire::{Micros, steps_to_angle};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rounds from one picture of the world to the next.
+const EVERY: u32 = 2;
+
+type Host<G> = ServerHost<G, MainDoor>;
+/// Who is in, as operators were told: number, name, avatar, whether there is a link.
+type Roster = Vec<(u32, String, String, bool)>;
+
+/// Those who look on, and what they were told.
+pub struct Observatory {
+    name: String,
+    game: &'static str,
+    /// The game's own description of its world.
+    document: Option<Arc<Value>>,
+    /// Who looks on, and at whom.
+    operators: BTreeMap<LinkId, Option<PlayerId>>,
+    roster: Roster,
+    figures: Figures,
+}
+
+impl Observatory {
+    /// Of a server with this name and game.
+    pub fn new(name: &str, game: &'static str, document: Option<Arc<Value>>) -> Observatory {
+        let (operators, roster) = (BTreeMap::new(), Vec::new());
+        let name = name.into();
+        Observatory { name, game, document, operators, roster, figures: Figures::default() }
+    }
+
+    /// An operator has come in.
+    pub fn connected<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
+        if self.operators.is_empty() {
+            self.figures = Figures::begin(host);
+        }
+        self.operators.insert(link, None);
+        self.roster = roster(host);
+        let game = &host.server.stage.game;
+        tell(
+            host,
+            link,
+            &json!({
+                "type": "hello",
+                "name": self.name,
+                "game": self.game,
+                "round_ms": host.server.stage.publisher.rounds().length.as_millis(),
+                "schema": game.schema().describe(),
+                "document": self.document.as_deref(),
+                "presets": offered(game.as_ref())
+                    .into_iter()
+                    .map(|(name, view)| json!({ "name": name, "view": view }))
+                    .collect::<Vec<_>>(),
+            }),
+        );
+        tell(host, link, &players(&self.roster));
+    }
+
+    /// An operator has gone.
+    pub fn closed(&mut self, link: LinkId) {
+        self.operators.remove(&link);
+    }
+
+    /// An operator said something.
+    pub fn message<G: Game>(&mut self, link: LinkId, bytes: &[u8], host: &mut Host<G>) {
+        let Some(picked) = self.operators.get_mut(&link) else { return };
+        if let Err((about, text)) = orders::follow(bytes, host, picked) {
+            tell(host, link, &json!({ "type": "error", "about": about, "text": text }));
+        }
+    }
+
+    /// A round is over.
+    pub fn round<G: Game>(&mut self, host: &mut Host<G>, spent: Spent) {
+        if self.operators.is_empty() {
+            return;
+        }
+        self.figures.note(spent);
+        let tick = host.tick();
+        let roster = roster(host);
+        if roster != self.roster {
+            self.roster = roster;
+            self.tell_all(host, &players(&self.roster));
+        }
+        if tick.0.is_multiple_of(EVERY) {
+            self.tell_all(host, &world(host));
+            for (link, picked) in &self.operators {
+                let seen = picked.and_then(|player| observer(host, player));
+                seen.into_iter().for_each(|seen| tell(host, *link, &seen));
+            }
+        }
+        if let Some(figures) = self.figures.due(host) {
+            self.tell_all(host, &states(host));
+            self.tell_all(host, &figures);
+        }
+    }
+
+    fn tell_all<G: Game>(&self, host: &mut Host<G>, message: &Value) {
+        let text = message.to_string();
+        for link in self.operators.keys() {
+            // Whoever does not read fast enough misses a picture; the next one is whole again.
+            host.endpoint.send_message(*link, text.as_bytes()).unwrap_or(());
+        }
+    }
+}
+
+fn tell<G: Game>(host: &mut Host<G>, link: LinkId, message: &Value) {
+    host.endpoint.send_message(link, message.to_string().as_bytes()).unwrap_or(());
+}
+
+/// Views that an operator can choose at once.
+fn offered<G: Game>(game: &G) -> Vec<(&'static str, View)> {
+    let Some(normal) = game.view(0) else { return Vec::new() };
+    let reach = normal.build().map_or(100.0, |policy| policy.reach().0);
+    let reach = if reach.is_finite() { reach } else { 100.0 };
+    let near = normal.zones.first().copied().unwrap_or(reach / 3.0);
+    let middle = normal.zones.get(1).copied().unwrap_or(reach * 2.0 / 3.0);
+    let mut vfc = presets::vfc(near, middle);
+    vfc.zones[2] = reach;
+    let mut all = vec![("normal", normal)];
+    all.extend(game.view(1).map(|zoom| ("zoom", zoom)));
+    all.extend([
+        ("vfc", vfc),
+        ("a3", presets::a3(reach, 0)),
+        ("circle", presets::circle(reach)),
+        ("broadcast", presets::broadcast()),
+    ]);
+    all
+}
+
+fn roster<G: Game>(host: &Host<G>) -> Roster {
+    let present = host.server.roster();
+    let row = |present: foveate_node::server::Present<'_>| {
+        let (name, avatar) = (present.name.into(), present.avatar.0.to_string());
+        (present.player.0, name, avatar, present.link.is_some())
+    };
+    present.map(row).collect()
+}
+
+fn players(roster: &Roster) -> Value {
+    let row = |(player, name, object, connected): &(u32, String, String, bool)| json!({ "player": player, "name": name, "object": object, "connected": connected });
+    json!({ "type": "players", "players": roster.iter().map(row).collect::<Vec<_>>() })
+}
+
+/// The truth: where everything with a place is.
+fn world<G: Game>(host: &Host<G>) -> Value {
+    let store = &host.server.stage.publisher.store;
+    let objects: Vec<Value> = store
+        .iter()
+        .filter(|(_, slot)| store.kind(*slot).place.is_some())
+        .map(|(id, slot)| {
+            let at = store.position(slot);
+            json!([id.0.to_string(), id.kind().0, tidy(at[0]), tidy(at[1]), tidy(yaw(host, slot))])
+        })
+        .collect();
+    json!({ "type": "world", "tick": host.tick().0, "objects": objects })
+}
+
+fn states<G: Game>(host: &Host<G>) -> Value {
+    let store = &host.server.stage.publisher.store;
+    let row =
+        |(id, slot): (foveate_wire::ObjectId, Slot)| json!([id.0.to_string(), store.lanes(slot)]);
+    let objects: Vec<Value> = store.iter().map(row).collect();
+    json!({ "type": "states", "tick": host.tick().0, "objects": objects })
+}
+
+/// What one player has been told.
+fn observer<G: Game>(host: &Host<G>, player: PlayerId) -> Option<Value> {
+    let (server, publisher) = (&host.server, &host.server.stage.publisher);
+    let present = server.roster().find(|present| present.player == player)?;
+    let view = server.view_of(player)?;
+    let round = publisher.rounds().length;
+    let state = |held: Held| match held {
+        Held::Live => 0,
+        Held::Resting => 1,
+        Held::Unconfirmed => 2,
+    };
+    let placed = publisher.known(present.observer).filter(|known| known.distance.0.is_finite());
+    let replicas: Vec<Value> = placed
+        .filter(|known| publisher.store.kind(known.slot).place.is_some())
+        .map(|known| {
+            json!([
+                known.id.0.to_string(),
+                tidy(known.at[0]),
+                tidy(known.at[1]),
+                tidy(known.yaw.0),
+                tidy(known.error.0),
+                tidy(known.degrees()),
+                Micros(u64::from(known.age) * round.0).as_millis(),
+                known.class,
+                state(known.held),
+            ])
+        })
+        .collect();
+    let pivots: Vec<Value> = publisher
+        .pivots(present.observer)
+        .iter()
+        .map(|pivot| {
+            let yaw = pivot.facing[1].atan2(pivot.facing[0]);
+            json!([tidy(pivot.at[0]), tidy(pivot.at[1]), tidy(yaw)])
+        })
+        .collect();
+    let each_second = |bytes: foveate_wire::Bytes| f64::from(bytes.0) * 1e6 / round.0 as f64;
+    Some(json!({
+        "type": "observer",
+        "player": player.0,
+        "tick": host.tick().0,
+        "policy": view.policy,
+        "view": view,
+        "pivots": pivots,
+        "budget": present.budget.map(each_second),
+        "replicas": replicas,
+    }))
+}
+
+fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
+    let store = &host.server.stage.publisher.store;
+    let (kind, lanes) = (store.kind(slot), store.lanes(slot));
+    kind.yaw.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps))
+}
+
+/// Three digits after the point: nobody sees more, and it would have to be sent.
+fn tidy(value: f32) -> f64 {
+    (f64::from(value) * 1e3).round() / 1e3
+}

@@ -1,0 +1,125 @@
+//! What an operator may order: whom to look at, views, budgets, bad networks.
+
+use super::Host;
+use foveate_io::{Conditions, LinkId, Loss, Ways};
+use foveate_node::Game;
+use foveate_node::game::PlayerId;
+use foveate_sync::interest::View;
+use foveate_wire::{Bytes, Micros};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The longest delay and jitter that an operator may set.
+const MAX_DELAY_MS: f64 = 5_000.0;
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+enum Order {
+    Pick { player: Option<u32> },
+    View { player: Option<u32>, view: Option<Value> },
+    Budget { player: Option<u32>, bytes_s: Option<u32> },
+    Network { player: u32, delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32 },
+}
+
+/// What could not be done, and why.
+type Refused = (String, String);
+
+/// Does what a message says.
+pub fn follow<G: Game>(
+    bytes: &[u8],
+    host: &mut Host<G>,
+    picked: &mut Option<PlayerId>,
+) -> Result<(), Refused> {
+    let value: Value = serde_json::from_slice(bytes).map_err(about("message"))?;
+    let named = value.get("type").and_then(Value::as_str).unwrap_or("message").to_string();
+    let order: Order = serde_json::from_value(value).map_err(about(&named))?;
+    let known = |player: u32| {
+        let player = PlayerId(player);
+        let known = host.server.observer_of(player).map(|_| player);
+        known.ok_or_else(|| (named.clone(), format!("there is no player {}", player.0)))
+    };
+    match order {
+        Order::Pick { player } => *picked = player.map(known).transpose()?,
+        Order::View { player, view } => {
+            let player = player.map(known).transpose()?;
+            let view = view.map(|view| read_view(view).map_err(about(&named))).transpose()?;
+            host.server.impose(player, view).map_err(about(&named))?;
+        }
+        Order::Budget { player, bytes_s } => {
+            let player = player.map(known).transpose()?;
+            let round = host.server.stage.publisher.rounds().length.0;
+            let each = |bytes: u32| Bytes((u64::from(bytes) * round / 1_000_000).max(1) as u32);
+            host.server.ration(player, bytes_s.map(each));
+        }
+        Order::Network { player, delay_ms, jitter_ms, loss, burst } => {
+            let player = known(player)?;
+            let sound = (0.0..=MAX_DELAY_MS).contains(&delay_ms)
+                && (0.0..=MAX_DELAY_MS).contains(&jitter_ms)
+                && (0.0..=0.99).contains(&loss)
+                && (0.0..=1_000.0).contains(&burst);
+            if !sound {
+                let text =
+                    format!("delay and jitter of 0 to {MAX_DELAY_MS} ms, a loss of 0 to 0.99");
+                return Err((named, text));
+            }
+            let present = host.server.roster().find(|present| present.player == player);
+            let Some(link) = present.and_then(|present| present.link) else {
+                return Err((named, "their link is broken".into()));
+            };
+            let each = conditions(delay_ms, jitter_ms, loss, burst);
+            let ways =
+                (each != Conditions::default()).then_some(Ways { received: each, sent: each });
+            host.endpoint.set_conditions(LinkId::from_bits(link.0), ways);
+        }
+    }
+    Ok(())
+}
+
+fn about<E: ToString>(what: &str) -> impl FnOnce(E) -> Refused {
+    let what = what.to_string();
+    move |error| (what, error.to_string())
+}
+
+/// Reads a view; JSON has no infinity, and null stands for it in zones.
+fn read_view(mut value: Value) -> Result<View, serde_json::Error> {
+    let zones = value.as_object_mut().and_then(|view| view.remove("zones"));
+    let zones: Vec<Option<f32>> = serde_json::from_value(zones.unwrap_or(Value::Array(vec![])))?;
+    let mut view: View = serde_json::from_value(value)?;
+    view.zones = zones.into_iter().map(|zone| zone.unwrap_or(f32::INFINITY)).collect();
+    Ok(view)
+}
+
+fn conditions(delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32) -> Conditions {
+    let micros = |ms: f64| Micros((ms * 1e3) as u64);
+    let loss = match (loss > 0.0, burst > 1.0) {
+        (false, _) => Loss::Never,
+        (true, false) => Loss::Each(loss),
+        (true, true) => Loss::bursts(loss, burst),
+    };
+    Conditions { delay: micros(delay_ms), jitter: micros(jitter_ms), loss, pipe: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foveate_sync::interest::presets;
+    use serde_json::json;
+
+    #[test]
+    fn views_return_through_json_with_infinity_as_null() {
+        for view in [presets::normal(40.0, 70.0), presets::a3(100.0, 50), presets::broadcast()] {
+            let value = serde_json::to_value(&view).unwrap();
+            assert_eq!(read_view(value).unwrap(), view);
+        }
+        let normal = serde_json::to_value(presets::normal(40.0, 70.0)).unwrap();
+        assert_eq!(normal["zones"], json!([40.0, 70.0, null]));
+        assert!(read_view(json!({ "policy": "vfc", "zones": ["far"] })).is_err());
+        assert!(read_view(json!({ "policy": "vfc", "zone": [1] })).is_err(), "unknown key");
+    }
+
+    #[test]
+    fn no_conditions_are_none() {
+        assert_eq!(conditions(0.0, 0.0, 0.0, 3.0), Conditions::default());
+        assert_eq!(conditions(0.0, 0.0, 0.1, 1.0).loss, Loss::Each(0.1));
+    }
+}

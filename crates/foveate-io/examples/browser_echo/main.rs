@@ -1,0 +1,44 @@
+//! A server that says everything back, and a page that tries it: links of a real browser.
+//!
+//! `cargo run -p foveate-io --features web --example browser_echo` prints the page's address; open it.
+//! `check.mjs` beside this file does so by itself, in a headless browser, and says what it saw.
+
+use std::error::Error;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use foveate_io::web::{Observe, Page, Web};
+use foveate_io::{Certificate, CloseCode, Endpoint, Event, Options};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut server = Endpoint::server(here, Certificate::development(), Options::server())?;
+    let page = |path: &str| {
+        let html = || Page::fresh("text/html; charset=utf-8", include_str!("page.html"));
+        (path == "/").then(html)
+    };
+    let web = Web { observe: Observe::Loopback, ..Web::new(page) };
+    println!("http://{}/", server.listen_web(here, web)?);
+    let mut events = Vec::new();
+    loop {
+        server.wait(Instant::now() + Duration::from_secs(1), &mut events)?;
+        for event in events.drain(..) {
+            match event {
+                Event::Connected { link, purpose, .. } => {
+                    println!("connected {} {purpose:?}", link.to_bits());
+                }
+                Event::Datagram { link, bytes } => server.send_datagram(link, &bytes)?,
+                Event::Message { link, bytes } if &bytes[..] == b"close me" => {
+                    server.close(link, CloseCode(300), "as you wish");
+                }
+                Event::Message { link, bytes } => server.send_message(link, &bytes)?,
+                Event::Closed { link, reason } => {
+                    println!("closed {} {reason}", link.to_bits());
+                }
+            }
+        }
+        server.flush();
+        std::io::stdout().flush()?;
+    }
+}

@@ -1,0 +1,79 @@
+//! The page: what npm builds and tests, and the browser that the last tests need.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::Error;
+use crate::process;
+use crate::steps::{Outcome, say_and_check};
+
+/// Names under which systems have Chromium.
+const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
+/// What Debian calls it.
+const INSTALL: &str =
+    "DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium";
+
+/// Brings in what the page is made of, as the lock file has it, unless that is there already.
+pub fn install(root: &Path) -> Result<(), Error> {
+    let written = |path: &str| std::fs::metadata(root.join(path)).and_then(|it| it.modified()).ok();
+    // npm writes this file last.
+    let installed = written("web/node_modules/.package-lock.json");
+    if installed.is_some() && installed >= written("web/package-lock.json") {
+        return Ok(());
+    }
+    say_and_check(&mut npm(root, &["ci", "--no-audit", "--no-fund"]))
+}
+
+/// Builds the page, which the program then carries.
+pub fn build(root: &Path) -> Result<(), Error> {
+    install(root)?;
+    say_and_check(&mut npm(root, &["run", "build"]))
+}
+
+/// Types, tests and the build of everything under `web/`.
+pub fn check(root: &Path) -> Result<Outcome, Error> {
+    build(root)?;
+    say_and_check(&mut npm(root, &["run", "check"]))?;
+    say_and_check(&mut npm(root, &["test"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The page in a real browser against the real program; skipped, with the reason, where no browser is
+/// to be had.
+pub fn browse(root: &Path) -> Result<Outcome, Error> {
+    let Some(browser) = browser().or_else(|| fetch_browser(root)) else {
+        return Ok(Outcome::Skipped(
+            "there is no Chromium, and it cannot be installed here".into(),
+        ));
+    };
+    install(root)?;
+    let program = root.join("target/release/foveate");
+    let mut tests = npm(root, &["run", "e2e"]);
+    say_and_check(tests.env("CHROMIUM", browser).env("FOVEATE_BIN", program))?;
+    Ok(Outcome::Passed)
+}
+
+fn npm(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("npm");
+    command.args(arguments).current_dir(root.join("web"));
+    command
+}
+
+fn browser() -> Option<PathBuf> {
+    let named = std::env::var_os("CHROMIUM").map(PathBuf::from).filter(|path| path.is_file());
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&paths).collect();
+    let everywhere = BROWSERS.iter().flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    named.or_else(|| everywhere.into_iter().find(|path| path.is_file()))
+}
+
+fn fetch_browser(root: &Path) -> Option<PathBuf> {
+    println!("Chromium is missing; installing it once");
+    let update = process::parse(root, "apt-get update --quiet");
+    for mut command in [update, process::parse(root, INSTALL)] {
+        if let Err(error) = say_and_check(&mut command) {
+            println!("{error}");
+        }
+    }
+    browser()
+}
