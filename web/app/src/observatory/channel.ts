@@ -19,6 +19,7 @@ export class Channel {
   private socket: WebSocket | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
+  private readonly decoder = new TextDecoder();
 
   constructor(
     private readonly onMessage: (message: FromServer) => void,
@@ -54,9 +55,12 @@ export class Channel {
     const socket = new WebSocket(url);
     this.socket = socket;
     socket.onopen = () => this.become("open");
-    socket.onmessage = (event: MessageEvent<string>) => {
-      this.received += event.data.length;
-      this.onMessage(JSON.parse(event.data) as FromServer);
+    // The server's links carry bytes; those are JSON here.
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
+      const text = typeof data === "string" ? data : this.decoder.decode(data);
+      this.received += text.length;
+      this.onMessage(JSON.parse(text) as FromServer);
     };
     socket.onclose = () => void this.lost(asHttp);
   }

@@ -1,4 +1,4 @@
-/** Five small charts of the last minutes. */
+/** Small charts of the last minutes. */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -20,8 +20,8 @@ interface Spec {
   lines: Line[];
   format: (value: number) => string;
   log?: boolean;
-  /** Least and greatest of the axis, where they are fixed. */
-  range?: [number, number];
+  /** A share near one: told apart near one. */
+  isShare?: boolean;
 }
 
 const SPECS: readonly Spec[] = [
@@ -45,13 +45,17 @@ const SPECS: readonly Spec[] = [
     ],
   },
   {
-    title: "Bounds and coherence",
-    about: "Share of pairs within their bounds: as scheduled, and as acknowledged",
+    title: "Bounds kept",
+    about: "Share of pairs within their bounds, as scheduled",
     format: percent,
-    lines: [
-      { label: "bounds kept", colour: "--accent", of: (f) => f.bounds_kept },
-      { label: "coherence", colour: "--good", of: (f) => f.coherence },
-    ],
+    isShare: true,
+    lines: [{ label: "scheduled", colour: "--accent", of: (f) => f.bounds_kept }],
+  },
+  {
+    title: "Coherence Δ",
+    about: "How far apart players who see the same object believe it to be, in units; less is better",
+    format: (units) => units.toFixed(units < 1 ? 2 : 1),
+    lines: [{ label: "Δ, units", colour: "--good", of: (f) => f.coherence }],
   },
   {
     title: "Tick time",
@@ -142,9 +146,11 @@ function options(spec: Spec, area: HTMLElement): uPlot.Options {
     padding: [6, 16, 0, 0],
     scales: {
       x: { time: false, range: [-(60 * 3) + 1, 0] },
-      y: spec.log
-        ? { distr: 3, range: (_plot, least, greatest) => decades(least, greatest) }
-        : { range: (_plot, least, greatest) => padded(least, greatest) },
+      y: {
+        distr: spec.log ? 3 : 1,
+        range: (_plot, least, greatest) =>
+          spec.log ? decades(least, greatest) : spec.isShare ? nearOne(least) : padded(least, greatest),
+      },
     },
     axes: [
       {
@@ -178,10 +184,12 @@ function decades(least: number | null, greatest: number | null): [number, number
   return [low, Math.max(low * 10, 10 ** Math.ceil(Math.log10(Math.max(10, greatest ?? 10))))];
 }
 
+function nearOne(least: number | null): [number, number] {
+  return [Math.max(0, Math.min(0.9, (least ?? 1) - 0.02)), 1];
+}
+
 function padded(least: number | null, greatest: number | null): [number, number] {
   const [low, high] = [Math.min(0, least ?? 0), Math.max(0, greatest ?? 1)];
-  // Shares near one are told apart near one.
-  if ((least ?? 0) > 0.5 && (greatest ?? 0) <= 1) return [Math.min(0.9, (least ?? 1) - 0.02), 1];
   return [low, high > low ? high * 1.1 : low + 1];
 }
 

@@ -142,7 +142,7 @@ class Picture implements ObservatoryMap {
 
   private drawTruth(share: number): void {
     const { model, glance } = this.options;
-    const picked = model.picked === null ? undefined : model.players.get(model.picked)?.object;
+    const picked = this.pickedObject();
     const least = LEAST_PIXELS / this.camera.scale;
     this.marks.clear();
     this.truth.begin();
@@ -172,6 +172,11 @@ class Picture implements ObservatoryMap {
     this.areas.end();
   }
 
+  private pickedObject(): string | undefined {
+    const { picked, players } = this.options.model;
+    return picked === null ? undefined : players.get(picked)?.object;
+  }
+
   private sprite(id: string, moving: Moving, seen: Glance, least: number): Sprite | null {
     switch (moving.kind) {
       case AVATAR:
@@ -193,6 +198,7 @@ class Picture implements ObservatoryMap {
 
   private drawReplicas(share: number): void {
     const { model } = this.options;
+    const picked = this.pickedObject();
     this.lines.clear();
     this.ghosts.begin();
     const least = LEAST_PIXELS / this.camera.scale;
@@ -200,6 +206,8 @@ class Picture implements ObservatoryMap {
     const byShade: [number, number, number, number][][] = SHADES.map(() => []);
     for (const [id, { moving, replica }] of model.replicas) {
       const truth = model.truth.get(id);
+      // One's own avatar is predicted by oneself: the ghost would only say how far away the server is.
+      if (id === picked) continue;
       if (!truth || (truth.kind !== AVATAR && truth.kind !== UNIT)) continue;
       const ghost = this.ghost(id, replica, least);
       put(ghost, moving, share);
