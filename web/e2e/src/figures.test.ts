@@ -26,9 +26,9 @@ interface Figures {
 
 test("page and meter agree on bytes a second, whatever the view", async (t) => {
   const server = await Server.start({ bots: 60, players: 64, seed: 1 });
-  const player = await Person.create(browser);
+  const player = await Person.create(browser, { width: 480, height: 320 });
   await player.join(server.url, "max");
-  const operator = await Person.create(browser);
+  const operator = await Person.create(browser, { width: 980, height: 480 });
   await operator.page.goto(`${server.url}/observatory`);
   await operator.until<Figures>("figures", (figures) => figures.observers.length > 0, "figures come");
   const id = await player.fact<number>("player");

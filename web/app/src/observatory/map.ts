@@ -211,7 +211,8 @@ class Picture implements ObservatoryMap {
       if (!truth || (truth.kind !== AVATAR && truth.kind !== UNIT)) continue;
       const ghost = this.ghost(id, replica, least);
       put(ghost, moving, share);
-      if (replica[4] < LINE_FROM) continue;
+      // Out of interest nothing is promised, so that nothing is wrong.
+      if (replica[4] < LINE_FROM || replica[8] === 1) continue;
       const x = between(truth.fromX, truth.x, share);
       const y = between(truth.fromY, truth.y, share);
       byShade[shadeOf(replica[6])]!.push([ghost.x, ghost.y, x, y]);
@@ -227,7 +228,7 @@ class Picture implements ObservatoryMap {
   private ghost(id: string, replica: Replica, least: number): Sprite {
     const ghost = this.ghosts.take(id, this.pictures.ghost, Math.max(1.35, least * 1.5));
     ghost.tint = SHADES[shadeOf(replica[6])]!;
-    ghost.alpha = [1, 0.45, 0.7][replica[8]]!;
+    ghost.alpha = [1, 0.25, 0.7][replica[8]]!;
     return ghost;
   }
 

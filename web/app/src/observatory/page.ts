@@ -219,7 +219,7 @@ function legend(): HTMLElement {
     { class: "key", "data-testid": "legend" },
     h("span", {}, "State’s age"),
     ...SHADES.map((shade, at) => h("span", {}, h("i", { style: `background: ${css(shade)}` }), shadeName(at))),
-    h("span", { class: "soft" }, "Ring: replica · line: its error"),
+    h("span", { class: "soft" }, "Ring: replica · line: its error · faint: out of interest"),
   );
 }
 

@@ -26,15 +26,20 @@ function isSoftware(): boolean {
   return /swiftshader|llvmpipe|software/i.test(name);
 }
 
+/** Frames a second of what moves little: with a graphics card, and without. */
+const CALM_FPS = 30;
+const SLOW_FPS = 10;
+
 /** `calm`: what is shown moves little, and may take its time. */
 export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage> {
   const app = new Application();
+  const software = isSoftware();
   await app.init({
     preference: "webgl",
     backgroundAlpha: 1,
     background: palette().ground,
     // Smoothing by samples costs a processor more than it is worth to the eye.
-    antialias: calm || !isSoftware(),
+    antialias: calm || !software,
     autoDensity: true,
     resolution: Math.min(devicePixelRatio || 1, MAX_RESOLUTION),
     width: Math.max(1, host.clientWidth),
@@ -42,6 +47,7 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
     eventMode: "none",
   });
   host.append(app.canvas);
+  if (calm) app.ticker.maxFPS = software ? SLOW_FPS : CALM_FPS;
   const resize = new ResizeObserver(() => {
     app.renderer.resize(Math.max(1, host.clientWidth), Math.max(1, host.clientHeight));
   });
