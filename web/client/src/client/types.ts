@@ -195,7 +195,7 @@ export interface Client<Input = never, Action = never, Event = unknown> {
   ask(object: bigint, action: Action): void;
   /** Another view from now on. */
   view(which: number): void;
-  /** Looks from somebody else's avatar; null: from one's own again. */
+  /** Looks from somebody else's avatar, too, as far as the game allows it; null: only from one's own. */
   watch(object: bigint | null): void;
   /** A player's name; empty until it has come, which `on("name", …)` tells. */
   nameOf(player: number): string;
