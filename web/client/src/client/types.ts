@@ -91,7 +91,7 @@ export interface OwnView {
 export interface Stats {
   /** `webtransport` or `websocket`, or empty before the first link. */
   transport: string;
-  /** Bytes of datagrams and messages, without what the transport adds. */
+  /** Bytes of datagrams and messages; over WebSocket with its frames' heads, over WebTransport without what QUIC adds. */
   bytesUp: number;
   bytesDown: number;
   datagramsUp: number;
