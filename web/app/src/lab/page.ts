@@ -10,7 +10,8 @@ interface Report {
   experiment: string;
   title: string;
   path: string;
-  made: string;
+  /** Seconds since 1970. */
+  made: number;
 }
 
 export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> {
@@ -107,7 +108,7 @@ function entry(report: Report, list: HTMLElement, show: (...content: HTMLElement
     },
     h("b", {}, report.experiment),
     h("span", {}, report.title),
-    h("time", { class: "soft" }, report.made),
+    h("time", { class: "soft" }, new Date(report.made * 1_000).toLocaleString()),
   );
   return h("li", {}, button);
 }

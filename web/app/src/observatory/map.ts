@@ -263,7 +263,7 @@ class Picture implements ObservatoryMap {
         else g.lineTo(0, 0);
         g.closePath();
       }
-      g.fill({ color: accent, alpha: 0.03 + 0.2 * strictness ** 2 }).stroke(edge);
+      g.fill({ color: accent, alpha: 0.04 + 0.26 * strictness ** 2 }).stroke(edge);
     }
     if (parts.squares) {
       const { side, aoi } = parts.squares;

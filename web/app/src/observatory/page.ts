@@ -5,7 +5,8 @@ import { Schema } from "@foveate/client";
 import { parseArena } from "@foveate/client/arena";
 import { ArenaFields, type Glance } from "../scene/arena.js";
 import { mapShape } from "../scene/document.js";
-import { type Cleanup, h, setShown, setText } from "../ui/dom.js";
+import type { MapShape } from "../scene/ground.js";
+import { Cleanup, h, setShown, setText } from "../ui/dom.js";
 import { bytes, degrees, milliseconds, percent } from "../ui/numbers.js";
 import { sortedTable } from "../ui/table.js";
 import { Channel, type ChannelState } from "./channel.js";
@@ -50,7 +51,10 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
         parts.editor.setPresets(message.presets);
         // After a break the server knows of no pick any more.
         if (model.picked !== null) send({ type: "pick", player: model.picked });
-        void draw(message);
+        break;
+      case "world":
+        // The first of a world: how far it reaches must be known before it can be drawn.
+        if (model.hello) void draw(model.hello);
         break;
       case "players":
         if (model.picked !== null && !model.players.has(model.picked)) pick(null);
@@ -72,16 +76,18 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     }
   }
 
-  let drawing = "";
+  let drawing: Hello | null = null;
+  const drawn = new Cleanup();
+  cleanup.add(() => drawn.run());
   async function draw(hello: Hello): Promise<void> {
-    const key = JSON.stringify([hello.document, hello.schema]);
-    if (key === drawing) return;
-    drawing = key;
-    const fields = new ArenaFields(Schema.parse(hello.schema));
-    const glance = (id: string, kind: number): Glance => fields.glance(kind, model.lanes.get(id));
-    const shape = mapShape(parseArena(hello.document));
-    parts.map.replaceChildren();
-    map = await observatoryMap(parts.map, { model, shape, glance, onPick: pick }, cleanup);
+    if (hello === drawing) return;
+    // A server that came back with the same world needs no other picture.
+    const isSame = JSON.stringify(hello.document) === JSON.stringify(drawing?.document);
+    drawing = hello;
+    if (isSame) return;
+    drawn.run();
+    const { shape, glance } = gameOf(hello, model);
+    map = await observatoryMap(parts.map, { model, shape, glance, onPick: pick }, drawn);
     parts.fit.onclick = () => map?.fit();
     parts.follow.onclick = () => map?.follow(true);
   }
@@ -152,6 +158,20 @@ function build(model: Model, send: (command: Command) => void, pick: (player: nu
     showState: (state: ChannelState, useToken: (token: string) => void) => {
       showCover(cover, state, useToken);
     },
+  };
+}
+
+/** The arena with its walls and teams; of any other game, places alone. */
+function gameOf(hello: Hello, model: Model): { shape: MapShape; glance: (id: string, kind: number) => Glance } {
+  if (hello.document === null) {
+    const far = [...model.truth.values()].flatMap(({ x, y }) => [x, y]);
+    const side = Math.ceil(Math.max(100, ...far) / 50) * 50;
+    return { shape: { side, obstacles: [] }, glance: () => ({ team: 0, alive: true, shield: false }) };
+  }
+  const fields = new ArenaFields(Schema.parse(hello.schema));
+  return {
+    shape: mapShape(parseArena(hello.document)),
+    glance: (id, kind) => fields.glance(kind, model.lanes.get(id)),
   };
 }
 
