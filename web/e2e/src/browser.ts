@@ -27,6 +27,8 @@ export async function launch(): Promise<Browser> {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      // A page that a test hands over has no address, and Chromium would not let it talk to this machine.
+      ...(process.env.FOVEATE_PAGE ? ["--disable-features=LocalNetworkAccessChecks"] : []),
       "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1",
     ],
   });
@@ -87,7 +89,13 @@ export class Person {
     await this.page.goto(url);
     await this.page.getByTestId("name").fill(name);
     await this.page.getByTestId("join").click();
-    await this.until<string>("state", (state) => state === "playing", `${name} joins`);
+    const problem = this.page.getByTestId("problem");
+    const refused = problem.waitFor({ state: "visible", timeout: 60_000 }).then(
+      async () => Promise.reject(new Error(`${name} does not join: ${await problem.textContent()}`)),
+      // It never was: good.
+      () => undefined,
+    );
+    await Promise.race([this.until<string>("state", (state) => state === "playing", `${name} joins`), refused]);
     await this.until<unknown>("own", (own) => own !== null, `${name} has an avatar`);
   }
 

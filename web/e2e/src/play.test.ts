@@ -42,17 +42,21 @@ test("keys move the avatar, and the server agrees with the prediction", async ()
   const from = await ada.fact<Own>("own");
   const map = await arena(server.url);
   const goal = { x: map.side / 2, y: map.side / 2 };
+  let correction = 0;
   await walk(
     ada,
     map,
     async () => goal,
-    async (own) => far(own, from) > 8,
+    async (own) => {
+      correction = Math.max(correction, (await ada.fact<{ correction: number }>("stats")).correction);
+      return far(own, from) > 8;
+    },
     40_000,
   );
   const own = await ada.fact<Own>("own");
   assert.ok(far(own, from) > 4, `moved by ${far(own, from)}`);
-  const stats = await ada.fact<{ foreseen: number; corrected: number }>("stats");
-  assert.ok(stats.foreseen > 10 * stats.corrected, JSON.stringify(stats));
+  // Half an avatar's width: what nobody notices. Other lanes, such as health, are never foreseen.
+  assert.ok(correction < 1, `corrected by ${correction}`);
 });
 
 test("a shot is shown at once, told of by the server, and hits", async () => {

@@ -90,7 +90,8 @@ export async function walk(
         way = route(map, own, await goal());
         planned = Date.now();
       }
-      while (way.length > 1 && far(own, way[0]!) < NEAR) way.shift();
+      // A corner is behind us when the next one is nearer to us than to it.
+      while (way.length > 1 && (far(own, way[0]!) < NEAR || far(own, way[1]!) < far(way[0]!, way[1]!))) way.shift();
       await hold(keysTowards(own, way[0]!));
     }
     await person.page.waitForTimeout(60);

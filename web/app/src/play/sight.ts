@@ -20,8 +20,6 @@ export interface Seen {
   team: 0 | 1 | 2;
   health: number;
   frozen: boolean;
-  /** Milliseconds since the newest state was the truth. */
-  staleness: number;
   lanes: Int32Array;
   /** When it lost health, by the page's clock. */
   hurtAt: number;
@@ -84,7 +82,6 @@ export class Sight {
         team: 0,
         health: Number.POSITIVE_INFINITY,
         frozen: false,
-        staleness: 0,
         lanes,
         hurtAt: Number.NEGATIVE_INFINITY,
       };
@@ -100,7 +97,6 @@ export class Sight {
     [seen.x, seen.y] = sample.place;
     seen.yaw = sample.yaw;
     seen.frozen = sample.frozen;
-    seen.staleness = sample.staleness;
     if (seen.kind === UNIT) this.places.put(seen, client.shownTick);
     if (seen.id === client.avatar) {
       const own = client.own();

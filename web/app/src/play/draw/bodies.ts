@@ -1,6 +1,6 @@
 /** Avatars and units: shadow, body, health. All of them from a few pictures, in a few batches. */
 
-import { Container, Texture } from "pixi.js";
+import { Container, type Sprite, Texture } from "pixi.js";
 import { SpritePool } from "../../scene/pool.js";
 import { DETAIL, type Textures } from "../../scene/textures.js";
 import type { Palette } from "../../ui/theme.js";
@@ -11,13 +11,12 @@ const HURT_MS = 160;
 const FULL = { avatar: 100, unit: 60 };
 /** A health bar, in units. */
 const BAR = { width: 2, height: 0.22, above: 1.5 };
-/** From this on a replica looks old, in milliseconds. */
-const STALE_MS = 700;
 
 export class Bodies {
   readonly layer = new Container();
   private readonly shadows: SpritePool<bigint>;
   private readonly rings: SpritePool<bigint>;
+  private readonly units: SpritePool<bigint>;
   private readonly avatars: SpritePool<bigint>;
   private readonly grooves: SpritePool<bigint>;
   private readonly bars: SpritePool<bigint>;
@@ -30,6 +29,7 @@ export class Bodies {
     };
     this.shadows = pool();
     this.rings = pool();
+    this.units = pool();
     this.avatars = pool();
     this.grooves = pool();
     this.bars = pool();
@@ -41,17 +41,17 @@ export class Bodies {
   }
 
   draw(sight: Sight, colours: Palette, selected: ReadonlySet<bigint>, now: number): void {
-    const pools = [this.shadows, this.rings, this.avatars, this.grooves, this.bars];
+    const pools = [this.shadows, this.rings, this.units, this.avatars, this.grooves, this.bars];
     for (const pool of pools) pool.begin();
     for (const seen of sight.units) {
       const isDown = sight.places.dutyOf(seen.lanes) === "down";
-      this.body(seen, this.pictures.unit, 0.85, colours, now);
+      this.body(seen, this.units.take(seen.id, this.pictures.unit, 0.85), colours, now);
       if (isDown) continue;
       this.health(seen, FULL.unit, colours);
       if (selected.has(seen.id)) this.ring(seen, 1.5, colours.ink);
     }
     for (const seen of sight.avatars) {
-      this.body(seen, this.pictures.avatar, 1, colours, now);
+      this.body(seen, this.avatars.take(seen.id, this.pictures.avatar, 1), colours, now);
       if (seen.health === 0) continue;
       this.shadow(seen);
       this.health(seen, FULL.avatar, colours);
@@ -60,15 +60,13 @@ export class Bodies {
     for (const pool of pools) pool.end();
   }
 
-  private body(seen: Seen, picture: Texture, radius: number, colours: Palette, now: number): void {
-    const sprite = this.avatars.take(seen.id, picture, seen.health === 0 ? 0.8 * radius : radius);
+  private body(seen: Seen, sprite: Sprite, colours: Palette, now: number): void {
     sprite.position.set(seen.x, seen.y);
     sprite.rotation = seen.yaw;
     const isHurt = now - seen.hurtAt < HURT_MS && seen.health > 0;
     sprite.tint = isHurt ? colours.bad : colours.teams[seen.team];
-    // What is known to be old looks old; the dead fade into the ground.
-    const isOld = seen.frozen || seen.staleness > STALE_MS;
-    sprite.alpha = seen.health === 0 ? 0.22 : isOld ? 0.5 : 1;
+    // What is out of interest is as it was; the dead fade into the ground.
+    sprite.alpha = seen.health === 0 ? 0.22 : seen.frozen ? 0.5 : 1;
   }
 
   private shadow(seen: Seen): void {
