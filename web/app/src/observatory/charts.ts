@@ -1,4 +1,4 @@
-/** Five small charts of the last minutes. */
+/** Six small charts of the last minutes. */
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -45,13 +45,16 @@ const SPECS: readonly Spec[] = [
     ],
   },
   {
-    title: "Bounds and coherence",
-    about: "Share of pairs within their bounds: as scheduled, and as acknowledged",
+    title: "Bounds kept",
+    about: "Share of pairs within their bounds, as scheduled",
     format: percent,
-    lines: [
-      { label: "bounds kept", colour: "--accent", of: (f) => f.bounds_kept },
-      { label: "coherence", colour: "--good", of: (f) => f.coherence },
-    ],
+    lines: [{ label: "kept", colour: "--accent", of: (f) => f.bounds_kept }],
+  },
+  {
+    title: "Coherence Δ",
+    about: "How far apart players believe the same object to be, nearer ones counting more, in units",
+    format: (units) => units.toFixed(2),
+    lines: [{ label: "units", colour: "--good", of: (f) => f.coherence }],
   },
   {
     title: "Tick time",

@@ -203,7 +203,8 @@ class Picture implements ObservatoryMap {
       if (!truth || (truth.kind !== AVATAR && truth.kind !== UNIT)) continue;
       const ghost = this.ghost(id, replica, least);
       put(ghost, moving, share);
-      if (replica[4] < LINE_FROM) continue;
+      // Of those that nobody cares for any more the distance is no error.
+      if (replica[4] < LINE_FROM || replica[8] === 1) continue;
       const x = between(truth.fromX, truth.x, share);
       const y = between(truth.fromY, truth.y, share);
       byShade[shadeOf(replica[6])]!.push([ghost.x, ghost.y, x, y]);
