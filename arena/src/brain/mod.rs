@@ -33,6 +33,8 @@ const DODGE_MS: (u32, u32) = (400, 900);
 const STANDING: f32 = 0.05;
 const STUCK_TICKS: u32 = 8;
 
+/// For how long it goes anywhere to get away from there, in milliseconds: the least, and more.
+const ESCAPE_MS: (u32, u32) = (300, 500);
 /// A bot whose weapon is not ready for longer than this hides, if it knows how; in milliseconds.
 const HIDE_MS: u32 = 400;
 /// The time between two thoughts about the weapon, in milliseconds.
@@ -66,6 +68,8 @@ pub struct Fighter {
     fled: bool,
     /// Ticks in which it wanted to move and did not.
     stuck: u32,
+    /// The way out of where it was stuck, and until when it goes there.
+    escape: (Yaw, u32),
     /// When it orders its unit next.
     order: u32,
     /// Ticks that it has thought for; tells when what is due.
@@ -96,6 +100,7 @@ impl Fighter {
             judges: 0,
             fled: false,
             stuck: 0,
+            escape: (Yaw(0), 0),
             order: age + rng.u32(0..=arena.ticks(ORDER_MS.0)),
             age,
             rng,
@@ -109,6 +114,9 @@ impl Fighter {
 
     /// Which way to go: along the plan, or about the enemy.
     fn heading(&mut self, me: &Avatar, foe: Option<Foe>, waits: u32) -> Option<Yaw> {
+        if self.age < self.escape.1 {
+            return Some(self.escape.0);
+        }
         let along = self.plan.next(me.point()).map(|to| direction(me.point(), to));
         // On the run it looks back, and that is all.
         let runs = along.is_some() && self.plan.is_retreat();
@@ -174,7 +182,7 @@ impl Fighter {
         self.stuck = if wants && stands { self.stuck + 1 } else { 0 };
         if self.stuck >= STUCK_TICKS {
             self.stuck = 0;
-            self.dodge.side = -self.dodge.side;
+            self.escape = (Yaw(self.rng.u16(..)), self.age + self.span(ESCAPE_MS));
             self.plan.give_up();
         }
     }
@@ -195,8 +203,8 @@ impl Fighter {
         self.order = self.age + self.span(ORDER_MS);
         let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
         let order = match self.plan.goal() {
-            // Who hunts likes company.
-            _ if self.temper == Temper::Hunts => Action::Follow,
+            // Who hunts likes company, now and then.
+            _ if self.temper == Temper::Hunts && self.rng.usize(0..3) == 0 => Action::Follow,
             Some(goal) => Action::Order { target: self.arena.node_near(goal).0 as u16 },
             None => return,
         };

@@ -29,8 +29,9 @@ pub const AWAY_MS: u32 = 15_000;
 pub const FOLLOWS: f64 = 10.0;
 /// The time between two looks around, in milliseconds: on the way, and where it stands.
 const LOOK_MS: (u32, u32) = (250, 1_000);
-/// The time on the way after which it tells where it is, in milliseconds.
-const TELLS_MS: u32 = 3_000;
+/// The time on the way after which it tells where it is, in milliseconds. Each time costs a search
+/// for the rest of its way, here and at all who are told.
+const TELLS_MS: u32 = 5_000;
 /// Hardly a unit is farther than this from the place that is told, in units.
 pub(super) const STRAYS: f64 = SPEED * ((TELLS_MS + LOOK_MS.0) as f64 / 1_000.0 + 0.1);
 
