@@ -65,7 +65,10 @@ struct Row {
 #[derive(Serialize)]
 enum Step {
     Message(Vec<u8>),
-    Datagram(Vec<u8>),
+    Datagram {
+        now_ms: u32,
+        bytes: Vec<u8>,
+    },
     /// A tick: what the player did, what was said, and the avatar as it is foreseen.
     Tick {
         now_ms: u32,
@@ -274,7 +277,7 @@ impl Play {
                         self.witness.see(at, state)?;
                     }
                     self.clients[at].datagram(&bytes, time);
-                    Step::Datagram(bytes)
+                    Step::Datagram { now_ms: now as u32, bytes }
                 }
                 Letter::Message(bytes) => {
                     self.clients[at].message(&bytes);

@@ -10,13 +10,17 @@ use crate::error::Error;
 use crate::process;
 use crate::steps::say_and_check;
 
-/// The test that compares, told to write instead.
-const WRITE: &str =
-    "FOVEATE_BLESS=1 cargo test --quiet --package foveate-wire --lib golden_vectors_still_hold";
+/// The tests that compare, told to write instead: the wire's, and the arena's for mirrors of its rules.
+const WRITE: [&str; 2] = [
+    "FOVEATE_BLESS=1 cargo test --quiet --package foveate-wire --lib golden_vectors_still_hold",
+    "FOVEATE_BLESS=1 cargo test --quiet --package foveate-arena --test mirror arena_vectors_still_hold",
+];
 
 /// Writes the vectors, then lets the second reader check them where there is a Python to run it.
 pub fn run(root: &Path) -> Result<(), Error> {
-    say_and_check(&mut process::parse(root, WRITE))?;
+    for command in WRITE {
+        say_and_check(&mut process::parse(root, command))?;
+    }
     if !process::succeeds(&mut process::parse(root, "python3 --version")) {
         println!("there is no python3 here: the second reader did not check them");
         return Ok(());
@@ -30,9 +34,11 @@ mod tests {
 
     #[test]
     fn writing_runs_the_very_test_that_compares() {
-        let command = process::parse(Path::new("."), WRITE);
-        assert!(process::show(&command).ends_with("--lib golden_vectors_still_hold"));
-        let variables: Vec<_> = command.get_envs().filter(|(_, value)| value.is_some()).collect();
-        assert_eq!(variables, [("FOVEATE_BLESS".as_ref(), Some("1".as_ref()))]);
+        for line in WRITE {
+            let command = process::parse(Path::new("."), line);
+            assert!(process::show(&command).ends_with("_vectors_still_hold"));
+            let variables: Vec<_> = command.get_envs().filter(|(_, set)| set.is_some()).collect();
+            assert_eq!(variables, [("FOVEATE_BLESS".as_ref(), Some("1".as_ref()))]);
+        }
     }
 }

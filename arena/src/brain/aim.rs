@@ -1,10 +1,11 @@
-//! Whom a bot shoots at, and how well it aims.
+//! Whom a bot shoots at, with what, and how well it aims.
 
-use super::{Talent, direction};
+use super::direction;
+use super::skill::Talent;
 use crate::game::Arena;
-use crate::game::kinds::{AVATAR, Avatar, Weapon, spot};
+use crate::game::kinds::{AVATAR, Avatar, UNIT, Unit, Weapon, point, spot};
 use crate::game::weapon::TARGET_RADIUS;
-use crate::geometry::Point;
+use crate::geometry::{Point, Vector};
 use crate::trig::Yaw;
 use fastrand::Rng;
 use foveate_node::game::World;
@@ -17,35 +18,68 @@ const SIGHT_TICKS: u32 = 4;
 const STEADY_TICKS: u32 = 7;
 /// Enemies that are looked at, the nearest first.
 const CANDIDATES: usize = 3;
-/// The share of the range within which a bot opens fire.
-const OPENS: f64 = 0.8;
-const RANGE: f64 = Weapon::Blaster.make().reach;
+/// The share of its weapon's reach within which a bot opens fire.
+const OPENS: f64 = 0.9;
+/// A unit is no more worth a shot than an avatar that is so many times as far.
+const UNITS: f64 = 3.0;
+/// Up to the first distance a scatter is best, from the second on a lance; once it has one of them,
+/// a bot keeps it for so much more.
+const BEST: (f64, f64) = (9.0, 26.0);
+const KEEPS: f64 = 4.0;
+/// The time in which a hand becomes as steady as it gets, in milliseconds, and what is left of the
+/// error then, in thousandths.
+const SETTLE_MS: u32 = 1_500;
+const SETTLED: u32 = 450;
 
 #[derive(Default, Debug)]
 pub(super) struct Aim {
     enemy: Option<ObjectId>,
     in_sight: bool,
-    /// From when on it has its finger on the trigger.
-    fires_from: u32,
+    /// From when on it has aimed at this enemy.
+    since: u32,
     /// How far off it aims at present, in thousandths of its error.
     off: i32,
+    /// Where the enemy was in the last tick, and how it moves. Bots see no more than players: only
+    /// places are told.
+    last: Option<Point>,
+    moves: Vector,
 }
 
 /// An enemy that the bot aims at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foe {
-    /// Where it is.
+    /// Where it is, and how far away.
     pub at: Point,
+    pub distance: f64,
     /// Where the bot means to aim.
     pub direction: Yaw,
-    /// How far from there a shot still hits, as the bot believes.
-    width: i32,
+    /// Whether it sees it.
+    pub in_sight: bool,
+    /// Whether its finger is on the trigger.
     fires: bool,
 }
 
 impl Foe {
-    pub fn is_in_sights(&self, yaw: Yaw) -> bool {
-        self.fires && yaw.turn_to(self.direction).abs() <= self.width
+    /// Whether a shot in this direction hits, as the bot believes.
+    pub fn is_in_sights(&self, weapon: Weapon, yaw: Yaw) -> bool {
+        let make = weapon.make();
+        let wide = TARGET_RADIUS / self.distance * 0.7 + make.spread;
+        // 10,430 steps are one radian.
+        let width = (wide * 10_430.0) as i32;
+        let near = self.distance <= make.reach * OPENS;
+        near && self.fires && yaw.turn_to(self.direction).abs() <= width
+    }
+
+    /// The weapon for this distance.
+    pub fn weapon(&self, now: Weapon) -> Weapon {
+        let keeps = |weapon: Weapon| if now == weapon { KEEPS } else { 0.0 };
+        if self.distance < BEST.0 + keeps(Weapon::Scatter) {
+            Weapon::Scatter
+        } else if self.distance > BEST.1 - keeps(Weapon::Lance) {
+            Weapon::Lance
+        } else {
+            Weapon::Blaster
+        }
     }
 }
 
@@ -58,56 +92,76 @@ impl Aim {
         (talent, rng, age): (Talent, &mut Rng, u32),
     ) -> Option<Foe> {
         if age.is_multiple_of(LOOK_TICKS) {
-            let seen = self.look(arena, world, me);
+            let seen = self.look(arena, world, me, talent.sees);
             if seen != self.enemy {
-                self.fires_from = age + arena.ticks(talent.reaction_ms);
+                (self.since, self.last, self.moves) = (age, None, Vector::new(0.0, 0.0));
             }
             (self.enemy, self.in_sight) = (seen, seen.is_some());
         }
-        let other = world.get::<Avatar>(self.enemy?).filter(|other| is_target(me, other));
-        let Some(other) = other else {
+        let Some(at) = self.enemy.and_then(|id| target(world, me, id)) else {
             self.enemy = None;
             return None;
         };
         if age.is_multiple_of(SIGHT_TICKS) {
-            self.in_sight = arena.map().line_of_sight(me.point(), other.point());
+            self.in_sight = arena.map().line_of_sight(me.point(), at);
         }
         if age.is_multiple_of(STEADY_TICKS) {
             self.off = rng.i32(-1_000..=1_000);
         }
-        let distance = me.point().distance(other.point()).max(1.0);
-        // Who runs is harder to hit: standing, the error is half of what it is at full speed.
-        let speed = other.vx.abs().max(other.vy.abs()) * arena.setup().rate.hz() as f32 / 10.0;
-        let error = talent.error * (500 + (speed.min(1.0) * 500.0) as i32) / 1_000;
-        let wanted = direction(me.point(), other.point()).turned(self.off * error / 1_000);
-        // 10,430 steps are one radian.
-        let width = (TARGET_RADIUS / distance * 10_430.0 * 0.7) as i32;
-        let fires = self.in_sight && age >= self.fires_from && distance <= RANGE * OPENS;
-        Some(Foe { at: other.point(), direction: wanted, width, fires })
+        if let Some(last) = self.last.replace(at) {
+            self.moves = (self.moves + (at - last)) * 0.5;
+        }
+        let distance = me.point().distance(at).max(1.0);
+        let aimed_at = at + self.moves * (f64::from(talent.lead) / 1_000.0);
+        let error = self.error(arena, talent, age);
+        let wanted = direction(me.point(), aimed_at).turned(self.off * error / 1_000);
+        let reacted = age >= self.since + arena.ticks(talent.reaction_ms);
+        let (in_sight, fires) = (self.in_sight, self.in_sight && reacted);
+        Some(Foe { at, distance, direction: wanted, in_sight, fires })
+    }
+
+    /// How far off it may be: who runs is harder to hit, and a hand becomes steady by and by.
+    fn error(&self, arena: &Arena, talent: Talent, age: u32) -> i32 {
+        let hz = f64::from(arena.setup().rate.hz());
+        let speed = self.moves.dot(self.moves).sqrt() * hz / 10.0;
+        let running = 500 + (speed.min(1.0) * 500.0) as i32;
+        let span = arena.ticks(SETTLE_MS).max(1);
+        let passed = age.saturating_sub(self.since).min(span);
+        let steady = (1_000 - (1_000 - SETTLED) * passed / span) as i32;
+        talent.error * running / 1_000 * steady / 1_000
     }
 
     /// The nearest enemy in sight; the present one, if it is hardly farther.
-    fn look(&self, arena: &Arena, world: &World<'_>, me: &Avatar) -> Option<ObjectId> {
+    fn look(&self, arena: &Arena, world: &World<'_>, me: &Avatar, radius: f64) -> Option<ObjectId> {
         let here = me.point();
-        let mut near = [(f64::INFINITY, ObjectId(0)); CANDIDATES];
-        for id in world.near(spot(here), (RANGE * OPENS) as f32) {
-            let other = (id.kind() == AVATAR).then(|| world.get::<Avatar>(id)).flatten();
-            let Some(other) = other.filter(|other| is_target(me, other)) else { continue };
-            let far = here.distance(other.point()) * if self.enemy == Some(id) { 0.7 } else { 1.0 };
+        let mut near = [(f64::INFINITY, ObjectId(0), here); CANDIDATES];
+        for id in world.near(spot(here), radius as f32) {
+            let Some(at) = target(world, me, id) else { continue };
+            let dull = if id.kind() == UNIT { UNITS } else { 1.0 };
+            let far = here.distance(at) * dull * if self.enemy == Some(id) { 0.7 } else { 1.0 };
             if far < near[CANDIDATES - 1].0 {
-                let place = near.partition_point(|(nearer, _)| *nearer <= far);
+                let place = near.partition_point(|(nearer, _, _)| *nearer <= far);
                 near[place..].rotate_right(1);
-                near[place] = (far, id);
+                near[place] = (far, id, at);
             }
         }
-        let in_sight = |(far, id): &&(f64, ObjectId)| {
-            let other = far.is_finite().then(|| world.get::<Avatar>(*id)).flatten();
-            other.is_some_and(|other| arena.map().line_of_sight(here, other.point()))
-        };
-        near.iter().find(in_sight).map(|(_, id)| *id)
+        let mut found = near.iter().take_while(|(far, _, _)| *far <= radius);
+        found.find(|(_, _, at)| arena.map().line_of_sight(here, *at)).map(|(_, id, _)| *id)
     }
 }
 
-fn is_target(me: &Avatar, other: &Avatar) -> bool {
-    other.is_alive() && other.team != me.team
+/// Where an object is, if it is an enemy to shoot at: an avatar, or a unit that stands.
+fn target(world: &World<'_>, me: &Avatar, id: ObjectId) -> Option<Point> {
+    match id.kind() {
+        AVATAR => {
+            let other = world.get::<Avatar>(id)?;
+            (other.is_alive() && other.team != me.team).then(|| other.point())
+        }
+        UNIT => {
+            let other = world.get::<Unit>(id)?;
+            let stands = other.health > 0 && !other.walks();
+            (stands && other.team != me.team).then(|| point(other.pos))
+        }
+        _ => None,
+    }
 }

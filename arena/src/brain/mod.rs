@@ -8,17 +8,20 @@
 
 mod aim;
 mod plan;
+mod skill;
 
-use crate::game::kinds::{Avatar, ticks_left};
-use crate::game::{Action, Arena, Controls, Hands, weapon};
-use crate::geometry::Point;
+use crate::game::kinds::{Avatar, Weapon, ticks_left};
+use crate::game::{Action, Arena, Controls, weapon};
+use crate::geometry::{Point, Vector};
 use crate::movement::{FULL_INPUT, Input};
 use crate::trig::Yaw;
-use aim::Aim;
+use aim::{Aim, Foe};
 use fastrand::Rng;
 use foveate_node::game::{Brain, World};
 use foveate_wire::ObjectId;
 use plan::Plan;
+pub use skill::Skill;
+use skill::{Talent, Temper};
 use std::sync::Arc;
 
 /// The time between two orders to a unit, in milliseconds: the least, and what may be added.
@@ -30,42 +33,19 @@ const DODGE_MS: (u32, u32) = (400, 900);
 const STANDING: f32 = 0.05;
 const STUCK_TICKS: u32 = 8;
 
-/// How well a bot plays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Skill {
-    /// Slow to see, slow to turn, wide of the mark.
-    Novice,
-    /// In between.
-    Regular,
-    /// Quick, and mostly on target.
-    Expert,
-}
-
-/// A skill in numbers.
-#[derive(Clone, Copy, Debug)]
-struct Talent {
-    /// How far off it aims at most, in [`Yaw`] steps.
-    error: i32,
-    /// From seeing an enemy to the first shot, in milliseconds.
-    reaction_ms: u32,
-    /// The fastest turn, in [`Yaw`] steps per second.
-    turn: i32,
-}
-
-impl Skill {
-    /// Skills in turn: one expert and one novice for every two in between.
-    pub fn mixed(index: usize) -> Skill {
-        [Skill::Regular, Skill::Expert, Skill::Regular, Skill::Novice][index % 4]
-    }
-
-    fn talent(self) -> Talent {
-        match self {
-            Skill::Novice => Talent { error: 3_200, reaction_ms: 600, turn: 32_768 },
-            Skill::Regular => Talent { error: 2_200, reaction_ms: 350, turn: 65_536 },
-            Skill::Expert => Talent { error: 1_200, reaction_ms: 200, turn: 98_304 },
-        }
-    }
-}
+/// For how long it goes anywhere to get away from there, in milliseconds: the least, and more.
+const ESCAPE_MS: (u32, u32) = (300, 500);
+/// A bot whose weapon is not ready for longer than this hides, if it knows how; in milliseconds.
+const HIDE_MS: u32 = 400;
+/// The time between two thoughts about the weapon, in milliseconds.
+const JUDGE_MS: u32 = 500;
+/// Who has this much health is well.
+const WELL: u8 = 70;
+/// How far to the side it looks for cover, in units.
+const ASIDE: f64 = 4.0;
+/// Distances to an enemy, in units: with a scatter it comes nearer than the first; who hunts, nearer
+/// than the second; with a lance it keeps away by the third.
+const DISTANCES: (f64, f64, f64) = (5.0, 16.0, 18.0);
 
 /// A bot of the arena.
 #[derive(Debug)]
@@ -73,14 +53,23 @@ pub struct Fighter {
     arena: Arc<Arena>,
     rng: Rng,
     talent: Talent,
+    temper: Temper,
     plan: Plan,
     aim: Aim,
     /// Where it looks: finer than what is replicated.
     yaw: Yaw,
     /// When it last decided whether to dodge, how, and until when.
     dodge: Dodge,
+    /// What it wants to have in its hands.
+    weapon: Weapon,
+    /// When it thinks of another weapon next.
+    judges: u32,
+    /// Whether it left a fight since it was last well.
+    fled: bool,
     /// Ticks in which it wanted to move and did not.
     stuck: u32,
+    /// The way out of where it was stuck, and until when it goes there.
+    escape: (Yaw, u32),
     /// When it orders its unit next.
     order: u32,
     /// Ticks that it has thought for; tells when what is due.
@@ -102,11 +91,16 @@ impl Fighter {
         let age = rng.u32(0..1_000);
         Fighter {
             talent: skill.talent(),
+            temper: Temper::drawn(&mut rng),
             plan: Plan::default(),
             aim: Aim::default(),
             yaw: Yaw(rng.u16(..)),
             dodge: Dodge::default(),
+            weapon: [Weapon::Blaster, Weapon::Scatter, Weapon::Lance][rng.usize(0..3)],
+            judges: 0,
+            fled: false,
             stuck: 0,
+            escape: (Yaw(0), 0),
             order: age + rng.u32(0..=arena.ticks(ORDER_MS.0)),
             age,
             rng,
@@ -118,16 +112,68 @@ impl Fighter {
         self.arena.ticks(least + self.rng.u32(0..=more))
     }
 
-    /// Which way to go: along the plan, or across the enemy's sight.
-    fn heading(&mut self, me: &Avatar, foe: Option<Point>) -> Option<Yaw> {
+    /// Which way to go: along the plan, or about the enemy.
+    fn heading(&mut self, me: &Avatar, foe: Option<Foe>, waits: u32) -> Option<Yaw> {
+        if self.age < self.escape.1 {
+            return Some(self.escape.0);
+        }
         let along = self.plan.next(me.point()).map(|to| direction(me.point(), to));
-        let Some(foe) = foe else { return along };
+        // On the run it looks back, and that is all.
+        let runs = along.is_some() && self.plan.is_retreat();
+        let Some(foe) = foe.filter(|foe| foe.in_sight && !runs) else { return along };
         if self.age >= self.dodge.until {
             self.dodge.until = self.age + self.span(DODGE_MS);
-            self.dodge.side = [-1, 0, 1][self.rng.usize(0..3)];
+            self.dodge.side = self.side(me, &foe, waits);
         }
-        let across = direction(me.point(), foe).turned(self.dodge.side * 16_384);
-        if self.dodge.side == 0 { along } else { Some(across) }
+        if self.dodge.side == 0 {
+            return along;
+        }
+        let nearer = match me.weapon {
+            Weapon::Scatter => foe.distance > DISTANCES.0,
+            _ => self.temper == Temper::Hunts && foe.distance > DISTANCES.1,
+        };
+        let away = me.weapon == Weapon::Lance && foe.distance < DISTANCES.2;
+        let turn = if away { 24_576 } else { 16_384 - i32::from(nearer) * 8_192 };
+        Some(direction(me.point(), foe.at).turned(self.dodge.side * turn))
+    }
+
+    /// Where to dodge: behind a wall, if there is time for it; else as it happens.
+    fn side(&mut self, me: &Avatar, foe: &Foe, waits: u32) -> i32 {
+        if self.talent.hides && waits > self.arena.ticks(HIDE_MS) {
+            let (here, towards) = (me.point(), foe.at - me.point());
+            let across = Vector::new(-towards.y, towards.x) * (ASIDE / foe.distance);
+            let hidden = |side: &i32| {
+                let there = here + across * f64::from(*side);
+                !self.arena.map().line_of_sight(foe.at, there)
+                    && self.arena.map().is_walkable(here, there)
+            };
+            if let Some(side) = [1, -1].into_iter().find(hidden) {
+                return side;
+            }
+        }
+        let sides = match self.temper {
+            Temper::Captures => [-1, 0, 1, 0],
+            Temper::Hunts => [-1, 1, -1, 1],
+        };
+        sides[self.rng.usize(0..4)]
+    }
+
+    /// Takes the weapon for the distance, as often as it thinks of it; and leaves when it is hurt.
+    fn judge(&mut self, world: &World<'_>, me: &Avatar, foe: Option<Foe>) {
+        self.fled &= me.health < WELL;
+        let Some(foe) = foe else { return };
+        let better = foe.weapon(self.weapon);
+        if better != self.weapon && self.age >= self.judges {
+            self.judges = self.age + self.arena.ticks(JUDGE_MS);
+            if self.rng.u32(0..10) < self.talent.picks {
+                self.weapon = better;
+            }
+        }
+        if me.health <= self.talent.retreats && !self.fled {
+            self.fled = true;
+            let arena = Arc::clone(&self.arena);
+            self.plan.retreat(&arena, world, me, (foe.at, &mut self.rng, self.age));
+        }
     }
 
     /// Whether it pushes and does not move: a wall that the plan knows nothing of, or a corner.
@@ -136,7 +182,7 @@ impl Fighter {
         self.stuck = if wants && stands { self.stuck + 1 } else { 0 };
         if self.stuck >= STUCK_TICKS {
             self.stuck = 0;
-            self.dodge.side = -self.dodge.side;
+            self.escape = (Yaw(self.rng.u16(..)), self.age + self.span(ESCAPE_MS));
             self.plan.give_up();
         }
     }
@@ -155,11 +201,14 @@ impl Fighter {
             return;
         }
         self.order = self.age + self.span(ORDER_MS);
-        if let Some(goal) = self.plan.goal() {
-            let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
-            let target = self.arena.node_near(goal).0 as u16;
-            actions.push((unit, Action::Order { target }));
-        }
+        let unit = Arena::unit(me.origin(), self.rng.u32(0..self.arena.setup().units));
+        let order = match self.plan.goal() {
+            // Who hunts likes company, now and then.
+            _ if self.temper == Temper::Hunts && self.rng.usize(0..3) == 0 => Action::Follow,
+            Some(goal) => Action::Order { target: self.arena.node_near(goal).0 as u16 },
+            None => return,
+        };
+        actions.push((unit, order));
     }
 }
 
@@ -172,9 +221,9 @@ impl Brain<Arena> for Fighter {
     ) -> Controls {
         self.age += 1;
         let walk = Input { yaw: self.yaw.0, ..Input::default() };
-        let idle = Controls { walk, ..Controls::default() };
+        let idle = Controls { walk, fire: None, hands: self.weapon.into() };
         let Some(avatar) = world.get::<Avatar>(me).filter(Avatar::is_alive) else {
-            (self.plan, self.aim) = (Plan::default(), Aim::default());
+            (self.plan, self.aim, self.fled) = (Plan::default(), Aim::default(), false);
             return idle;
         };
         let arena = Arc::clone(&self.arena);
@@ -182,7 +231,10 @@ impl Brain<Arena> for Fighter {
         self.order_unit(me, actions);
         let talent = self.talent;
         let foe = self.aim.follow(&arena, world, &avatar, (talent, &mut self.rng, self.age));
-        let heading = self.heading(&avatar, foe.map(|foe| foe.at));
+        self.judge(world, &avatar, foe);
+        let longest = arena.ticks(weapon::LONGEST_MS);
+        let waits = ticks_left(avatar.ready, world.tick().plus(1), longest);
+        let heading = self.heading(&avatar, foe, waits);
         let wanted = foe.map(|foe| foe.direction).or(heading).unwrap_or(self.yaw);
         let yaw = self.turned_towards(wanted);
         self.notice_walls(&avatar, heading.is_some());
@@ -196,14 +248,9 @@ impl Brain<Arena> for Fighter {
             strafe: strafe.max(-FULL_INPUT),
             yaw: yaw.0,
         };
-        let cooldown = arena.ticks(weapon::LONGEST_MS);
-        let ready = ticks_left(avatar.ready, world.tick().plus(1), cooldown) == 0;
-        let on_target = foe.is_some_and(|foe| foe.is_in_sights(yaw));
-        Controls {
-            walk,
-            fire: (ready && on_target).then_some(world.tick().0),
-            hands: Hands::Blaster,
-        }
+        let on_target = foe.is_some_and(|foe| foe.is_in_sights(avatar.weapon, yaw));
+        let fires = waits == 0 && on_target && avatar.weapon == self.weapon;
+        Controls { walk, fire: fires.then_some(world.tick().0), hands: self.weapon.into() }
     }
 }
 

@@ -20,13 +20,23 @@ const LOOK_TICKS: u32 = 4;
 /// not all go to the same one.
 const OURS: f64 = 120.0;
 const WHIM: f64 = 40.0;
+/// For how long a bot stays out of a fight, in milliseconds: the least, and what may be added.
+const RETREAT_MS: (u32, u32) = (2_500, 3_000);
+/// Bases farther away than this are no shelter.
+const HEAL_DETOUR: f64 = 45.0;
 /// Items farther away than this are left alone.
 const ITEM_DETOUR: f64 = 35.0;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Goal {
     Base(ObjectId),
+    /// A base that is ours already, to keep it so.
+    Guard(ObjectId),
     Item(ObjectId),
+    /// A base of ours, to get well.
+    Heal(ObjectId),
+    /// Behind something.
+    Hide,
     Anywhere,
 }
 
@@ -45,6 +55,11 @@ impl Plan {
     /// Drops the plan; the next tick makes another.
     pub fn give_up(&mut self) {
         (self.goal, self.mill) = (None, None);
+    }
+
+    /// Whether it leads out of a fight.
+    pub fn is_retreat(&self) -> bool {
+        matches!(self.goal, Some((Goal::Heal(_) | Goal::Hide, _)))
     }
 
     /// Where it all leads.
@@ -70,7 +85,7 @@ impl Plan {
         actions: &mut Vec<(ObjectId, Action)>,
     ) {
         let looks = age.is_multiple_of(LOOK_TICKS);
-        if looks && self.is_done(world, me.team) {
+        if looks && self.is_done(world, me) {
             self.give_up();
         }
         if self.goal.is_none() || age >= self.until {
@@ -91,16 +106,25 @@ impl Plan {
     }
 
     /// Whether there is nothing more to do here: a base is ours, an item somebody's.
-    fn is_done(&mut self, world: &World<'_>, team: u8) -> bool {
+    fn is_done(&mut self, world: &World<'_>, me: &Avatar) -> bool {
         let Some((goal, at)) = &mut self.goal else { return true };
         match *goal {
             Goal::Base(id) => match world.get::<Base>(id) {
                 Some(base) => {
                     *at = point(base.pos);
-                    base.team == team && base.progress.abs() == TAKEN
+                    base.team == me.team && base.progress.abs() == TAKEN
                 }
                 None => true,
             },
+            Goal::Guard(id) | Goal::Heal(id) => match world.get::<Base>(id) {
+                Some(base) => {
+                    *at = point(base.pos);
+                    let well = matches!(goal, Goal::Heal(_)) && me.health >= super::WELL;
+                    base.team != me.team || well
+                }
+                None => true,
+            },
+            Goal::Hide => false,
             Goal::Item(id) => world.get::<Item>(id).is_none_or(|item| item.holder != 0),
             Goal::Anywhere => self.leg >= self.corners.len(),
         }
@@ -126,7 +150,7 @@ impl Plan {
             let at = point(state.pos);
             let is_ours = state.team == me.team && state.progress.abs() == TAKEN;
             let cost = here.distance(at) + rng.f64() * WHIM + if is_ours { OURS } else { 0.0 };
-            consider(cost, Goal::Base(base), at);
+            consider(cost, if is_ours { Goal::Guard(base) } else { Goal::Base(base) }, at);
         }
         let items: Vec<(ObjectId, Item)> = world
             .of_kind(ITEM)
@@ -146,6 +170,36 @@ impl Plan {
             let graph = arena.map().graph();
             at = graph.node(graph.node_at_share(rng.f64())).place;
         }
+        self.set_out(arena, here, (goal, at));
+    }
+
+    /// Leaves a fight: to a base of ours, if one is near; or to where the enemy does not see it.
+    pub fn retreat(
+        &mut self,
+        arena: &Arena,
+        world: &World<'_>,
+        me: &Avatar,
+        (foe, rng, age): (Point, &mut Rng, u32),
+    ) {
+        let here = me.point();
+        let mut best = (HEAL_DETOUR, None);
+        for id in world.of_kind(BASE) {
+            let base = world.get::<Base>(id).filter(|base| base.team == me.team);
+            let Some(at) = base.map(|base| point(base.pos)) else { continue };
+            // Not past the enemy.
+            let far = here.distance(at);
+            if far < best.0 && far < foe.distance(at) {
+                best = (far, Some((Goal::Heal(id), at)));
+            }
+        }
+        let hidden = |at: &Point| !arena.map().line_of_sight(foe, *at);
+        let hide = || arena.ways.near(here).find(hidden).map(|at| (Goal::Hide, at));
+        let Some(goal) = best.1.or_else(hide) else { return };
+        self.set_out(arena, here, goal);
+        self.until = age + arena.ticks(RETREAT_MS.0 + rng.u32(0..=RETREAT_MS.1));
+    }
+
+    fn set_out(&mut self, arena: &Arena, here: Point, (goal, at): (Goal, Point)) {
         self.goal = Some((goal, at));
         (self.leg, self.mill) = (0, None);
         self.corners.clear();
@@ -165,7 +219,7 @@ impl Plan {
             && next.is_some_and(|next| arena.map().is_walkable(here, *next));
         let is_last = next.is_none();
         let arrives = is_last
-            && matches!(self.goal, Some((Goal::Base(_), at)) if here.distance(at) < base::RADIUS * 0.5);
+            && matches!(self.goal, Some((Goal::Base(_) | Goal::Guard(_) | Goal::Heal(_), at)) if here.distance(at) < base::RADIUS * 0.5);
         if distance < PASS || cuts || arrives {
             self.leg += 1;
         }

@@ -5,6 +5,7 @@ use super::kinds::{position, spot, ticks_ahead, ticks_left};
 use super::weapon::{self, CHANGE_MS, LONGEST_MS, Shooter};
 use super::{Action, Arena, Controls, Event, Hands};
 use crate::fixed::Place;
+use crate::geometry::Point;
 use crate::movement::{self, Input};
 use crate::trig::Yaw;
 use foveate_node::game::{By, Spot, Turn, World};
@@ -20,7 +21,9 @@ pub(super) const NOTICED: f32 = 60.0;
 /// No enemy is this near to where an avatar comes back, if there is such a place.
 const SAFE: f64 = 25.0;
 /// Places that are tried for it.
-const TRIES: usize = 6;
+const TRIES: usize = 12;
+/// The width of the stripes in which teams begin a round, in units, at most.
+const STRIPE: f64 = 80.0;
 /// Ticks between two looks at the number of the round.
 const ROUND_LOOKS: u32 = 8;
 
@@ -32,9 +35,9 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>, inputs: &[Controls
         && contest.round != me.round
     {
         (me.round, me.score) = (contest.round, 0);
-        come_back(arena, turn, &mut me);
+        come_back(arena, turn, &mut me, true);
     } else if !me.is_alive() && ticks_left(me.ready, now, arena.ticks(AWAY_MS)) == 0 {
-        come_back(arena, turn, &mut me);
+        come_back(arena, turn, &mut me, false);
     }
     // Without an input nothing moves: it is late, and comes as the second of a later tick. So an
     // avatar makes exactly the steps that its player's client predicted.
@@ -120,9 +123,13 @@ pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
     (plays && other != team && matches!(by.kind(), AVATAR | UNIT)).then_some(other)
 }
 
-/// Back to life, at a place away from enemies, if one is found soon.
-fn come_back(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar) {
-    let place = free_place(arena, &turn.world(), me.team, turn.id());
+/// Back to life: at the beginning of a round where its team begins, else away from enemies.
+fn come_back(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, begins: bool) {
+    let world = turn.world();
+    let place = match begins {
+        true => first_place(arena, &world, (me.team, me.round), turn.id()),
+        false => free_place(arena, &world, me.team, turn.id()),
+    };
     (me.pos, me.vx, me.vy, me.health) = (position(place), 0.0, 0.0, HEALTH);
     turn.event(
         Spot::Point { at: spot(place.point()), radius: NOTICED },
@@ -130,22 +137,51 @@ fn come_back(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar) {
     );
 }
 
-/// A node for an avatar to begin at.
-pub(super) fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectId) -> Place {
-    let mut rng = arena.chance(id, world.tick());
-    let graph = arena.map.graph();
-    let mut node = graph.node_at_share(rng.f64());
-    for _ in 0..TRIES {
-        let at = graph.node(node).place;
+/// A node away from enemies, if one is found soon.
+fn free_place(arena: &Arena, world: &World<'_>, team: u8, id: ObjectId) -> Place {
+    drawn_place(arena, world, id, |at| {
         let near = world.near(spot(at), SAFE as f32);
         let enemy = |id: &ObjectId| {
             let other = (id.kind() == AVATAR).then(|| world.get::<Avatar>(*id)).flatten();
             other.is_some_and(|other| other.is_alive() && other.team != team)
         };
-        if !near.iter().any(enemy) {
+        !near.iter().any(enemy)
+    })
+}
+
+/// A node where a team begins a round: the map is cut into stripes, by turns of one team and the
+/// other, so that a round does not begin with a fight, nor far from one.
+pub(super) fn first_place(
+    arena: &Arena,
+    world: &World<'_>,
+    (team, round): (u8, u16),
+    id: ObjectId,
+) -> Place {
+    let pairs = (arena.map.side() / (2.0 * STRIPE)).ceil().max(1.0);
+    let width = arena.map.side() / (2.0 * pairs);
+    let ours = (u16::from(team) + round) % 2;
+    drawn_place(arena, world, id, |at| {
+        let stripe = at.x / width;
+        stripe as u16 % 2 == ours && (0.2..0.8).contains(&stripe.fract())
+    })
+}
+
+/// A node that is drawn until it is good, but not for ever.
+fn drawn_place(
+    arena: &Arena,
+    world: &World<'_>,
+    id: ObjectId,
+    is_good: impl Fn(Point) -> bool,
+) -> Place {
+    let mut rng = arena.chance(id, world.tick());
+    let graph = arena.map.graph();
+    let mut draw = || graph.node(graph.node_at_share(rng.f64())).place;
+    let mut at = draw();
+    for _ in 0..TRIES {
+        if is_good(at) {
             break;
         }
-        node = graph.node_at_share(rng.f64());
+        at = draw();
     }
-    Place::near(graph.node(node).place)
+    Place::near(at)
 }

@@ -8,15 +8,21 @@ use foveate_wire::Tick;
 
 /// The time in which a base earns its team a point, in milliseconds.
 pub const EARN_MS: u32 = 2_000;
+/// A team that is behind by more than this part of the points that are played to, earns so many
+/// points with each base: a round is to be open for long.
+pub const BEHIND: u16 = 20;
+/// See [`BEHIND`].
+pub const CATCH_UP: u16 = 2;
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let Some(mut contest) = turn.get::<Match>() else { return };
     let (now, setup) = (turn.tick(), &arena.setup);
     let plays = contest.phase == Phase::Play;
     if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
+        let behind = behind(&contest, setup.score_limit);
         for id in turn.world().of_kind(BASE) {
             let team = turn.world().get::<Base>(id).map_or(0, |base| base.team);
-            earn(&mut contest, team);
+            earn(&mut contest, team, if team == behind { CATCH_UP } else { 1 });
         }
     }
     let ticks = |seconds: u32| seconds.saturating_mul(setup.rate.hz());
@@ -40,6 +46,12 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     turn.set(&contest);
 }
 
+/// The team that has so much less than the other that its bases earn more; 0 for neither.
+fn behind(contest: &Match, limit: u16) -> u8 {
+    let lags = contest.first.abs_diff(contest.second) > limit / BEHIND;
+    if lags { 3 - leader(contest) } else { 0 }
+}
+
 /// The team that has more points; 0 for neither.
 fn leader(contest: &Match) -> u8 {
     match contest.first.cmp(&contest.second) {
@@ -58,15 +70,15 @@ pub(super) fn act(turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
     let by_rule = matches!(by, By::Object(id) if id.kind() == AVATAR);
     if by_rule && contest.phase == Phase::Play {
-        earn(&mut contest, *team);
+        earn(&mut contest, *team, 1);
         turn.set(&contest);
     }
 }
 
-fn earn(contest: &mut Match, team: u8) {
+fn earn(contest: &mut Match, team: u8, points: u16) {
     match team {
-        1 => contest.first = contest.first.saturating_add(1),
-        2 => contest.second = contest.second.saturating_add(1),
+        1 => contest.first = contest.first.saturating_add(points),
+        2 => contest.second = contest.second.saturating_add(points),
         _ => {}
     }
 }

@@ -69,6 +69,17 @@ pub enum Hands {
     Unit(u8),
 }
 
+impl From<Weapon> for Hands {
+    /// Hands on a weapon; of one that is no avatar's, on the first.
+    fn from(weapon: Weapon) -> Hands {
+        match weapon {
+            Weapon::Blaster | Weapon::Dart => Hands::Blaster,
+            Weapon::Scatter => Hands::Scatter,
+            Weapon::Lance => Hands::Lance,
+        }
+    }
+}
+
 /// What is asked of objects. Players may ask for `Take`, `Drop`, `Order`, `Follow` and `Stay`; the
 /// others are asked by rules alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -218,16 +229,17 @@ impl Setup {
     /// them, an item for every eight.
     pub fn for_players(players: usize, seed: u64) -> Setup {
         let side = (32.0 * (players as f64).sqrt()).clamp(100.0, 1_500.0).floor();
+        let bases = (players / 12).clamp(3, 128);
         Setup {
             seed,
             side,
-            obstacles: (side * side / 500.0) as usize,
-            bases: (players / 12).clamp(3, 128),
+            obstacles: (side * side / 400.0) as usize,
+            bases,
             items: (players / 8).clamp(2, 128),
             units: 1,
             round_seconds: 300,
             break_seconds: 10,
-            score_limit: u16::try_from((players * 10).clamp(200, 30_000)).unwrap_or(u16::MAX),
+            score_limit: u16::try_from(90 * bases + 5 * players).unwrap_or(u16::MAX),
             rate: TickRate::DEFAULT,
         }
     }
@@ -368,8 +380,8 @@ impl Game for Arena {
             // The ids of players who join in one tick, before any is seen, tell them apart.
             std::cmp::Ordering::Equal => 1 + (player.0 % 2) as u8,
         };
-        let place = avatar::free_place(self, world, team, Avatar::of(player.0));
         let round = world.get::<Match>(Match::ID).map_or(0, |contest| contest.round);
+        let place = avatar::first_place(self, world, (team, round), Avatar::of(player.0));
         let avatar = Avatar { round, ..Avatar::at(place, team) };
         let unit = Unit::at(place, team);
         let units = (0..self.setup.units).map(|_| Spawn::new(&self.schema, &unit));

@@ -7,6 +7,9 @@ use crate::practice::Practice;
 use foveate_node::game::Spot;
 
 mod prediction;
+mod rounds;
+mod units;
+mod weapons;
 
 const EAST: u16 = 0;
 const NORTH: u16 = 16_384;

@@ -29,9 +29,10 @@ pub const AWAY_MS: u32 = 15_000;
 pub const FOLLOWS: f64 = 10.0;
 /// The time between two looks around, in milliseconds: on the way, and where it stands.
 const LOOK_MS: (u32, u32) = (250, 1_000);
-/// The time on the way after which it tells where it is, in milliseconds.
-const TELLS_MS: u32 = 3_000;
-/// No unit is farther than this from the place that is told, in units.
+/// The time on the way after which it tells where it is, in milliseconds. Each time costs a search
+/// for the rest of its way, here and at all who are told.
+const TELLS_MS: u32 = 5_000;
+/// Hardly a unit is farther than this from the place that is told, in units.
 pub(super) const STRAYS: f64 = SPEED * ((TELLS_MS + LOOK_MS.0) as f64 / 1_000.0 + 0.1);
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
@@ -111,7 +112,17 @@ fn walk(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
         unit.pos = position(Place::near(here));
         unit.duty = if unit.duty == Duty::Join { Duty::Follow } else { Duty::Guard };
     } else if passed(unit, now) >= arena.ticks(TELLS_MS) {
-        (unit.pos, unit.since) = (position(Place::near(here)), now.0);
+        tell(arena, turn, unit, here);
+    }
+}
+
+/// Sets out anew from where it is, unless the way from there were longer: it never turns back.
+fn tell(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit, here: Point) {
+    let pos = position(Place::near(here));
+    let left = |pos: [f32; 2]| arena.ways.to_node(pos, unit.target).length();
+    let walked = f64::from(passed(unit, turn.tick())) * SPEED / f64::from(arena.setup.rate.hz());
+    if left(pos) <= left(unit.pos) - walked + 1.0 {
+        (unit.pos, unit.since) = (pos, turn.tick().0);
         if unit.duty == Duty::Join {
             go_after(arena, turn, unit);
         }

@@ -37,6 +37,11 @@ struct Memory {
 pub(crate) struct Way(Vec<(Point, f64)>);
 
 impl Way {
+    /// How long it is.
+    pub fn length(&self) -> f64 {
+        self.0.last().map_or(0.0, |(_, far)| *far)
+    }
+
     /// The place after a distance, and whether it is the end.
     pub fn after(&self, distance: f64) -> (Point, bool) {
         let next = self.0.partition_point(|(_, far)| *far <= distance);
@@ -73,6 +78,13 @@ impl Ways {
             nearest = near[0].1;
         }
         nearest
+    }
+
+    /// The places of the nodes near a point, the nearest first.
+    pub fn near(&self, at: Point) -> impl Iterator<Item = Point> {
+        let near = self.nearest(at, 3.0 * CELL).into_iter();
+        let near = near.filter(|(square, _)| square.is_finite());
+        near.map(|(_, node)| self.map.graph().node(node).place)
     }
 
     /// The nearest nodes within a radius, each with the square of its distance.
@@ -125,9 +137,15 @@ impl Ways {
         let to = NodeIx(u32::from(to).min(graph.node_count() as u32 - 1));
         let mut corners = vec![(from, 0.0)];
         if graph.path(self.node_near(from), to, &mut memory.scratch, &mut memory.nodes) {
-            for node in &memory.nodes {
+            // From between two nodes it does not lead back to the first.
+            let place = |node: &NodeIx| graph.node(*node).place;
+            let mut nodes = &memory.nodes[..];
+            while nodes.len() > 1 && self.map.is_walkable(from, place(&nodes[1])) {
+                nodes = &nodes[1..];
+            }
+            for node in nodes {
                 let (last, far) = corners[corners.len() - 1];
-                let next = graph.node(*node).place;
+                let next = place(node);
                 let length = last.distance(next);
                 if length > 0.0 {
                     corners.push((next, far + length));

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::door::MainDoor;
+use foveate_io::Counters;
 use foveate_io::host::{ServerHost, Spent};
 use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
 use foveate_node::Game;
@@ -33,6 +34,23 @@ pub struct Monitor {
     impossible: Counter,
     hasty: Counter,
     refused: Vec<(Refusal, Counter)>,
+    links: Vec<Counter>,
+    requests: Counter,
+}
+
+/// Why links were refused or closed, and how many of each.
+fn troubles(counted: &Counters) -> [(&'static str, u64); 9] {
+    [
+        ("full", counted.refused_full),
+        ("address", counted.refused_per_address),
+        ("rate", counted.refused_rate),
+        ("origin", counted.refused_origin),
+        ("observer", counted.refused_observers),
+        ("flood", counted.closed_flood),
+        ("oversized", counted.closed_oversized),
+        ("malformed", counted.closed_malformed),
+        ("http", counted.http_refused + counted.http_full + counted.http_slow),
+    ]
 }
 
 impl Monitor {
@@ -43,7 +61,11 @@ impl Monitor {
             let help = "Sessions that were refused, by reason";
             (why, r.counter("foveate_refused_total", help, &[("why", &format!("{why:?}"))]))
         };
-        let bytes = "Bytes on the network, all headers of QUIC included";
+        let trouble = |r: &mut Registry, why: &str| {
+            let help = "Links and requests that were refused or cut off, by reason";
+            r.counter("foveate_links_refused_total", help, &[("why", why)])
+        };
+        let bytes = "Bytes on the network, headers of QUIC and WebSocket included";
         let board = Board::default();
         let listen = config.metrics;
         Ok(Monitor {
@@ -66,6 +88,8 @@ impl Monitor {
             impossible: r.counter("foveate_impossible_total", "Inputs that nobody could give", &[]),
             hasty: r.counter("foveate_hasty_total", "Inputs ahead of their time", &[]),
             refused: Refusal::ALL.map(|why| refusal(&mut r, why)).into(),
+            links: troubles(&Counters::default()).map(|(why, _)| trouble(&mut r, why)).into(),
+            requests: r.counter("foveate_http_requests_total", "Requests for pages", &[]),
             registry: r,
             _http: listen.map(|at| MetricsServer::start(at, board.clone())).transpose()?,
             board,
@@ -103,6 +127,11 @@ impl Monitor {
         r.raise(self.hasty, refused.hasty);
         for (why, counter) in &self.refused {
             r.raise(*counter, refused.sessions.get(why).copied().unwrap_or(0));
+        }
+        let links = host.endpoint.counters();
+        r.raise(self.requests, links.http_requests);
+        for (counter, (_, count)) in self.links.iter().zip(troubles(links)) {
+            r.raise(*counter, count);
         }
         self.board.publish(r.render(), now);
     }

@@ -47,9 +47,10 @@ pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
 #[inline]
 pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -> bool {
     let off = |which: usize| {
-        let (off, turn) = (now[which].wrapping_sub(then[which]), kind.turns[which]);
+        let (off, turn) = (now[which].wrapping_sub(then[which]), &kind.turns[which]);
         let off = off.unsigned_abs().min(turn.whole.wrapping_sub(off.unsigned_abs()));
-        off as f32 > turn.floor as f32 * share
+        // Mostly one of the two has not moved at all.
+        off != 0 && off as f32 > turn.floor as f32 * share
     };
     off(0) || off(1)
 }

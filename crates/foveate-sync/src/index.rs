@@ -41,7 +41,7 @@ impl Index {
         self.cell_of.clear();
         for (row, hot) in store.hot.iter().enumerate() {
             let mut cell = u32::MAX;
-            if hot.alive && store.placed(hot.kind) {
+            if hot.alive && hot.placed {
                 cell = self.cell_at(hot.pos);
                 self.starts[cell as usize + 1] += 1;
             } else if hot.alive {

@@ -69,6 +69,8 @@ pub(crate) struct Hot {
     /// World units that it moves in a round at most.
     pub reach: f32,
     pub kind: KindId,
+    /// Whether objects of its kind have a place.
+    pub placed: bool,
     pub team: u8,
     pub alive: bool,
     /// In this round it was created or moved faster than its kind can.
@@ -232,6 +234,7 @@ impl Store {
             ring: self.ring.len() as u32,
             reach: 0.0,
             kind: id,
+            placed: kind.place.is_some(),
             team: 0,
             alive: false,
             jumped: false,
@@ -342,7 +345,7 @@ impl Store {
         }
         let fields_at = self.fields_at[slot.at()] as usize;
         for (field, range) in kind.ranges.iter().enumerate() {
-            if fresh || old[range.clone()] != current[range.clone()] {
+            if fresh || range.clone().any(|lane| old[lane] != current[lane]) {
                 self.changed[fields_at + field] = self.tick;
             }
         }
@@ -445,12 +448,6 @@ impl Store {
         debug_assert!(hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY);
         let at = hot.ring as usize + (push % HISTORY) as usize * lanes;
         &self.ring[at..at + lanes]
-    }
-
-    /// Whether objects of this kind have a place.
-    #[inline]
-    pub(crate) fn placed(&self, kind: KindId) -> bool {
-        self.schema.kinds()[usize::from(kind.0)].place.is_some()
     }
 
     pub(crate) fn pin(&mut self, slot: Slot) {

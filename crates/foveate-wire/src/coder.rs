@@ -29,10 +29,39 @@ const RAW_STEP: u32 = 16;
 /// and returns what was written; a counter records and returns it. A body must therefore depend on nothing but
 /// the *returned* values and on what both sides know.
 pub trait Coder {
+    /// Whether what is coded comes from elsewhere: only then it has to be put where it belongs.
+    const READS: bool;
+    /// What changes with every bit. A run of bits takes it out and puts it back, so that meanwhile it stays in
+    /// registers.
+    type Interval: Copy;
+    /// Takes it out.
+    fn interval(&self) -> Self::Interval;
+    /// Puts it back.
+    fn set_interval(&mut self, at: Self::Interval);
+    /// Says that bits will be coded in some of the contexts from `first` to `last`, at most 64 in all.
+    fn touch(&mut self, first: usize, last: usize);
+    /// Codes one bit of a run in context `ctx`, which was touched before.
+    fn bit_at(&mut self, at: &mut Self::Interval, ctx: usize, bit: bool) -> bool;
+    /// Codes the low `n` bits (n ≤ 32) of `value` in a run, equiprobable, most significant part first.
+    fn raw_at(&mut self, at: &mut Self::Interval, n: u32, value: u32) -> u32;
+
     /// Codes one bit in context `ctx`.
-    fn bit(&mut self, ctx: usize, bit: bool) -> bool;
+    #[inline(always)]
+    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+        self.touch(ctx, ctx);
+        let mut at = self.interval();
+        let bit = self.bit_at(&mut at, ctx, bit);
+        self.set_interval(at);
+        bit
+    }
+
     /// Codes the low `n` bits (n ≤ 32) of `value`, equiprobable, most significant part first.
-    fn raw(&mut self, n: u32, value: u32) -> u32;
+    fn raw(&mut self, n: u32, value: u32) -> u32 {
+        let mut at = self.interval();
+        let value = self.raw_at(&mut at, n, value);
+        self.set_interval(at);
+        value
+    }
 }
 
 /// Adaptive probabilities, restarted from a trained state for each packet.
@@ -80,18 +109,22 @@ impl Models {
     }
 
     /// Probability of bit 0 in `ctx`.
-    #[inline]
     pub(crate) fn get(&self, ctx: usize) -> u32 {
         u32::from(self.p[ctx % ROOM])
     }
 
     /// Moves the probability of `ctx` towards the bit seen.
-    #[inline(always)]
     pub(crate) fn adapt(&mut self, ctx: usize, bit: bool) {
-        self.touched |= 1 << (ctx / BLOCK % 64);
+        self.touched |= block(ctx);
         let p = &mut self.p[ctx % ROOM];
         *p = adapted(*p, bit);
     }
+}
+
+/// The bit of a context's block.
+#[inline(always)]
+fn block(ctx: usize) -> u64 {
+    1 << (ctx / BLOCK % 64)
 }
 
 /// The trained table, by `foveate lab codec --write-table`.
@@ -104,16 +137,25 @@ pub const RATE: u32 = 4;
 /// the price of a surprise stays bounded.
 #[inline(always)]
 pub fn adapted(p: u16, bit: bool) -> u16 {
-    let (down, up) = (p - (p >> RATE), p + ((PROB_ONE - p) >> RATE));
-    if bit { down } else { up }
+    let p = i32::from(p);
+    // One shift for both ways. It rounds down, so that the end of the way down lies 15 above zero.
+    let end = if bit { (1 << RATE) - 1 } else { i32::from(PROB_ONE) };
+    (p + ((end - p) >> RATE)) as u16
 }
 
 /// Appends coded bytes to the caller's buffer.
 pub struct Encoder<'a> {
     out: &'a mut Vec<u8>,
-    models: &'a mut Models,
+    p: &'a mut [u16; ROOM],
+    touched: &'a mut u64,
     /// Where the coded part starts: the carry never walks back past it.
     start: usize,
+    at: Writing,
+}
+
+/// What of an encoder changes with every bit.
+#[derive(Clone, Copy, Debug)]
+pub struct Writing {
     /// The 33rd bit is a carry that has not been added yet.
     low: u64,
     range: u32,
@@ -124,7 +166,8 @@ impl<'a> Encoder<'a> {
     pub fn new(out: &'a mut Vec<u8>, models: &'a mut Models) -> Self {
         models.restart();
         let start = out.len();
-        Self { out, models, start, low: 0, range: u32::MAX }
+        let Models { p, touched, .. } = models;
+        Self { out, p, touched, start, at: Writing { low: 0, range: u32::MAX } }
     }
 
     /// Bytes written so far in the coded part, without the end (at most one more, plus up to three in `low`).
@@ -135,44 +178,36 @@ impl<'a> Encoder<'a> {
     /// Bits written so far, rounded; for measuring only. Over many differences of two such figures
     /// the rounding cancels out.
     pub fn bits(&self) -> u32 {
-        self.written() as u32 * 8 + self.range.leading_zeros()
+        self.written() as u32 * 8 + self.at.range.leading_zeros()
     }
 
-    /// Adds the carry to the bytes already written. Rare.
+    /// Writes the bytes that a range below [`TOP`] leaves no room for; returns low end and range. By value and
+    /// out of the way of the bits, so that what those need stays in registers.
     #[cold]
-    fn carry(&mut self) {
-        self.low &= u64::from(u32::MAX);
-        for byte in self.out[self.start..].iter_mut().rev() {
-            *byte = byte.wrapping_add(1);
-            if *byte != 0 {
-                return;
+    #[inline(never)]
+    fn renormalised(&mut self, mut low: u64, mut range: u32) -> (u64, u32) {
+        if low > u64::from(u32::MAX) {
+            // The carry goes to the bytes already written.
+            for byte in self.out[self.start..].iter_mut().rev() {
+                *byte = byte.wrapping_add(1);
+                if *byte != 0 {
+                    break;
+                }
             }
         }
-    }
-
-    #[inline(always)]
-    fn renormalise(&mut self) {
-        while self.range < TOP {
-            self.shift();
+        while range < TOP {
+            self.out.push((low >> 24) as u8);
+            low = u64::from((low as u32) << 8);
+            range <<= 8;
         }
-    }
-
-    #[inline]
-    fn shift(&mut self) {
-        if self.low > u64::from(u32::MAX) {
-            self.carry();
-        }
-        self.out.push((self.low >> 24) as u8);
-        self.low = u64::from((self.low as u32) << 8);
-        self.range <<= 8;
+        (low, range)
     }
 
     /// Ends the coded part with the shortest bytes inside the interval, trailing zeros dropped.
     pub fn finish(mut self) {
         // range >= 2^24, so some multiple of 2^24 lies in [low, low + range).
-        if self.low > 0 {
-            self.low += u64::from(TOP - 1);
-            self.shift();
+        if self.at.low > 0 {
+            self.renormalised(self.at.low + u64::from(TOP - 1), TOP - 1);
         }
         while self.out.len() > self.start && self.out.last() == Some(&0) {
             self.out.pop();
@@ -181,26 +216,50 @@ impl<'a> Encoder<'a> {
 }
 
 impl Coder for Encoder<'_> {
+    const READS: bool = false;
+    type Interval = Writing;
+
+    #[inline(always)]
+    fn interval(&self) -> Writing {
+        self.at
+    }
+
+    #[inline(always)]
+    fn set_interval(&mut self, at: Writing) {
+        self.at = at;
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, first: usize, last: usize) {
+        *self.touched |= block(first) | block(last);
+    }
+
     /// Without a branch on the bit: it is a surprise too often to be foreseen.
     #[inline(always)]
-    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
-        let bound = (self.range >> PROB_BITS) * self.models.get(ctx);
-        let (low, high) = (bound, self.range - bound);
-        self.low += u64::from(if bit { bound } else { 0 });
-        self.range = if bit { high } else { low };
-        self.models.adapt(ctx, bit);
-        self.renormalise();
+    fn bit_at(&mut self, at: &mut Writing, ctx: usize, bit: bool) -> bool {
+        debug_assert!(*self.touched & block(ctx) != 0);
+        let p = &mut self.p[ctx % ROOM];
+        let bound = (at.range >> PROB_BITS) * u32::from(*p);
+        *p = adapted(*p, bit);
+        at.low += u64::from(if bit { bound } else { 0 });
+        at.range = if bit { at.range - bound } else { bound };
+        if at.range < TOP {
+            (at.low, at.range) = self.renormalised(at.low, at.range);
+        }
         bit
     }
 
-    fn raw(&mut self, n: u32, value: u32) -> u32 {
+    #[inline(always)]
+    fn raw_at(&mut self, at: &mut Writing, n: u32, value: u32) -> u32 {
         let mut left = n;
         while left > 0 {
             let step = left.min(RAW_STEP);
             left -= step;
-            self.range >>= step;
-            self.low += u64::from(((value >> left) & ((1 << step) - 1)) * self.range);
-            self.renormalise();
+            at.range >>= step;
+            at.low += u64::from(((value >> left) & ((1 << step) - 1)) * at.range);
+            if at.range < TOP {
+                (at.low, at.range) = self.renormalised(at.low, at.range);
+            }
         }
         value
     }
@@ -209,68 +268,91 @@ impl Coder for Encoder<'_> {
 /// Reads what an [`Encoder`] wrote. Total: any bytes give some bits, never a panic.
 pub struct Decoder<'a> {
     input: &'a [u8],
-    models: &'a mut Models,
+    p: &'a mut [u16; ROOM],
+    touched: &'a mut u64,
+    at: Reading,
+}
+
+/// What of a decoder changes with every bit.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
     /// Next byte to read.
-    at: usize,
+    next: usize,
     /// The value read, relative to the interval's low end.
     code: u32,
     range: u32,
+}
+
+impl Reading {
+    #[inline(always)]
+    fn shift(&mut self, input: &[u8]) {
+        let byte = input.get(self.next).copied().unwrap_or(0);
+        self.next += 1;
+        self.code = self.code << 8 | u32::from(byte);
+        self.range <<= 8;
+    }
 }
 
 impl<'a> Decoder<'a> {
     /// Reads `input` from its start to its end; restarts the models.
     pub fn new(input: &'a [u8], models: &'a mut Models) -> Self {
         models.restart();
-        let mut decoder = Self { input, models, at: 0, code: 0, range: u32::MAX };
-        for _ in 0..4 {
-            decoder.code = decoder.code << 8 | decoder.next_byte();
-        }
-        decoder
-    }
-
-    #[inline]
-    fn next_byte(&mut self) -> u32 {
-        let byte = self.input.get(self.at).copied().unwrap_or(0);
-        self.at = self.at.saturating_add(1);
-        u32::from(byte)
-    }
-
-    #[inline]
-    fn renormalise(&mut self) {
-        while self.range < TOP {
-            self.code = self.code << 8 | self.next_byte();
-            self.range <<= 8;
-        }
+        let mut at = Reading { next: 0, code: 0, range: 0 };
+        (0..4).for_each(|_| at.shift(input));
+        let Models { p, touched, .. } = models;
+        at.range = u32::MAX;
+        Self { input, p, touched, at }
     }
 }
 
 impl Coder for Decoder<'_> {
-    #[inline]
-    fn bit(&mut self, ctx: usize, _: bool) -> bool {
-        let bound = (self.range >> PROB_BITS) * self.models.get(ctx);
-        let bit = self.code >= bound;
-        if bit {
-            self.code -= bound;
-            self.range -= bound;
-        } else {
-            self.range = bound;
+    const READS: bool = true;
+    type Interval = Reading;
+
+    #[inline(always)]
+    fn interval(&self) -> Reading {
+        self.at
+    }
+
+    #[inline(always)]
+    fn set_interval(&mut self, at: Reading) {
+        self.at = at;
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, first: usize, last: usize) {
+        *self.touched |= block(first) | block(last);
+    }
+
+    #[inline(always)]
+    fn bit_at(&mut self, at: &mut Reading, ctx: usize, _: bool) -> bool {
+        debug_assert!(*self.touched & block(ctx) != 0);
+        let p = &mut self.p[ctx % ROOM];
+        let bound = (at.range >> PROB_BITS) * u32::from(*p);
+        let bit = at.code >= bound;
+        *p = adapted(*p, bit);
+        at.code -= if bit { bound } else { 0 };
+        at.range = if bit { at.range - bound } else { bound };
+        while at.range < TOP {
+            at.shift(self.input);
         }
-        self.models.adapt(ctx, bit);
-        self.renormalise();
         bit
     }
 
-    fn raw(&mut self, n: u32, _: u32) -> u32 {
+    #[inline(always)]
+    fn raw_at(&mut self, at: &mut Reading, n: u32, _: u32) -> u32 {
         let mut left = n;
         let mut value = 0u32;
         while left > 0 {
             let step = left.min(RAW_STEP);
             left -= step;
-            self.range >>= step;
+            at.range >>= step;
             // Bytes from elsewhere may lie above the interval: the largest value stands for them.
-            let part = (self.code / self.range).min((1 << step) - 1);
-            self.code = self.code.wrapping_sub(part * self.range);
-            self.renormalise();
+            let part = (at.code / at.range).min((1 << step) - 1);
+            at.code = at.code.wrapping_sub(part * at.range);
+            while at.range < TOP {
+                at.shift(self.input);
+            }
             value = value << (step % 32) | part;
         }
         value

@@ -1,7 +1,7 @@
 //! Context models for a facing: sent only where it is wrong, and then as a turn from the baseline's.
 
 use crate::coder::Coder;
-use crate::number::{SIGNS, STEPS, Slots, TREES, length, value};
+use crate::number::{SIGNS, STEPS, Slots, TREES, length, ulength, value};
 use crate::place::{AGES, PLACE_CONTEXTS, age_class};
 
 /// Classes of how far the place was from its prediction: exact, up to 15 steps, more.
@@ -27,10 +27,11 @@ pub(crate) const FAR: usize = MISSES - 1;
 
 /// The class of a miss.
 pub(crate) fn miss_class(residual: [i32; 3]) -> usize {
-    match residual.map(length).into_iter().max() {
-        Some(0) | None => 0,
-        Some(1..=4) => 1,
-        Some(_) => FAR,
+    // All bits together are as long as the longest.
+    match ulength(residual.iter().fold(0, |bits, part| bits | part.unsigned_abs())) {
+        0 => 0,
+        1..=4 => 1,
+        _ => FAR,
     }
 }
 

@@ -50,12 +50,21 @@ impl Trainer {
 }
 
 impl Coder for &mut Trainer {
-    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+    const READS: bool = false;
+    type Interval = ();
+
+    fn interval(&self) {}
+
+    fn set_interval(&mut self, (): ()) {}
+
+    fn touch(&mut self, _: usize, _: usize) {}
+
+    fn bit_at(&mut self, (): &mut (), ctx: usize, bit: bool) -> bool {
         self.see(ctx, bit);
         bit
     }
 
-    fn raw(&mut self, _: u32, value: u32) -> u32 {
+    fn raw_at(&mut self, (): &mut (), _: u32, value: u32) -> u32 {
         value
     }
 }
@@ -103,7 +112,16 @@ impl<'a> Meter<'a> {
 }
 
 impl Coder for Meter<'_> {
-    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
+    const READS: bool = false;
+    type Interval = ();
+
+    fn interval(&self) {}
+
+    fn set_interval(&mut self, (): ()) {}
+
+    fn touch(&mut self, _: usize, _: usize) {}
+
+    fn bit_at(&mut self, (): &mut (), ctx: usize, bit: bool) -> bool {
         self.last = ctx;
         let zero = f64::from(self.models.get(ctx)) / f64::from(1u32 << PROB_BITS);
         self.add(-(if bit { 1.0 - zero } else { zero }).log2());
@@ -111,7 +129,7 @@ impl Coder for Meter<'_> {
         bit
     }
 
-    fn raw(&mut self, n: u32, value: u32) -> u32 {
+    fn raw_at(&mut self, (): &mut (), n: u32, value: u32) -> u32 {
         self.add(f64::from(n));
         value
     }
@@ -121,13 +139,28 @@ impl Coder for Meter<'_> {
 pub struct Seen<'a, C>(pub C, pub &'a mut Trainer);
 
 impl<C: Coder> Coder for Seen<'_, C> {
-    fn bit(&mut self, ctx: usize, bit: bool) -> bool {
-        let bit = self.0.bit(ctx, bit);
+    const READS: bool = C::READS;
+    type Interval = C::Interval;
+
+    fn interval(&self) -> C::Interval {
+        self.0.interval()
+    }
+
+    fn set_interval(&mut self, at: C::Interval) {
+        self.0.set_interval(at);
+    }
+
+    fn touch(&mut self, first: usize, last: usize) {
+        self.0.touch(first, last);
+    }
+
+    fn bit_at(&mut self, at: &mut C::Interval, ctx: usize, bit: bool) -> bool {
+        let bit = self.0.bit_at(at, ctx, bit);
         self.1.see(ctx, bit);
         bit
     }
 
-    fn raw(&mut self, n: u32, value: u32) -> u32 {
-        self.0.raw(n, value)
+    fn raw_at(&mut self, at: &mut C::Interval, n: u32, value: u32) -> u32 {
+        self.0.raw_at(at, n, value)
     }
 }

@@ -82,59 +82,95 @@ const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
 };
 
 /// Codes any `i32`.
+#[inline(always)]
 pub(crate) fn value<C: Coder>(c: &mut C, s: &Slots, v: i32) -> i32 {
-    let n = code_length(c, s, length(v));
-    if n == 0 {
-        return 0;
+    let mut at = c.interval();
+    let n = code_length(c, &mut at, s, length(v));
+    let mut coded = 0;
+    if n > 0 {
+        let sign = s.sign + near(s.expect, n);
+        c.touch(sign, sign);
+        let negative = c.bit_at(&mut at, sign, v < 0);
+        let magnitude = code_below(c, &mut at, s, n, v.unsigned_abs());
+        coded = if negative { magnitude.wrapping_neg() as i32 } else { magnitude as i32 };
     }
-    let negative = c.bit(s.sign + near(s.expect, n), v < 0);
-    let magnitude = code_below(c, s, n, v.unsigned_abs());
-    if negative { magnitude.wrapping_neg() as i32 } else { magnitude as i32 }
+    c.set_interval(at);
+    coded
 }
 
-/// Codes a value that is not negative (as `u32`, any).
+/// Codes a value that is not negative (as `u32`, any). Inlined, because its contexts are constants wherever it
+/// is called.
+#[inline(always)]
 pub(crate) fn count<C: Coder>(c: &mut C, s: &Slots, v: u32) -> u32 {
-    match code_length(c, s, ulength(v)) {
+    let mut at = c.interval();
+    let coded = match code_length(c, &mut at, s, ulength(v)) {
         0 => 0,
-        n => code_below(c, s, n, v),
-    }
+        n => code_below(c, &mut at, s, n, v),
+    };
+    c.set_interval(at);
+    coded
 }
 
 /// Codes a bit length: first whether it is above the pivot, then away from it in unary, up or down.
 #[inline(always)]
-fn code_length<C: Coder>(c: &mut C, s: &Slots, len: usize) -> usize {
-    let at = &STEP_AT[s.expect % LENGTHS];
-    let context = |n: usize| s.len + usize::from(at[n % LENGTHS]);
+fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize) -> usize {
+    let step = &STEP_AT[s.expect % LENGTHS];
+    c.touch(s.len, s.len + STEPS - 1);
+    let mut say = |n: usize, yes| c.bit_at(at, s.len + usize::from(step[n % LENGTHS]), yes);
     let mut n = s.pivot.min(31);
-    let mut longer = c.bit(context(n), len > n);
-    if longer {
-        n += 1;
-        while n < 32 && longer {
-            longer = c.bit(context(n), len > n);
-            n += usize::from(longer);
+    if !C::READS {
+        // Who knows the answers gives equal ones in a row, which is quicker than to choose each.
+        if len > n {
+            (n..len).for_each(|n| _ = say(n, true));
+            if len < 32 {
+                say(len, false);
+            }
+        } else {
+            (len..=n).rev().for_each(|n| _ = say(n, false));
+            if len > 0 {
+                say(len - 1, true);
+            }
         }
-        return n;
+        return len;
     }
-    while n > 0 && !longer {
-        longer = c.bit(context(n - 1), len >= n);
-        n -= usize::from(!longer);
+    let mut longer = |n: usize| say(n, false);
+    if longer(n) {
+        n += 1;
+        while n < 32 && longer(n) {
+            n += 1;
+        }
+    } else {
+        while n > 0 && !longer(n - 1) {
+            n -= 1;
+        }
     }
     n
 }
 
 /// Codes what is below the leading one of a magnitude of `n` ≥ 1 bits; returns the whole magnitude.
 #[inline(always)]
-fn code_below<C: Coder>(c: &mut C, s: &Slots, n: usize, magnitude: u32) -> u32 {
+fn code_below<C: Coder>(
+    c: &mut C,
+    at: &mut C::Interval,
+    s: &Slots,
+    n: usize,
+    magnitude: u32,
+) -> u32 {
     let below = n as u32 - 1;
-    let modelled = below.min(MODELLED);
     let tree = s.tree + n.min(TREE_LENS - 1) * TREE;
-    let mut prefix = 1;
-    for k in 1..=modelled {
-        let bit = c.bit(tree + prefix - 1, magnitude >> (below - k) & 1 == 1);
+    c.touch(tree, tree + TREE - 1);
+    // The bits that are left to code, from the highest of the word down.
+    let (mut prefix, mut left) = (1, (magnitude << 1) << (31 - below));
+    for _ in 0..below.min(MODELLED) {
+        let bit = c.bit_at(at, tree + prefix - 1, left >> 31 == 1);
         prefix = prefix << 1 | usize::from(bit);
+        left <<= 1;
     }
-    let rest = below - modelled;
-    let low = if rest > 0 { c.raw(rest, magnitude & ((1 << rest) - 1)) } else { 0 };
+    let rest = below - below.min(MODELLED);
+    if rest == 0 {
+        return prefix as u32;
+    }
+    let low = c.raw_at(at, rest, magnitude & ((1 << rest) - 1));
     (prefix as u32) << rest | low
 }
 

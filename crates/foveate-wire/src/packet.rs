@@ -177,6 +177,7 @@ impl<C: Coder> PacketWriter<C> {
         PacketWriter { coder, next_alias: 0, records: 0, fall: None }
     }
 
+    #[inline(never)]
     fn head(&mut self, alias: Alias) {
         debug_assert!(u32::from(alias.0) >= self.next_alias && self.records < MAX_RECORDS);
         self.coder.bit(contexts::MORE + self.records.min(2), true);

@@ -253,7 +253,7 @@ fn code_level<C: Coder>(c: &mut C, k: &Known, lift: usize, r: [i32; 2]) -> [i32;
         pivot: length(along).saturating_sub(2),
     };
     let across = value(c, &slots, across);
-    frame.leave([along, across])
+    if C::READS { frame.leave([along, across]) } else { r }
 }
 
 fn sign_class(v: i32) -> usize {

@@ -5,7 +5,7 @@
 use crate::coder::Coder;
 use crate::contexts;
 use crate::facing::{FAR, code_facing, miss_class};
-use crate::number::{count, length, value};
+use crate::number::{count, ulength, value};
 use crate::place::{Fall, Known, Terrain, code_absolute, code_place};
 use crate::predict::{HORIZON, Motion};
 use crate::schema::{HIDDEN_LANES, Kind, LaneClass, PlaceLanes};
@@ -41,8 +41,10 @@ pub(crate) fn code_state<C: Coder>(
             }
             None => code_absolute(c, &terrain(place), now),
         };
-        for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(at) {
-            *lane = at.clamp(-place.extent_steps, place.extent_steps);
+        if C::READS {
+            for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(at) {
+                *lane = at.clamp(-place.extent_steps, place.extent_steps);
+            }
         }
     }
     code_turn(c, kind, base, miss, lanes);
@@ -86,8 +88,10 @@ fn code_moved<C: Coder>(
 /// Whether whole coordinates are cheaper than the way there: a respawn, a teleport. It is also where
 /// the receiver should not draw a line.
 fn is_jump(place: &PlaceLanes, residual: [i32; 3]) -> bool {
-    let way: u32 = residual.iter().map(|part| 2 * length(*part) as u32).sum();
-    way > place.bits * place.dims as u32 + 12
+    let (bits, whole) = (residual.map(i32::unsigned_abs), place.bits * place.dims as u32 + 12);
+    // Mostly even the longest part, thrice, is far from it.
+    let longest = ulength(bits[0] | bits[1] | bits[2]) as u32;
+    6 * longest > whole && bits.iter().map(|part| 2 * ulength(*part) as u32).sum::<u32>() > whole
 }
 
 fn code_turn<C: Coder>(
@@ -106,6 +110,9 @@ fn code_turn<C: Coder>(
     });
     let age = base.map_or(HORIZON, |base| base.age);
     let turn = code_facing(c, age, miss, turn);
+    if !C::READS {
+        return;
+    }
     for (facing, turn) in [kind.yaw, kind.pitch].into_iter().zip(turn) {
         if let Some((lane, steps)) = facing {
             lanes[lane] = wrap(then(lane).wrapping_add(turn), steps);
@@ -134,7 +141,9 @@ fn code_others<C: Coder>(c: &mut C, kind: &Kind, then: Option<&[i32]>, lanes: &m
     let any = kind.others.iter().any(|lane| changed(lanes, *lane));
     let whole = usize::from(then.is_none());
     if !c.bit(contexts::OTHERS + whole, any) {
-        kind.others.iter().for_each(|lane| lanes[*lane] = before(*lane));
+        if C::READS {
+            kind.others.iter().for_each(|lane| lanes[*lane] = before(*lane));
+        }
         return;
     }
     let hidden = 0..HIDDEN_LANES;
@@ -184,6 +193,7 @@ fn code_lane<C: Coder>(
 }
 
 /// An unsigned number of the family at `at`, likely small.
+#[inline(always)]
 pub(crate) fn code_count<C: Coder>(c: &mut C, at: usize, value: u32) -> u32 {
     count(c, &contexts::number(at, 0), value)
 }

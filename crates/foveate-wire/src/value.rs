@@ -44,7 +44,15 @@ pub fn field_lanes_mut<'a>(kind: &Kind, field: usize, lanes: &'a mut [i32]) -> &
 fn to_step(value: f32, precision: f32, (min, max): (f32, f32)) -> i32 {
     // NaN becomes the least value: a game's bug must not spread as an odd state.
     let value = if value.is_nan() { min } else { value.clamp(min, max) };
-    (f64::from(value) / f64::from(precision)).round() as i32
+    to_round(f64::from(value) / f64::from(precision)) as i32
+}
+
+/// What a number has to become so that cutting it off rounds it, halves away from zero: just less than a half is
+/// added, so that the number below a half stays below one. Many times quicker than `round` where a
+/// processor is not known to round by itself.
+#[inline]
+fn to_round(number: f64) -> f64 {
+    number + (0.5 - f64::EPSILON / 4.0).copysign(number)
 }
 
 fn from_step(step: i32, precision: f32) -> f32 {
@@ -55,7 +63,7 @@ fn from_step(step: i32, precision: f32) -> f32 {
 pub fn angle_to_steps(radians: f32, steps: u32) -> i32 {
     let turn = f64::from(radians / TAU);
     let turn = if turn.is_finite() { turn - turn.floor() } else { 0.0 };
-    ((turn * f64::from(steps)).round() as u32 % steps) as i32
+    (to_round(turn * f64::from(steps)) as u32 % steps) as i32
 }
 
 /// A part of a turn as radians in (−π, π].
@@ -324,6 +332,16 @@ mod tests {
         let mut lanes = vec![7; ty.lanes()];
         value.put(ty, &mut lanes);
         T::get(ty, &lanes)
+    }
+
+    #[test]
+    fn cutting_off_rounds_like_round() {
+        let edges =
+            [0.0, 0.25, 0.5, 0.5 - f64::EPSILON / 4.0, 1.5, 2.5, 1e9 + 0.5, 4e9, 2e15 + 0.5];
+        let near = edges.iter().flat_map(|edge| [edge.next_down(), *edge, edge.next_up()]);
+        for number in near.flat_map(|number| [number, -number]).chain([f64::NAN, f64::INFINITY]) {
+            assert_eq!(to_round(number) as i64, number.round() as i64, "{number}");
+        }
     }
 
     proptest! {

@@ -33,6 +33,10 @@ class Wire implements Transport {
     if (this.said.length === 1) queueMicrotask(() => this.answer(this));
   }
 
+  framing(): number {
+    return 0;
+  }
+
   datagram(): void {
     this.datagrams++;
   }

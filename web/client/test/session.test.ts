@@ -17,18 +17,18 @@ test("a client that hears what Rust's client heard says the same, bit by bit", {
   const core = new Core(game, game.schema, "predict", { change() {}, event: (event) => events.push(event) }, () => 0);
   const counts = { ticks: 0, foreseen: 0, corrected: 0, apart: 0 };
   core.hello("bot-0", new Uint8Array(0));
-  for (let now = 0; r.left > 0; ) {
+  while (r.left > 0) {
     const what = r.u32();
     if (what === 0) {
       assert.notEqual(core.message(r.bytesValue()), null);
       continue;
     }
     if (what === 1) {
-      // Datagrams are handed over in the round in which they are due, whose tick follows.
-      core.datagram(r.bytesValue(), now + 50);
+      const now = r.u32();
+      core.datagram(r.bytesValue(), now);
       continue;
     }
-    now = r.u32();
+    const now = r.u32();
     const input: Controls = readControls(r);
     const said = r.option(() => r.bytesValue());
     const own = list(r, () => r.i32());
@@ -41,9 +41,9 @@ test("a client that hears what Rust's client heard says the same, bit by bit", {
   const { stats } = core;
   t.diagnostic(`${JSON.stringify(counts)}; ours: ${stats.foreseen} foreseen, ${stats.corrected} corrected, ${events.length} events`);
   assert.ok(counts.ticks > 1_000 && stats.refused > 0 && events.length > 100);
-  // Rust's client also foresees coming back to life, which is the game's and not the movement's matter.
+  // Rust's client also foresees coming back to life, which takes more of the game than its movement.
   assert.ok(counts.apart < counts.ticks / 50, `${counts.apart} of ${counts.ticks} predicted states differ`);
-  assert.ok(stats.corrected - counts.corrected < counts.ticks / 50);
+  assert.ok(Math.abs(stats.corrected - counts.corrected) < counts.ticks / 50);
 });
 
 test("messages return, and any other bytes are refused by their own error", () => {

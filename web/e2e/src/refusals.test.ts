@@ -53,7 +53,7 @@ test("a page from elsewhere may not connect", async () => {
 
 test("nobody looks on without the operator’s token", async () => {
   assert.equal(await upgrade("/observe", { origin: server.url }), 401);
-  assert.equal(await upgrade("/observe?token=wrong-wrong-wrong-wrong", { origin: server.url }), 401);
+  assert.equal(await upgrade("/observe?token=wrong-wrong-wrong-wrong", { origin: server.url }), 403);
   assert.equal(await upgrade(`/observe?token=${TOKEN}`, { origin: server.url }), 101);
 });
 

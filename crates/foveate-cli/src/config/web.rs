@@ -82,7 +82,7 @@ impl Display for Web {
             Observe::Loopback => "this machine looks on",
             Observe::Token(_) => "the operator looks on",
         };
-        let origins = self.origins.join(" ");
-        write!(f, "{}, own pages {origins}, {observe}", self.listen)
+        write!(f, "{}, {observe}", self.listen)?;
+        self.origins.iter().try_for_each(|origin| write!(f, ", pages of {origin}"))
     }
 }

@@ -140,9 +140,11 @@ impl Core {
         let Some(quic) = link.carrier.quic() else { return };
         match event {
             // A link that was closed while it shook hands stays closed.
-            #[cfg(feature = "web")]
-            quinn_proto::Event::Connected if quic.is_browser() => self.begin_session(now, index),
             quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
+                #[cfg(feature = "web")]
+                if quic.is_browser() {
+                    return self.begin_session(now, index);
+                }
                 let address = quic.conn.remote_address();
                 quic.open(now, link.origin.is_none());
                 self.connected(id, address);

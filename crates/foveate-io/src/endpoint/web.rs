@@ -249,6 +249,13 @@ impl Core {
         purpose: Purpose,
     ) -> Result<(), Answer> {
         let Some(front) = &self.front else { return Err(Answer::text(503, "not listening")) };
+        // Said to an ordinary request, too: a page is not told why its WebSocket was refused.
+        if purpose == Purpose::Observe
+            && let Err(answer) = may_observe(&front.web.observe, request, address)
+        {
+            self.counters.refused_observers += 1;
+            return Err(answer);
+        }
         if request.method != Method::Get || request.socket_key.is_none() {
             let answer = Answer::text(426, "expected a WebSocket");
             return Err(answer.with("Upgrade", "websocket"));
@@ -263,10 +270,6 @@ impl Core {
                 self.links.peek(**index).is_some_and(|link| link.purpose == Purpose::Observe)
             };
             let here = front.sockets.iter().filter(observers).count();
-            if let Err(answer) = may_observe(&front.web.observe, request, address) {
-                self.counters.refused_observers += 1;
-                return Err(answer);
-            }
             if here >= MAX_OBSERVERS {
                 self.counters.refused_full += 1;
                 return Err(Answer::text(503, "enough operators are looking on"));

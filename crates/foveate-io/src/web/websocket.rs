@@ -15,7 +15,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use foveate_wire::Micros;
 use tungstenite::protocol::frame::coding::CloseCode as SocketCode;
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext};
-use tungstenite::{Message, error::CapacityError};
+use tungstenite::{Message, Utf8Bytes, error::CapacityError};
 
 use crate::bucket::Bucket;
 use crate::event::{CloseCode, Purpose, Reason};
@@ -283,13 +283,21 @@ impl WebSocket {
             Unit::Datagram(bytes) => (0, bytes),
             Unit::Message(bytes) => (1, bytes),
         };
-        let mut frame = BytesMut::with_capacity(1 + bytes.len());
-        if self.purpose == Purpose::Play {
-            frame.extend_from_slice(&[kind]);
-        }
-        frame.extend_from_slice(bytes);
+        let frame = match self.purpose {
+            Purpose::Play => {
+                let mut frame = BytesMut::with_capacity(1 + bytes.len());
+                frame.extend_from_slice(&[kind]);
+                frame.extend_from_slice(bytes);
+                Message::Binary(frame.freeze())
+            }
+            // A page reads text without further ado; what is none stays bytes.
+            Purpose::Observe => match Utf8Bytes::try_from(bytes.clone()) {
+                Ok(text) => Message::Text(text),
+                Err(_) => Message::Binary(bytes.clone()),
+            },
+        };
         // Into memory; a link that is being closed takes nothing any more, and that is known.
-        let _ = self.codec.write(&mut self.pipe, Message::Binary(frame.freeze()));
+        let _ = self.codec.write(&mut self.pipe, frame);
         true
     }
 

@@ -24,7 +24,7 @@ impl Publisher {
             let pair = &mut observer.pairs[graded.pair as usize];
             let gate = &mut observer.gates[graded.pair as usize];
             let wake = &mut observer.wakes[graded.pair as usize];
-            let class = usize::from(wake.class);
+            let class = wake.class();
             observer.counters.samples[class] += 1;
             observer.counters.kept[class] += 1;
             let hot = &store.hot[pair.slot.at()];

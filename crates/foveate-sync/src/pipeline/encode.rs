@@ -138,7 +138,9 @@ impl Packet<'_> {
         let number = pair.sends.wrapping_add(1);
         // The observer may have dropped a state that it got so many states ago, and so may we.
         let kept = |base: &Reference| usize::from(number.wrapping_sub(base.number)) < KEPT_STATES;
-        pair.base = pair.base.filter(|base| kept(base) && base.is_held(hot));
+        if pair.base.as_ref().is_some_and(|base| !kept(base) || !base.is_held(hot)) {
+            pair.base = None;
+        }
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
         let at = hot.place;

@@ -70,7 +70,8 @@ impl Publisher {
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
         let (tick, now, rounds) = (self.store.tick(), self.now, self.rounds);
         let look = Look { tick, now, rounds, slack, reach };
-        let (grade, distance) = look.judge(observer, &self.store, slot, hot);
+        let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
+        let (grade, distance) = look.judge(observer, &self.store, (slot, own), hot);
         grade.map(|grade| (grade, Metres(distance)))
     }
 
@@ -112,13 +113,16 @@ impl Look {
         let at = pair as usize;
         let slot = observer.gates[at].slot;
         let hot = &store.hot[slot.at()];
+        let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
         let (grade, distance) = match hot.alive {
-            true => self.judge(observer, store, slot, hot),
+            true => self.judge(observer, store, (slot, own), hot),
             false => (None, 0.0),
         };
         let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
         let Some(grade) = grade else {
-            *wake = self.out_of_reach(*wake, hot, distance - self.reach);
+            // One's own object that one is not told of stays so until one looks from elsewhere.
+            let beyond = if own && hot.alive { f32::INFINITY } else { distance - self.reach };
+            *wake = self.out_of_reach(*wake, hot, beyond);
             if gate.mode != Mode::Watched {
                 gate.mode = Mode::Special;
                 self.out_of_interest(&mut observer.pairs[at], wake, hot);
@@ -128,8 +132,11 @@ impl Look {
             }
             return;
         };
-        (wake.class, wake.known) = (grade.class, gate.mode != Mode::Watched);
-        gate.own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
+        wake.tally = grade.class % Wake::KNOWN;
+        if gate.mode != Mode::Watched {
+            wake.tally |= Wake::KNOWN;
+        }
+        gate.own = own;
         if observer.pairs[at].revive() {
             self.set_pace(gate, &grade, hot);
             graded.push(Graded { pair, grade, distance });
@@ -159,14 +166,14 @@ impl Look {
         &self,
         observer: &Observer,
         store: &Store,
-        slot: Slot,
+        (slot, own): (Slot, bool),
         hot: &Hot,
     ) -> (Option<Grade>, f32) {
-        if !store.placed(hot.kind) {
+        if !hot.placed {
             return (Some(Grade::EXACT), 0.0);
         }
         let Some((pivot, square)) = nearest(&observer.pivots, hot.pos) else { return (None, 0.0) };
-        if observer.pivots.iter().any(|pivot| pivot.object == Some(slot)) {
+        if own {
             return (observer.own_objects.then_some(Grade::EXACT), 0.0);
         }
         let distance = square.sqrt();
@@ -190,9 +197,10 @@ impl Look {
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
     fn out_of_reach(&self, wake: Wake, hot: &Hot, beyond: f32) -> Wake {
-        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).ceil().clamp(1.0, MAX_LOOKS);
-        let wait = if wait.is_finite() { wait as u32 } else { 1 };
-        Wake { at: self.tick.plus(wait), known: false, ..wake }
+        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).max(0.0).min(MAX_LOOKS);
+        let whole = wait as u32;
+        let wait = (whole + u32::from((whole as f32) < wait)).max(1);
+        Wake { at: self.tick.plus(wait), tally: wake.tally % Wake::KNOWN }
     }
 
     /// The life of a pair that nobody cares for any more: linger, freeze, forget.
@@ -250,7 +258,7 @@ fn disturbed(observer: &Observer, store: &Store) -> bool {
             || [store.hot[jump.slot.at()].pos, jump.from].iter().any(|pos| {
                 nearest(&observer.pivots, *pos).is_some_and(|(_, square)| square <= reach * reach)
             })
-            || !store.placed(store.hot[jump.slot.at()].kind)
+            || !store.hot[jump.slot.at()].placed
     })
 }
 
@@ -277,7 +285,7 @@ fn refresh(
         let pair = &observer.pairs[at];
         let hot = &store.hot[pair.slot.at()];
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
-        let keep = hot.alive && (near || !store.placed(hot.kind));
+        let keep = hot.alive && (near || !hot.placed);
         if pair.alias.is_none() && !keep {
             observer.drop_pair(at, store);
             continue;
@@ -291,7 +299,7 @@ fn refresh(
     let mut meet = |slot: Slot, within: f32| {
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
         let near = !within.is_finite()
-            || !store.placed(hot.kind)
+            || !hot.placed
             || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within * within);
         if near && hot.alive && *met != search {
             *met = search;

@@ -53,7 +53,7 @@ impl Publisher {
     pub fn known(&self, id: ObserverId) -> impl Iterator<Item = Known> + '_ {
         let observer = self.observer(id).into_iter();
         let pairs = observer.flat_map(|observer| observer.pairs.iter().zip(&observer.wakes));
-        pairs.filter_map(move |(pair, wake)| self.known_of(id, pair, wake.class))
+        pairs.filter_map(move |(pair, wake)| self.known_of(id, pair, wake.class() as u8))
     }
 
     /// Where an observer looked from in the last round.

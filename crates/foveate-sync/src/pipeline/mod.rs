@@ -137,7 +137,7 @@ impl Publisher {
         self.index.around(at, radius, |slot| {
             let hot = &self.store.hot[slot.at()];
             let square: f32 = (0..3).map(|axis| (hot.pos[axis] - at[axis]).powi(2)).sum();
-            if hot.alive && self.store.placed(hot.kind) && square <= radius * radius {
+            if hot.alive && hot.placed && square <= radius * radius {
                 found(hot.id);
             }
         });
@@ -247,7 +247,7 @@ impl Publisher {
             }
             for bound in due.drain(fit..) {
                 observer.counters.postponed += 1;
-                let class = usize::from(observer.wakes[bound.pair as usize].class);
+                let class = observer.wakes[bound.pair as usize].class();
                 observer.counters.kept[class] -= u64::from(!bound.kept);
             }
         }

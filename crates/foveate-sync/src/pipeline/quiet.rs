@@ -7,7 +7,7 @@
 use super::due::EXPIRES;
 use crate::deviation;
 use crate::interest::{CLASSES, Pivot};
-use crate::schedule::{Gate, Mode, Observer};
+use crate::schedule::{Gate, Mode, Observer, Wake};
 use crate::store::{Hot, Store};
 use foveate_wire::{Kind, Tick, predict};
 
@@ -33,10 +33,10 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
     let quiet =
         Quiet { tick, reach_square: reach * reach, angle: floors.place.0, facing: floors.facing };
     let kinds = store.schema().kinds();
-    let mut right = [[0u64; CLASSES]; 2];
+    let mut right = [0u32; 2 * CLASSES];
     let Observer { wakes, gates, pairs, pivots, counters, .. } = observer;
     for (at, wake) in wakes.iter_mut().enumerate() {
-        let counted = &mut right[usize::from(wake.known)][usize::from(wake.class) % CLASSES];
+        let counted = &mut right[usize::from(wake.tally) % (2 * CLASSES)];
         if wake.at.is_after(tick) {
             *counted += 1;
             continue;
@@ -60,9 +60,10 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
             pairs[at].since = None;
         }
     }
-    for (class, right) in right[1].into_iter().enumerate() {
-        counters.samples[class] += right;
-        counters.kept[class] += right;
+    let known = &right[usize::from(Wake::KNOWN)..];
+    for (class, right) in known.iter().enumerate().filter(|(_, right)| **right > 0) {
+        counters.samples[class] += u64::from(*right);
+        counters.kept[class] += u64::from(*right);
     }
 }
 

@@ -17,6 +17,7 @@ use foveate_wire::{
     Schema, Tick, predict,
 };
 use states::{Sample, StateRing};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -72,11 +73,16 @@ struct Replica {
     states: StateRing,
 }
 
+thread_local! {
+    /// What packets are read with. Nothing is kept in it between packets, so that all links of a thread share
+    /// one: it is large, and by far the most of what reading touches.
+    static MODELS: RefCell<Models> = RefCell::new(Models::trained());
+}
+
 /// All replicas of one link.
 #[derive(Debug)]
 pub struct ReplicaSet {
     schema: Arc<Schema>,
-    models: Models,
     replicas: Vec<Option<Replica>>,
     /// The newest notice of each alias: it may arrive before the state that it speaks of.
     notices: Vec<Option<(Tick, Life)>>,
@@ -92,7 +98,6 @@ impl ReplicaSet {
     pub fn new(schema: Arc<Schema>, near: Tick) -> ReplicaSet {
         ReplicaSet {
             schema,
-            models: Models::trained(),
             replicas: Vec::new(),
             notices: Vec::new(),
             by_id: BTreeMap::new(),
@@ -130,14 +135,16 @@ impl ReplicaSet {
         let held = Held { replicas: &self.replicas };
         let (header, body) = open_state(bytes, self.newest)?;
         self.arrivals.check(header.seq)?;
-        let mut reader = PacketReader::new(header, body, &mut self.models);
-        loop {
-            let lanes_at = self.lanes.len();
-            match reader.next(&self.schema, &held, &mut self.lanes)? {
-                Some(record) => self.records.push((record, lanes_at)),
-                None => break,
+        let (records, lanes) = (&mut self.records, &mut self.lanes);
+        MODELS.with_borrow_mut(|models| {
+            let mut reader = PacketReader::new(header, body, models);
+            let mut lanes_at = 0;
+            while let Some(record) = reader.next(&self.schema, &held, lanes)? {
+                records.push((record, lanes_at));
+                lanes_at = lanes.len();
             }
-        }
+            Ok::<_, PacketError>(())
+        })?;
         self.arrivals.note(header.seq);
         Ok(header.tick)
     }

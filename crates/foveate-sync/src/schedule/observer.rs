@@ -191,6 +191,7 @@ impl Observer {
     }
 
     /// How strong the memory of an interaction with the object still is: 1 now, fading to 0.
+    #[inline]
     pub(crate) fn interaction(&self, slot: Slot, now: Micros) -> f32 {
         let known = self.interactions.iter().find(|known| known.slot == slot);
         known.map_or(0.0, |known| fading(known, now))
@@ -278,7 +279,7 @@ impl Observer {
         };
         self.by_alias[usize::from(alias)] = pair;
         self.gates[pair as usize].mode = Mode::Special;
-        self.wakes[pair as usize].known = true;
+        self.wakes[pair as usize].tally |= Wake::KNOWN;
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Some(Alias(alias));
         pair.opened = tick;

@@ -1,5 +1,6 @@
 //! One (observer, object) pair: what the observer was sent, what it has, and what must happen next.
 
+use crate::interest::CLASSES;
 use crate::store::{HISTORY, Hot, Slot};
 use foveate_wire::{Alias, Kind, Motion, Tick};
 
@@ -86,15 +87,21 @@ pub enum Fired {
 pub(crate) struct Wake {
     /// The round of the next look.
     pub at: Tick,
-    /// The class of the last grade.
-    pub class: u8,
-    /// Whether the observer knows of the object: only then it is a sample.
-    pub known: bool,
+    /// The class of the last grade, and [`Wake::KNOWN`] where the observer knows of the object: only then
+    /// it is a sample.
+    pub tally: u8,
 }
 
 impl Wake {
+    pub const KNOWN: u8 = CLASSES as u8;
+
     pub fn new(tick: Tick) -> Wake {
-        Wake { at: tick, class: 0, known: false }
+        Wake { at: tick, tally: 0 }
+    }
+
+    /// The class of the last grade.
+    pub fn class(&self) -> usize {
+        usize::from(self.tally) % CLASSES
     }
 }
 
@@ -152,8 +159,10 @@ impl Gate {
     }
 }
 
-/// A pair. While `alias` is none the observer knows nothing of the object: it is only watched.
+/// A pair. While `alias` is none the observer knows nothing of the object: it is only watched. Two lines of
+/// the cache, not parts of three.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Pair {
     pub slot: Slot,
     pub alias: Option<Alias>,
@@ -171,6 +180,8 @@ pub(crate) struct Pair {
     /// Send in any case: the observer must learn that the replica lives again.
     pub forced: bool,
 }
+
+const _: () = assert!(size_of::<Pair>() == 128);
 
 impl Pair {
     pub fn watch(slot: Slot, tick: Tick) -> Pair {

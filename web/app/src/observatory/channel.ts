@@ -14,6 +14,8 @@ export type ChannelState = "connecting" | "open" | "refused" | "off" | "lost";
 
 export class Channel {
   state: ChannelState = "connecting";
+  /** What the server said when it refused. */
+  private why = "";
   /** Bytes of JSON that came, for the debug object. */
   received = 0;
   private socket: WebSocket | undefined;
@@ -23,7 +25,7 @@ export class Channel {
 
   constructor(
     private readonly onMessage: (message: FromServer) => void,
-    private readonly onState: (state: ChannelState) => void,
+    private readonly onState: (state: ChannelState, why: string) => void,
   ) {
     this.open();
   }
@@ -69,18 +71,21 @@ export class Channel {
   private async lost(url: string): Promise<void> {
     if (this.closed) return;
     let status = 0;
+    let text = "";
     try {
-      status = (await fetch(url, { cache: "no-store" })).status;
+      const answer = await fetch(url, { cache: "no-store" });
+      [status, text] = [answer.status, await answer.text()];
     } catch {
       // The server is away altogether.
     }
     if (this.closed) return;
-    if (status === 401 || status === 403) {
+    this.why = text.trim();
+    if (status === 401 || (status === 403 && text.includes("token"))) {
       sessionStorage.removeItem(TOKEN);
       this.become("refused");
       return;
     }
-    this.become(status === 404 ? "off" : "lost");
+    this.become(status === 403 || status === 404 ? "off" : "lost");
     this.timer = setTimeout(() => this.open(), RETRY);
   }
 
@@ -88,6 +93,6 @@ export class Channel {
     // While the server stays away, attempts are not worth a flicker.
     if (state === "connecting" && (this.state === "lost" || this.state === "off")) return;
     this.state = state;
-    this.onState(state);
+    this.onState(state, this.why);
   }
 }

@@ -92,7 +92,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     parts.follow.onclick = () => map?.follow(true);
   }
 
-  const channel = new Channel(take, (state) => parts.showState(state, (token) => channel.useToken(token)));
+  const channel = new Channel(take, (state, why) => parts.showState(state, why, (token) => channel.useToken(token)));
   cleanup.add(() => channel.close());
   window.foveate = {
     page: "observatory",
@@ -155,8 +155,8 @@ function build(model: Model, send: (command: Command) => void, pick: (player: nu
       follow.disabled = model.picked === null;
       showChosen(chosen, model);
     },
-    showState: (state: ChannelState, useToken: (token: string) => void) => {
-      showCover(cover, state, useToken);
+    showState: (state: ChannelState, why: string, useToken: (token: string) => void) => {
+      showCover(cover, state, why, useToken);
     },
   };
 }
@@ -269,15 +269,15 @@ function showChosen(element: HTMLElement, model: Model): void {
   });
 }
 
-function showCover(element: HTMLElement, state: ChannelState, useToken: (token: string) => void): void {
+function showCover(element: HTMLElement, state: ChannelState, why: string, useToken: (token: string) => void): void {
   element.dataset.state = state;
   setShown(element, state !== "open");
   const texts: Record<ChannelState, string> = {
     connecting: "Connecting …",
     open: "",
     lost: "The server does not answer. Trying again …",
-    off: "This server has no observatory. Its operator can turn it on: [web] observe in the configuration.",
-    refused: "This is an operator’s view. The server asks for the operator’s token:",
+    off: `The server says: ${why}. Its operator can turn the observatory on: [web] observe in the configuration.`,
+    refused: `This is an operator’s view. The server says: ${why}.`,
   };
   if (state !== "refused") {
     element.replaceChildren(h("p", {}, texts[state]));

@@ -107,7 +107,10 @@ export class Ways {
   private find(from: Point, target: number): Corner[] {
     const { nodes } = this.map;
     const corners: Corner[] = [{ at: from, far: 0 }];
-    for (const node of this.path(this.nodeNear(from), Math.min(target, nodes.length - 1))) {
+    const way = this.path(this.nodeNear(from), Math.min(target, nodes.length - 1));
+    // From between two nodes it does not lead back to the first.
+    while (way.length > 1 && this.isWalkable(from, nodes[way[1]])) way.shift();
+    for (const node of way) {
       const last = corners[corners.length - 1];
       const length = distance(last.at, nodes[node]);
       if (length > 0) corners.push({ at: nodes[node], far: last.far + length });

@@ -1,5 +1,4 @@
 /** A client with sockets and timers: drives the core once a round, and comes back after a break. */
-import type { Replica } from "../replica/replicas.js";
 import * as say from "../session/messages.js";
 import type { ServerMessage } from "../session/messages.js";
 import type { Links } from "../transport/open.js";
@@ -96,12 +95,11 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   objects(): IterableIterator<ObjectView> {
-    return views(this.core.replicas.all());
+    return this.core.replicas.all();
   }
 
   object(id: bigint): ObjectView | undefined {
-    const replica = this.core.replicas.get(id);
-    return replica === undefined ? undefined : viewOf(replica);
+    return this.core.replicas.get(id);
   }
 
   sample(id: bigint, out: Sample): boolean {
@@ -110,7 +108,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
 
   value(id: bigint): Record<string, FieldValue> | undefined {
     const replica = this.core.replicas.get(id);
-    return replica === undefined ? undefined : readState(replica.kind, replica.lanes);
+    return replica === undefined ? undefined : readState(replica.spec, replica.lanes);
   }
 
   own(): OwnView | null {
@@ -177,7 +175,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
 
   private send(bytes: Uint8Array): void {
     if (this.transport === null) return;
-    this.core.stats.bytesUp += bytes.length;
+    this.core.stats.bytesUp += bytes.length + this.transport.framing(bytes.length, true);
     this.transport.message(bytes);
   }
 
@@ -189,14 +187,14 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.hears = false;
     stats.transport = transport.kind;
     transport.onDatagram = (bytes) => {
-      stats.bytesDown += bytes.length;
+      stats.bytesDown += bytes.length + transport.framing(bytes.length, false);
       stats.datagramsDown++;
       this.quiet = 0;
       this.hears = true;
       this.core.datagram(bytes, performance.now());
     };
     transport.onMessage = (bytes) => {
-      stats.bytesDown += bytes.length;
+      stats.bytesDown += bytes.length + transport.framing(bytes.length, false);
       const message = this.core.message(bytes);
       if (message !== null && this.transport === transport) this.heard(message);
     };
@@ -297,7 +295,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     const bytes = this.core.tick(now, (tick) => this.asked(tick));
     this.quiet++;
     if (bytes === null || this.transport === null) return;
-    this.core.stats.bytesUp += bytes.length;
+    this.core.stats.bytesUp += bytes.length + this.transport.framing(bytes.length, true);
     this.core.stats.datagramsUp++;
     this.transport.datagram(bytes);
   }
@@ -313,13 +311,4 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     transport.close();
     return true;
   }
-}
-
-function viewOf(replica: Replica): ObjectView {
-  const { id, kind, alias, lanes, tick, frozen } = replica;
-  return { id, kind: kind.number, alias, lanes, tick, frozen };
-}
-
-function* views(all: IterableIterator<Replica>): IterableIterator<ObjectView> {
-  for (const replica of all) yield viewOf(replica);
 }

@@ -203,14 +203,14 @@ export class Core<Input, Action, Event> {
     const truth = this.replicas.get(this.avatar);
     if (truth === undefined) return;
     const { foresight, stats } = this;
-    const place = truth.kind.place;
+    const place = truth.spec.place;
     const before = foresight.lanes;
-    this.ownShown.keep(foresight, truth.kind, now, this.round);
+    this.ownShown.keep(foresight, truth.spec, now, this.round);
     if (foresight.reconcile(seq, truth.lanes, this.replicas.newest)) {
       if (before !== null && foresight.lanes !== null && place !== null) {
         stats.correction = distance(before, foresight.lanes, place.at, place.dims) * place.precision;
       }
-      this.ownShown.glide(foresight, truth.kind, now, this.round);
+      this.ownShown.glide(foresight, truth.spec, now, this.round);
     }
     stats.foreseen = foresight.foreseen;
     stats.corrected = foresight.corrected;
@@ -274,7 +274,7 @@ export class Core<Input, Action, Event> {
 
   /** One's own avatar, predicted; null before its first state and for games without a rule. */
   own(now: number): OwnView | null {
-    const kind = this.replicas.get(this.avatar)?.kind;
+    const kind = this.replicas.get(this.avatar)?.spec;
     if (this.game.predict === undefined || kind === undefined) return null;
     return this.ownShown.view(this.foresight, kind, now, this.round);
   }

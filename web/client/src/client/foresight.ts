@@ -64,6 +64,10 @@ export class Foresight<Input> {
   reconcile(seq: number, truth: Int32Array, tick: number): boolean {
     const { inputs } = this;
     while (inputs.length > 0 && ((inputs[0].seq - seq) << 16) >> 16 < 0) inputs.shift();
+    if (this.rule === null) {
+      this.begin(truth);
+      return false;
+    }
     const known = inputs.length > 0 && inputs[0].seq === seq ? inputs[0] : null;
     if (known !== null && equal(known.lanes, truth)) {
       this.foreseen++;

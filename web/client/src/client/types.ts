@@ -91,7 +91,7 @@ export interface OwnView {
 export interface Stats {
   /** `webtransport` or `websocket`, or empty before the first link. */
   transport: string;
-  /** Bytes of datagrams and messages, without what the transport adds. */
+  /** Bytes of datagrams and messages; over WebSocket with its frames' heads, over WebTransport without what QUIC adds. */
   bytesUp: number;
   bytesDown: number;
   datagramsUp: number;
@@ -195,7 +195,7 @@ export interface Client<Input = never, Action = never, Event = unknown> {
   ask(object: bigint, action: Action): void;
   /** Another view from now on. */
   view(which: number): void;
-  /** Looks from somebody else's avatar; null: from one's own again. */
+  /** Looks from somebody else's avatar, too, as far as the game allows it; null: only from one's own. */
   watch(object: bigint | null): void;
   /** A player's name; empty until it has come, which `on("name", …)` tells. */
   nameOf(player: number): string;

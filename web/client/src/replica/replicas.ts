@@ -7,14 +7,15 @@
 import { FROZEN, FULL, GONE, Packet, PacketReader, UPDATE, openState } from "../wire/packet.js";
 import type { Header, States } from "../wire/packet.js";
 import type { Baseline } from "../wire/record.js";
+import type { ObjectView } from "../client/types.js";
 import type { Kind, Schema } from "../wire/schema.js";
 import { objectId } from "../wire/ids.js";
 import { way } from "../wire/place.js";
 import { Arrivals } from "./arrivals.js";
 import { StateRing, isAfter } from "./states.js";
 
-/** A replica of an object. */
-export class Replica {
+/** A replica of an object; to pages, what is known of it. */
+export class Replica implements ObjectView {
   life: "live" | "frozen" | "gone" = "live";
   /** Of the newest notice, or of the opening: what is older is history. */
   noticed: number;
@@ -22,13 +23,17 @@ export class Replica {
 
   constructor(
     readonly id: bigint,
-    readonly kind: Kind,
+    readonly spec: Kind,
     readonly alias: number,
     /** Of the packet that opened the alias for this object. */
     readonly opened: number,
   ) {
     this.noticed = opened;
-    this.states = new StateRing(kind.lanes);
+    this.states = new StateRing(spec.lanes);
+  }
+
+  get kind(): number {
+    return this.spec.number;
   }
 
   get tick(): number {
@@ -51,7 +56,7 @@ export class Replica {
 
   /** Where the shared predictor puts it in a round, on one axis, in steps; what the sender's bounds refer to. */
   predicted(tick: number, axis: number): number {
-    const place = this.kind.place;
+    const place = this.spec.place;
     if (place === null || axis >= place.dims) return 0;
     const from = this.states.lane(place.at + axis);
     if (!place.motion) return from;
@@ -109,7 +114,7 @@ export class Replicas implements States {
     const replica = this.byAlias[alias];
     // A state from before the alias was opened belongs to another object.
     if (replica === undefined || isAfter(replica.opened, tick)) return -1;
-    return replica.states.find(tick, base) ? replica.kind.number : -1;
+    return replica.states.find(tick, base) ? replica.kind : -1;
   }
 
   get(id: bigint): Replica | undefined {

@@ -58,7 +58,7 @@ export class Smoother {
 
   /** Where to draw the replica. Call it once a frame, in the order of time. False for kinds without a place. */
   sample(replica: Replica, now: number, out: Sample): boolean {
-    if (replica.kind.place === null) return false;
+    if (replica.spec.place === null) return false;
     const updated = this.tick !== replica.tick;
     out.jumped = updated && this.tick >= 0 && replica.states.jumpedSince(this.tick);
     if (this.show === "predict") this.predict(replica, now, updated, out);
@@ -84,7 +84,7 @@ export class Smoother {
         // An update moved the prediction: begin where the eye last saw the replica.
         for (let axis = 0; axis < 3; axis++) offset[axis] = shown[axis] - exact[axis];
         for (let axis = 3; axis < 5; axis++) offset[axis] = turn(exact[axis], shown[axis]);
-        const far = (replica.kind.maxSpeed * (SNAP_ROUNDS * round + passed)) / 1e6;
+        const far = (replica.spec.maxSpeed * (SNAP_ROUNDS * round + passed)) / 1e6;
         if (out.jumped || Math.hypot(offset[0], offset[1], offset[2]) > far) {
           out.jumped = true;
           offset.fill(0);
@@ -99,7 +99,7 @@ export class Smoother {
   /** The prediction between two rounds: linear from one to the next. */
   private predicted(replica: Replica, now: number): void {
     const { exact, round } = this;
-    const precision = replica.kind.place?.precision ?? 0;
+    const precision = replica.spec.place?.precision ?? 0;
     const tick = Math.floor(now / round);
     const share = replica.life === "live" ? now / round - tick : 0;
     for (let axis = 0; axis < 3; axis++) {
@@ -107,13 +107,13 @@ export class Smoother {
       const next = share === 0 ? here : replica.predicted((tick + 1) >>> 0, axis);
       exact[axis] = (here + (next - here) * share) * precision;
     }
-    exact[3] = angle(replica, replica.kind.yaw);
-    exact[4] = angle(replica, replica.kind.pitch);
+    exact[3] = angle(replica, replica.spec.yaw);
+    exact[4] = angle(replica, replica.spec.pitch);
   }
 
   private interpolate(replica: Replica, now: number, updated: boolean): void {
     if (updated) this.arrived(now);
-    const { kind, states } = replica;
+    const { spec, states } = replica;
     const past = Math.max(now - this.delay, 0);
     const tick = Math.floor(past / this.round) >>> 0;
     this.predicted(replica, now);
@@ -124,7 +124,7 @@ export class Smoother {
     const begin = states.tickAt(first) * this.round;
     const span = ((states.tickAt(second) - states.tickAt(first)) >>> 0) * this.round;
     const share = span === 0 ? 0 : Math.min(Math.max((past - begin) / span, 0), 1);
-    const place = kind.place;
+    const place = spec.place;
     for (let axis = 0; axis < 3; axis++) {
       const at = (state: number): number =>
         place !== null && axis < place.dims ? states.laneAt(state, place.at + axis) * place.precision : 0;
@@ -135,8 +135,8 @@ export class Smoother {
       const [a, b] = [first, second].map((state) => stepsToAngle(states.laneAt(state, lane.at), lane.steps));
       return a + turn(a, b) * share;
     };
-    this.shown[3] = facing(kind.yaw);
-    this.shown[4] = facing(kind.pitch);
+    this.shown[3] = facing(spec.yaw);
+    this.shown[4] = facing(spec.pitch);
   }
 
   private arrived(now: number): void {

@@ -18,6 +18,7 @@ export class StateRing {
   /** How each state came about: three axes, ticks, and whether it jumped. */
   private motions = new Int32Array(this.room * 5);
   private newest = 0;
+  private window: Int32Array = new Int32Array(0);
 
   constructor(readonly lanes: number) {
     this.states = new Int32Array(this.room * lanes);
@@ -77,9 +78,13 @@ export class StateRing {
     return false;
   }
 
-  /** The newest state: a window into the ring. */
+  /** The newest state: a window into the ring, made anew only where that has moved. */
   newestLanes(): Int32Array {
-    return this.states.subarray(this.newest * this.lanes, (this.newest + 1) * this.lanes);
+    const at = this.newest * this.lanes;
+    if (this.window.buffer !== this.states.buffer || this.window.byteOffset !== at * 4) {
+      this.window = this.states.subarray(at, at + this.lanes);
+    }
+    return this.window;
   }
 
   /** One lane of the newest state. */

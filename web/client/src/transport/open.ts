@@ -17,7 +17,8 @@ const FETCH_LIMIT = 8_000;
 
 /** What `/connect.json` says. */
 interface Offer {
-  webtransport?: { port: number; hash: string };
+  /** `host`: where the server listens, if that is one address. */
+  webtransport?: { port: number; hash: string; host?: string };
   websocket?: boolean;
 }
 
@@ -65,10 +66,10 @@ export class Opener implements Links {
     return transport;
   }
 
-  private webTransport({ port, hash }: { port: number; hash: string }): Promise<Transport> {
-    const { hostname } = new URL(this.base);
-    // A development server may listen on 127.0.0.1 alone, while browsers try ::1 for localhost.
-    const host = hostname === "localhost" ? "127.0.0.1" : hostname;
+  private webTransport(offer: { port: number; hash: string; host?: string }): Promise<Transport> {
+    const { port, hash } = offer;
+    // A development server listens on 127.0.0.1 alone, while browsers try ::1 for localhost.
+    const host = offer.host ?? new URL(this.base).hostname;
     const bytes = Uint8Array.from(hash.match(/../g) ?? [], (byte) => parseInt(byte, 16));
     return openWebTransport(`https://${host}:${port}/play`, bytes, WEBTRANSPORT_LIMIT);
   }

@@ -10,6 +10,8 @@ export interface Closed {
 /** One link. Whoever makes it sets the three listeners before the next turn of the event loop. */
 export interface Transport {
   readonly kind: "webtransport" | "websocket";
+  /** Bytes that the transport itself adds to so many, as far as a page can know. */
+  framing(length: number, up: boolean): number;
   datagram(bytes: Uint8Array): void;
   message(bytes: Uint8Array): void;
   onDatagram: (bytes: Uint8Array) => void;

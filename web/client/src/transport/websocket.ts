@@ -40,6 +40,11 @@ class SocketTransport implements Transport {
     socket.onclose = ({ code, reason }) => this.ended({ code: code >= 4000 ? code - 4000 : 0, reason });
   }
 
+  /** The byte that says what it is, the frame's head, and upwards its mask: as the server's meter counts them. */
+  framing(length: number, up: boolean): number {
+    return 1 + (length + 1 < 126 ? 2 : 4) + (up ? 4 : 0);
+  }
+
   datagram(bytes: Uint8Array): void {
     if (this.socket.bufferedAmount <= MAX_WAITING) this.send(DATAGRAM, bytes);
   }

@@ -56,6 +56,11 @@ class SessionTransport implements Transport {
     session.closed.then(({ closeCode, reason }) => this.ended({ code: closeCode ?? 0, reason: reason ?? "" }), broke);
   }
 
+  /** What QUIC adds does not show here. */
+  framing(): number {
+    return 0;
+  }
+
   datagram(bytes: Uint8Array): void {
     // Where the writer is full, a newer datagram is worth more than a queue of old ones.
     if ((this.datagrams.desiredSize ?? 0) > 0) this.datagrams.write(bytes).catch(() => {});
