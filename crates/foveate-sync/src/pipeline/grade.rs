@@ -197,7 +197,7 @@ impl Look {
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
     fn out_of_reach(&self, wake: Wake, hot: &Hot, beyond: f32) -> Wake {
-        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).max(0.0).min(MAX_LOOKS);
+        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
         let wait = (whole + u32::from((whole as f32) < wait)).max(1);
         Wake { at: self.tick.plus(wait), tally: wake.tally % Wake::KNOWN }
