@@ -140,6 +140,7 @@ function empty(): HTMLElement {
 function rowTable(rows: Rows): HTMLElement {
   const table = sortedTable<Record<string, Cell>>({
     testid: "rows",
+    id: (row) => row,
     limit: MAX_ROWS,
     sorted: { column: 0, descending: false },
     columns: rows.columns.map((column) => ({

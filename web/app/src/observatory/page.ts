@@ -179,11 +179,13 @@ function table(model: Model, pick: (player: number | null) => void): { element: 
   const filter = h("input", {
     type: "search",
     placeholder: "Find by name",
+    "data-testid": "find",
     "aria-label": "Find by name",
     oninput: () => show(),
   });
   const rows = sortedTable<ObserverFigures>({
     testid: "observers",
+    id: (row) => row.player,
     limit: MAX_ROWS,
     sorted: { column: 1, descending: true },
     onClick: (row) => pick(row.player === model.picked ? null : row.player),

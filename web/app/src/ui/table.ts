@@ -22,6 +22,8 @@ export interface TableOptions<T> {
   sorted?: { column: number; descending: boolean };
   onClick?: (row: T) => void;
   isPicked?: (row: T) => boolean;
+  /** What a row is known by: while somebody points at the table, none runs away from under the pointer. */
+  id: (row: T) => unknown;
   /** More rows than this are counted, not shown. */
   limit: number;
 }
@@ -30,6 +32,7 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
   const { columns, limit } = options;
   let { column, descending } = options.sorted ?? { column: 0, descending: false };
   let rows: readonly T[] = [];
+  let kept = new Map<unknown, number>();
   const body = h("tbody");
   const rest = h("p", { class: "soft rest", hidden: true });
   const heads = columns.map((entry, index) =>
@@ -54,13 +57,23 @@ export function sortedTable<T>(options: TableOptions<T>): SortedTable<T> {
       const order = descending ? "descending" : "ascending";
       head.setAttribute("aria-sort", index === column ? order : "none");
     });
-    const { key } = columns[column]!;
-    const sorted = [...rows].sort((a, b) => compare(key(a), key(b)) * (descending ? -1 : 1));
+    const sorted = inOrder();
     const shown = sorted.slice(0, limit);
     while (body.rows.length > shown.length) body.deleteRow(-1);
     shown.forEach((row, index) => fill(body.rows[index] ?? newRow(), row));
     rest.hidden = sorted.length <= limit;
     setText(rest, `and ${sorted.length - limit} more`);
+  }
+
+  function inOrder(): T[] {
+    const { key } = columns[column]!;
+    const sorted = [...rows].sort((a, b) => compare(key(a), key(b)) * (descending ? -1 : 1));
+    if (!body.matches(":hover")) {
+      kept = new Map(sorted.map((row, index) => [options.id(row), index]));
+      return sorted;
+    }
+    const at = (row: T): number => kept.get(options.id(row)) ?? sorted.length;
+    return sorted.sort((a, b) => at(a) - at(b));
   }
 
   function newRow(): HTMLTableRowElement {

@@ -35,7 +35,7 @@ export interface Told<Event> {
 /** Counts that begin at nothing. */
 export function newStats(): Stats {
   return {
-    transport: "", bytesUp: 0, bytesDown: 0, datagramsUp: 0, datagramsDown: 0, packets: 0, refused: 0, lost: 0, loss: 0,
+    transport: "", bytesUp: 0, bytesDown: 0, datagramsUp: 0, datagramsDown: 0, packets: 0, stateBytes: 0, refused: 0, lost: 0, loss: 0,
     updates: 0, decodeMicros: 0, rtt: NaN, jitter: 0, delay: 0, foreseen: 0, corrected: 0, correction: 0, breaks: 0,
     adjusted: 0,
   };
@@ -163,6 +163,7 @@ export class Core<Input, Action, Event> {
     }
     stats.decodeMicros += (this.stopwatch() - begun) * 1000;
     stats.packets++;
+    stats.stateBytes += state.length;
     stats.updates += replicas.packet.count;
     this.countLoss(replicas.ahead);
     this.clock.learn(replicas.header.tick * this.round, now * 1000);

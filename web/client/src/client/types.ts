@@ -98,6 +98,8 @@ export interface Stats {
   datagramsDown: number;
   /** State packets taken in, */
   packets: number;
+  /** their bytes, */
+  stateBytes: number;
   /** refused (malformed, twice, too old), */
   refused: number;
   /** and missing in their sequence. */
