@@ -23,7 +23,7 @@ use crate::session::{
     VERSIONS, read_message, write_message,
 };
 use crate::stage::Stage;
-use foveate_sync::interest::View;
+use foveate_sync::interest::{Policy, View};
 use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
@@ -128,6 +128,9 @@ pub struct Server<G: Game> {
     refused: Refused,
     /// A view in force for everybody who has no other imposed on them.
     imposed: Option<View>,
+    /// What views in force were made into: everybody with the same view shares one, which is then in
+    /// the cache when the next observer's turn comes.
+    policies: VecDeque<(View, Arc<dyn Policy>)>,
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
@@ -149,6 +152,7 @@ impl<G: Game> Server<G> {
             events: VecDeque::new(),
             refused: Refused::default(),
             imposed: None,
+            policies: VecDeque::new(),
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
@@ -317,7 +321,7 @@ impl<G: Game> Server<G> {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
         let view = self.imposed.clone().or_else(|| self.stage.game.view(0));
-        let Some(view) = view.and_then(|view| view.build().ok()) else {
+        let Some(view) = view.and_then(|view| self.policy(&view).ok()) else {
             return Err(StoreError::UnknownKind("view".into()));
         };
         let budget = self.settings.budget;
@@ -391,7 +395,7 @@ impl<G: Game> Server<G> {
     }
 
     fn set_view(&mut self, at: u32, which: u8) {
-        let known = self.stage.game.view(which).is_some_and(|view| view.build().is_ok());
+        let known = self.stage.game.view(which).is_some_and(|view| self.policy(&view).is_ok());
         match &mut self.seats[at as usize] {
             Some(seat) if known => {
                 seat.view = which;

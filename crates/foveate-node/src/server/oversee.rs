@@ -4,8 +4,12 @@ use super::{Server, allowance};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use foveate_sync::ObserverId;
-use foveate_sync::interest::{View, ViewError};
+use foveate_sync::interest::{Policy, View, ViewError};
 use foveate_wire::{Bytes, ObjectId};
+use std::sync::Arc;
+
+/// Views that are remembered; others are made anew for each who asks.
+const MAX_POLICIES: usize = 16;
 
 /// Somebody who is in.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,8 +66,21 @@ impl<G: Game> Server<G> {
         imposed.cloned().or_else(|| self.stage.game.view(seat.view))
     }
 
+    /// The policy that a view means.
+    pub(super) fn policy(&mut self, view: &View) -> Result<Arc<dyn Policy>, ViewError> {
+        if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
+            return Ok(Arc::clone(policy));
+        }
+        let policy = view.build()?;
+        if self.policies.len() == MAX_POLICIES {
+            self.policies.pop_front();
+        }
+        self.policies.push_back((view.clone(), Arc::clone(&policy)));
+        Ok(policy)
+    }
+
     pub(super) fn apply_view(&mut self, at: usize) {
-        let policy = self.view_at(at).and_then(|view| view.build().ok());
+        let policy = self.view_at(at).and_then(|view| self.policy(&view).ok());
         let observer = self.seats[at].as_ref().map(|seat| seat.observer);
         let observer = observer.and_then(|id| self.stage.publisher.observer_mut(id));
         if let (Some(policy), Some(observer)) = (policy, observer) {
@@ -79,7 +96,7 @@ impl<G: Game> Server<G> {
         view: Option<View>,
     ) -> Result<(), ViewError> {
         if let Some(view) = &view {
-            view.build()?;
+            self.policy(view)?;
         }
         match player {
             None => {
