@@ -17,6 +17,7 @@ const COMMANDS: &[&str] = &[
     "lab bounds",
     "lab motion",
     "lab scale",
+    "lab silac",
 ];
 
 /// Where the results go, below the root; the folder is not tracked and stays for a look after a

@@ -74,6 +74,12 @@ pub fn world(seed: u64) -> World {
     World { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
 }
 
+/// So many bots on the map of a seed.
+pub fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
+    let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
+    Box::new(ArenaMovement::new(map, count, seed))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use crate::arena;
 use crate::meter::RealMeter;
 use clap::{Args, Command, Subcommand};
-use foveate_lab::experiments::{Done, Options, a3, bounds, codec, motion, scale, vfc};
+use foveate_lab::experiments::{Done, Options, a3, bounds, codec, motion, scale, silac, vfc};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,11 @@ enum Experiment {
             default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz"
         )]
         trace: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Silac's gossip among peers: its source's six experiments beside ours, over sizes and fan-outs
+    Silac {
         #[command(flatten)]
         common: Common,
     },
@@ -156,6 +161,9 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
         Experiment::Motion { common } => common.finish(motion::lab(common.options())?),
         Experiment::Scale { trace, common } => {
             common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
+        }
+        Experiment::Silac { common } => {
+            common.finish(silac::lab(&arena::walkers, common.options())?)
         }
         Experiment::Vfc { traces, common } => {
             common.finish(vfc::lab(&paths(traces), common.options())?)

@@ -4,9 +4,10 @@
 //! with players: they join, resume and leave, give inputs, and are told; a [`Client`] is one of
 //! them, and foresees its own avatar. [`session`] is what the two say to each other. Without a game
 //! there is one link: a [`Source`] tells its observers, a [`Viewer`] is told, and acknowledges.
+//! Without a server there are [`peer`]s.
 //!
 //! The very same types run in the lab's virtual network and on sockets. They open no socket, ask for
-//! no clock and draw no random number.
+//! no clock and draw no random number but from a seed.
 //!
 //! ```
 //! use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
@@ -36,9 +37,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bytes;
 pub mod client;
 pub mod game;
 pub mod outbox;
+pub mod peer;
 pub mod server;
 pub mod session;
 mod source;

@@ -5,6 +5,7 @@
 //! the last inputs, downwards one a tick with the state packet, and riding on it what became of the
 //! inputs, an echo for the clock, and events. The bytes are described in `docs/WIRE.md`.
 
+use crate::bytes::Bytes;
 use crate::game::PlayerId;
 use foveate_wire::ObjectId;
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
@@ -303,29 +304,6 @@ impl<'a> Frame<'a> {
         };
         let whole = has(3) != state.is_empty() && (has(3) || rest.0.is_empty());
         (whole && flags < 16).then_some(Frame { input, echo, tick, events, state })
-    }
-}
-
-/// Bytes yet to be read.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take(1).map(|bytes| bytes[0])
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
     }
 }
 

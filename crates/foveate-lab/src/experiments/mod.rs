@@ -7,6 +7,7 @@ mod micro;
 pub mod motion;
 mod rivals;
 pub mod scale;
+pub mod silac;
 pub mod vfc;
 
 use crate::output::{Outcome, OutputError, Table};

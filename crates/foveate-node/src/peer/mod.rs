@@ -1,0 +1,3 @@
+//! Peers: a game without a server.
+
+pub mod silac;
