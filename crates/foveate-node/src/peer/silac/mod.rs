@@ -115,7 +115,7 @@ pub struct Settings {
 
 impl Default for Settings {
     /// Frames of 50 ms, the source's weights, and the fan-out of
-    /// `docs/adr/0011-silac-fan-out.md`. The source's window of conflict is 1/25 s; a frame's length
+    /// `docs/adr/0012-silac-fan-out.md`. The source's window of conflict is 1/25 s; a frame's length
     /// more than that is what two nodes can tell of each other's time.
     fn default() -> Settings {
         Settings {
