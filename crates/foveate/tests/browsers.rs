@@ -136,7 +136,7 @@ fn the_game_knows_nothing_of_an_operator() {
         asked.extend(news);
     }
     assert!(matches!(asked.as_slice(), [Event::Connected { .. }, Event::Message { .. }, _]));
-    assert_eq!(operator.join().unwrap(), Message::binary(&b"nobody"[..]));
+    assert_eq!(operator.join().unwrap(), Message::text("nobody"));
     let refused: u64 = host.server.refusals().sessions.values().sum();
     assert_eq!((host.server.players(), refused), (0, 0));
 }
