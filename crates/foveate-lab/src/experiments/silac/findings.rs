@@ -73,7 +73,7 @@ impl Arrived {
     }
 }
 
-/// What was found in games of one size under one setting.
+/// What was found in a game.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Bytes per second that each node sent.
@@ -90,7 +90,7 @@ pub struct Findings {
     pub bins: Vec<Bin>,
     /// Σ diff / d², over nodes and moments.
     pub inc: Inconsistency,
-    /// The same for each moment of each node: how much they differ.
+    /// Σ |delay there − delay back| / d², over nodes and moments.
     pub inj: f64,
     /// How many were summed up in both.
     pub looks: u64,
@@ -110,28 +110,6 @@ impl Findings {
     /// Nothing yet.
     pub fn new() -> Findings {
         Findings { bins: vec![Bin::default(); BINS], ..Findings::default() }
-    }
-
-    /// Adds another game.
-    pub fn add(&mut self, other: Findings) {
-        self.bytes.extend(other.bytes);
-        self.packets.extend(other.packets);
-        self.near_packets.0 += other.near_packets.0;
-        self.near_packets.1 += other.near_packets.1;
-        for hops in 0..MAX_HOPS {
-            self.first_hops[hops] += other.first_hops[hops];
-            self.all_hops[hops] += other.all_hops[hops];
-        }
-        self.bins.iter_mut().zip(&other.bins).for_each(|(mine, theirs)| mine.add(theirs));
-        self.inc.add(other.inc);
-        self.inj += other.inj;
-        self.looks += other.looks;
-        self.inc_by_node.extend(other.inc_by_node);
-        self.arrived.extend(other.arrived);
-        self.withdrawn += other.withdrawn;
-        self.undone.0 += other.undone.0;
-        self.undone.1 += other.undone.1;
-        self.deeds += other.deeds;
     }
 
     /// All bins between two shares of the side.
