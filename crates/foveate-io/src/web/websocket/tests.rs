@@ -68,7 +68,8 @@ fn an_operator_sends_text_or_binary_as_it_is() {
     assert!(matches!(&arrived[0], Arrived::Unit(Unit::Message(text)) if &text[..] == b"{}"));
     assert!(matches!(&arrived[1], Arrived::Unit(Unit::Message(text)) if &text[..] == b"\x07"));
     assert!(socket.push(now, &Unit::Message(Bytes::from_static(b"ok"))));
-    assert_eq!(&socket.pipe.outgoing[..], b"\x82\x02ok");
+    assert!(socket.push(now, &Unit::Message(Bytes::from_static(b"\xff\xfe"))));
+    assert_eq!(&socket.pipe.outgoing[..], b"\x81\x02ok\x82\x02\xff\xfe", "text, and what is none");
 }
 
 #[test]
