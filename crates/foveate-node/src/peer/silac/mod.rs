@@ -2,8 +2,8 @@
 //!
 //! **What it is for.** Each node owns one avatar and, like everybody, the rest of the world. Each
 //! frame it tells a weighted random few of those it knows how its avatar is ([`choice`]); they pass it
-//! on, at most twice ([`queue`]). Nothing is acknowledged, but every message says which of the
-//! addressee's was received last, and what matters is sent again ([`path`]). [`message`] has the bytes.
+//! on, at most twice (`queue`). Nothing is acknowledged, but every message says which of the
+//! addressee's was received last, and what matters is sent again (`path`). [`message`] has the bytes.
 //!
 //! **What it refuses to do.** It keeps no world: interactions are events, and the game applies them.
 //! It trusts what it reads, as its source does, but for what cannot be: links should be
