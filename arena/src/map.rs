@@ -194,6 +194,13 @@ mod tests {
         })
     }
 
+    /// Whether a corner lies on the line of sight within rounding, so that either answer is right.
+    fn grazes(map: &ArenaMap, a: Point, b: Point) -> bool {
+        let sight = Segment::new(a, b);
+        let corners = map.obstacles.iter().flat_map(|o| o.outline.edges());
+        corners.into_iter().any(|edge| sight.distance(edge.a) < 1e-9)
+    }
+
     fn outlines(map: &ArenaMap) -> Vec<&ConvexPolygon> {
         map.obstacles.iter().map(|o| &o.outline).collect()
     }
@@ -260,6 +267,7 @@ mod tests {
         ) {
             let map = ArenaMap::generate(seed, 120.0, 30);
             let (a, b) = (Point::new(a.0, a.1), Point::new(b.0, b.1));
+            prop_assume!(!grazes(&map, a, b));
             prop_assert_eq!(map.line_of_sight(a, b), line_of_sight_by_force(&map, a, b));
         }
 
@@ -284,6 +292,7 @@ mod tests {
             let map = ArenaMap::generate(seed, 120.0, 30);
             let corner = |x: u8, y: u8| Point::new(f64::from(x) * 8.0, f64::from(y) * 8.0);
             let (a, b) = (corner(ax, ay), corner(bx, by));
+            prop_assume!(!grazes(&map, a, b));
             prop_assert_eq!(map.line_of_sight(a, b), line_of_sight_by_force(&map, a, b));
         }
 
