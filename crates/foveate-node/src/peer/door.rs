@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 /// After the clock is set, so long until the player comes in: the first states arrive meanwhile.
 const SETTLE: Micros = Micros(400_000);
-/// Whom a newcomer is introduced to: near where it will be, and elsewhere.
+/// Whom a newcomer is introduced to: near where it will be, and elsewhere;
 const INTRODUCED: (usize, usize) = (8, 8);
+/// and whom one who is in already: what it knows may lie on the other side of a partition.
+const REMINDED: (usize, usize) = (2, 2);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
@@ -65,6 +67,9 @@ impl<G: Game> Peer<G> {
     ) {
         let player = key.player();
         self.calling.remove(&player);
+        if self.phase == Phase::Left {
+            return out.close(link, Refusal::Closing);
+        }
         if self.banned.contains_key(&player) {
             return out.close(link, Refusal::Dishonest);
         }
@@ -84,7 +89,8 @@ impl<G: Game> Peer<G> {
         }
         if self.links.len() >= MAX_LINKS && !self.make_room_for(player, out) {
             self.counts.full += 1;
-            out.message(link, &write_message(&Message::Members(self.introductions(player))));
+            let others = self.introductions(player, INTRODUCED);
+            out.message(link, &write_message(&Message::Members(others)));
             return out.close(link, Refusal::Full);
         }
         let schema = Arc::clone(self.stage.game.schema());
@@ -102,9 +108,9 @@ impl<G: Game> Peer<G> {
     }
 
     /// Whom somebody should get to know.
-    fn introductions(&self, player: PlayerId) -> Vec<Sealed> {
+    fn introductions(&self, player: PlayerId, count: (usize, usize)) -> Vec<Sealed> {
         let near = self.place_of(player).unwrap_or_else(|| self.here());
-        self.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
+        self.members.introduce(player, (near, f32::MAX), &Default::default(), count)
     }
 
     /// A link that was asked for could not be made.
@@ -232,17 +238,23 @@ impl<G: Game> Peer<G> {
             let time = self.time(now).0;
             out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
         }
-        self.open_up(link, player, out);
+        self.open_up(link, player, if hello.inside { REMINDED } else { INTRODUCED }, out);
         self.watch(link, now);
     }
 
     /// Tells a new neighbour what all others know already.
-    fn open_up(&mut self, link: Link, player: PlayerId, out: &mut impl Outbox) {
+    fn open_up(
+        &mut self,
+        link: Link,
+        player: PlayerId,
+        introduced: (usize, usize),
+        out: &mut impl Outbox,
+    ) {
         let view = self.settings.view;
         out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
         let all = Message::Changes(self.all_changes());
         out.message(link, &write_message(&all));
-        let others = self.introductions(player);
+        let others = self.introductions(player, introduced);
         if !others.is_empty() {
             out.message(link, &write_message(&Message::Members(others)));
         }

@@ -58,7 +58,8 @@ impl<G: Game> Peer<G> {
     }
 
     fn hear_states(&mut self, link: Link, packet: &[u8], now: Micros) {
-        let latest = self.tick_at(now).plus(MAX_AHEAD);
+        let here = self.tick_at(now);
+        let latest = here.plus(MAX_AHEAD);
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         let touched = &mut self.touched;
         touched.clear();
@@ -71,7 +72,7 @@ impl<G: Game> Peer<G> {
         neighbour.owes = neighbour.owes.max(1);
         match received {
             Ok(tick) if tick.is_after(latest) => return self.strike(link, Fault::Malformed, now),
-            Ok(_) => {}
+            Ok(tick) => neighbour.hear_time(tick, here),
             Err(ReceiveError::Duplicate(_) | ReceiveError::TooOld(_)) => {
                 return self.strike(link, Fault::Replayed, now);
             }
@@ -109,7 +110,7 @@ impl<G: Game> Peer<G> {
             return;
         }
         let arrived = id == ObjectId::new(self.avatar.kind(), claim.owner.0, 0);
-        if self.known.put(id, claim, tick, Some(link)) {
+        if self.known.put(id, claim, (tick, Some(link)), now) {
             self.stage.ghosts.put(id, view.lanes());
         } else {
             self.counts.full += 1;
@@ -241,12 +242,12 @@ impl<G: Game> Peer<G> {
                 && known.claim != claim
             {
                 (known.claim, known.orphan, known.doubted) = (claim, None, None);
-                known.source = None;
+                (known.source, known.heard) = (None, now);
             }
         }
         for (object, epoch, to) in &changes.gave {
             let claim = Claim { owner: player(*to), epoch: Epoch(*epoch) };
-            self.hear_gift(link, ObjectId(*object), claim);
+            self.hear_gift(link, ObjectId(*object), claim, now);
         }
         for (object, epoch) in &changes.removed {
             let id = ObjectId(*object);
@@ -294,19 +295,25 @@ impl<G: Game> Peer<G> {
             let Some(mine) = self.my_claim(id) else { continue };
             let wild = claim.epoch.0 > mine.epoch.0.saturating_add(super::known::MAX_AHEAD);
             if claim.beats(&mine) && !wild && self.tenure(id) != Tenure::Fixed {
-                self.yield_to(id, claim);
+                self.yield_to(id, claim, now);
             } else if mine.beats(&claim) {
                 // They should hear of ours soon.
                 self.digest_at = self.digest_at.min(now + super::links::HASTE);
             }
         }
         for (object, tick, lanes) in digest.boards.iter().filter(|_| !direct) {
-            self.read_board(link, (ObjectId(*object), Tick(*tick)), lanes, player);
+            self.read_board((link, player), (ObjectId(*object), Tick(*tick)), lanes, now);
         }
     }
 
     /// The state of an object without a place, passed on from afar.
-    fn read_board(&mut self, via: Link, (id, tick): (ObjectId, Tick), lanes: &[i32], by: PlayerId) {
+    fn read_board(
+        &mut self,
+        (via, by): (Link, PlayerId),
+        (id, tick): (ObjectId, Tick),
+        lanes: &[i32],
+        now: Micros,
+    ) {
         let schema = Arc::clone(self.stage.game.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         if kind.place.is_some() || kind.lane_count() != lanes.len() || id.origin() != 0 {
@@ -320,7 +327,7 @@ impl<G: Game> Peer<G> {
         let newer = self.known.get(id).is_none_or(|known| {
             claim.beats(&known.claim) || (claim == known.claim && tick.is_after(known.tick))
         });
-        if newer && self.known.put(id, claim, tick, Some(via)) {
+        if newer && self.known.put(id, claim, (tick, Some(via)), now) {
             self.stage.ghosts.put(id, lanes);
         }
     }

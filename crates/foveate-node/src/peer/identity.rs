@@ -37,7 +37,7 @@ pub struct Sealed {
     /// Postcard of what is said.
     pub body: Vec<u8>,
     /// Two halves, because serde's arrays end at 32.
-    signature: [[u8; 32]; 2],
+    pub signature: [[u8; 32]; 2],
 }
 
 /// What can be signed. Each sort has a name of its own, so that none passes for another.

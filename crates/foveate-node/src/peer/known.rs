@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub const MAX_KNOWN: usize = 4_096;
 /// No honest claim is further ahead than this of what is known.
 pub const MAX_AHEAD: u32 = 10_000;
+/// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.
+const FORGET_AFTER: Micros = Micros(10_000_000);
 /// Objects that are no more which are remembered.
 const MAX_REMOVED: usize = 4_096;
 /// Answers to askers that an object remembers.
@@ -53,6 +55,8 @@ pub struct Known {
     pub doubted: Option<(Claim, Micros)>,
     /// Its owner is gone; when it is to be taken over here.
     pub orphan: Option<Micros>,
+    /// When something was last heard of it.
+    pub heard: Micros,
 }
 
 /// All of them.
@@ -80,17 +84,28 @@ impl KnownObjects {
         self.by_id.iter_mut().map(|(id, known)| (*id, known))
     }
 
-    pub fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
     /// False if there is no room for one more.
-    pub fn put(&mut self, id: ObjectId, claim: Claim, tick: Tick, source: Option<Link>) -> bool {
+    pub fn put(
+        &mut self,
+        id: ObjectId,
+        claim: Claim,
+        (tick, source): (Tick, Option<Link>),
+        heard: Micros,
+    ) -> bool {
         if self.by_id.len() >= MAX_KNOWN && !self.by_id.contains_key(&id) {
             return false;
         }
-        self.by_id.insert(id, Known { claim, tick, source, doubted: None, orphan: None });
+        let (doubted, orphan) = (None, None);
+        self.by_id.insert(id, Known { claim, tick, source, doubted, orphan, heard });
         true
+    }
+
+    /// Those of which nobody tells any more, and for whom nobody else is awaited.
+    pub fn forsaken(&self, now: Micros) -> Vec<ObjectId> {
+        let idle = |known: &Known| {
+            known.source.is_none() && known.orphan.is_none() && now - known.heard >= FORGET_AFTER
+        };
+        self.by_id.iter().filter(|(_, known)| idle(known)).map(|(id, _)| *id).collect()
     }
 
     pub fn remove(&mut self, id: ObjectId) -> Option<Known> {

@@ -7,7 +7,7 @@
 use super::interest::{keepers, lot};
 use super::members::Ear;
 use super::neighbour::{Neighbour, UNNEEDED};
-use super::wire::Message;
+use super::wire::{Digest, Message};
 use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
 use crate::game::{Game, PlayerId, Tenure};
 use crate::ghosts::apart;
@@ -26,14 +26,22 @@ const FIRST_DIGESTS: u32 = 3;
 pub(super) const HASTE: Micros = Micros(1_000_000);
 /// Neighbours that a peer's own digest goes to.
 const TOLD_FIRST: usize = 3;
-/// Links that are asked for in one look at most.
-const MAX_CALLS: usize = 4;
+/// Links that are asked for in one look at most, by one who has few and by all others.
+const MAX_CALLS: (usize, usize) = (4, 2);
+/// Whoever has fewer links than this has few.
+const FEW_LINKS: usize = 6;
 /// Rounds between two turns of gossip.
 const GOSSIP_EVERY: u32 = 2;
 /// A neighbour is introduced to so many near ones in a look.
 const INTRODUCED: usize = 3;
+/// The same is not said again within this.
+const REMIND_AFTER: Micros = Micros(30_000_000);
 /// A link that is there counts as this much nearer than one that would have to be made.
 const LOYALTY: f32 = 0.8;
+/// A clock that is off by more rounds than this is put right,
+const CLOCK_SLACK: f32 = 1.5;
+/// by this part of a round at a time.
+const CLOCK_SHARE: u64 = 50;
 /// Looks between two calls to somebody who vanished.
 const RETRY_LOOKS: u32 = 3;
 
@@ -49,12 +57,36 @@ impl<G: Game> Peer<G> {
         let open: BTreeSet<PlayerId> = self.open_players().collect();
         self.members.expire(now, |player| open.contains(&player));
         self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
+        for id in self.known.forsaken(now) {
+            self.known.remove(id);
+            self.stage.ghosts.remove(id);
+        }
+        self.keep_time(now);
         self.seek_links(now, out);
         self.end_links(now, out);
         self.choose_keepers();
         self.share_uplink();
         self.weigh_doubts(now);
-        self.introduce_one(out);
+        self.introduce_one(now, out);
+    }
+
+    /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
+    /// round. A packet is expected to be as old as half its link's round trip.
+    fn keep_time(&mut self, now: Micros) {
+        let round = self.settings.rounds.length;
+        let lead = |it: &Neighbour| {
+            let observer = it.observer.and_then(|id| self.stage.publisher.observer(id))?;
+            let trip = observer.link().rtt()?.0 as f32 / round.0 as f32;
+            it.lag.filter(|_| it.is_settled(now)).map(|lag| lag - trip / 2.0)
+        };
+        let mut leads: Vec<f32> = self.links.values().filter_map(lead).collect();
+        leads.sort_unstable_by(f32::total_cmp);
+        let step = (round.0 / CLOCK_SHARE) as i64;
+        match leads.get(leads.len() / 2) {
+            Some(lead) if *lead > CLOCK_SLACK => self.offset -= step,
+            Some(lead) if *lead < -CLOCK_SLACK => self.offset += step,
+            _ => {}
+        }
     }
 
     /// How far somebody is from what this peer cares for: its avatar, and what it owns.
@@ -65,8 +97,8 @@ impl<G: Game> Peer<G> {
         away.fold(apart(self.here(), at), f32::min)
     }
 
-    /// Everybody who could be a neighbour, the most wanted first.
-    fn wanted(&self) -> BTreeSet<PlayerId> {
+    /// Those who should be neighbours, the nearest first.
+    fn wanted(&self) -> Vec<PlayerId> {
         let mut order: Vec<(f32, PlayerId)> = Vec::new();
         let linked = self.links.values().filter(|it| it.open);
         for it in linked {
@@ -80,7 +112,7 @@ impl<G: Game> Peer<G> {
         }
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let rest = order.split_off(order.len().min(NEAR_LINKS));
-        let mut wanted: BTreeSet<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
+        let mut wanted: Vec<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
         // Chance is the same at every look: links that lead far last.
         let mut rest: Vec<PlayerId> = rest.into_iter().map(|(_, player)| player).collect();
         rest.sort_unstable_by_key(|player| lot(self.me.0.into(), player.0.into()));
@@ -103,7 +135,8 @@ impl<G: Game> Peer<G> {
         let missing = wanted.iter().filter(|player| {
             !self.by_player.contains_key(player) && !self.calling.contains_key(player)
         });
-        let missing: Vec<PlayerId> = missing.copied().take(MAX_CALLS.min(room)).collect();
+        let calls = if self.links.len() < FEW_LINKS { MAX_CALLS.0 } else { MAX_CALLS.1 };
+        let missing: Vec<PlayerId> = missing.copied().take(calls.min(room)).collect();
         for player in missing {
             let Some(member) = self.members.get(player) else { continue };
             let (key, contact) = (member.digest.key, member.digest.contact.clone());
@@ -184,17 +217,26 @@ impl<G: Game> Peer<G> {
     }
 
     /// A few of those near a neighbour whom it may not know.
-    fn introduce_one(&mut self, out: &mut impl Outbox) {
+    fn introduce_one(&mut self, now: Micros, out: &mut impl Outbox) {
         let open: Vec<Link> =
             self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
         let Some(link) = open.get(self.looks as usize % open.len().max(1)) else { return };
         let within = self.sight();
-        let Some(it) = self.links.get(link) else { return };
-        let Some(at) = self.place_of(it.player) else { return };
-        let others = self.members.introduce(it.player, (at, within), &it.linked, (INTRODUCED, 0));
-        if !others.is_empty() {
-            out.message(*link, &write_message(&Message::Members(others)));
+        let Some(it) = self.links.get_mut(link) else { return };
+        it.introduced.retain(|_, since| now - *since < REMIND_AFTER);
+        let (player, mut met) = (it.player, it.linked.clone());
+        met.extend(it.introduced.keys());
+        let Some(at) = self.place_of(player) else { return };
+        let others = self.members.introduce(player, (at, within), &met, (INTRODUCED, 0));
+        if others.is_empty() {
+            return;
         }
+        let named = others.iter().filter_map(|it| it.peek::<Digest>());
+        let named: Vec<PlayerId> = named.map(|digest| digest.key.player()).collect();
+        if let Some(it) = self.links.get_mut(link) {
+            it.introduced.extend(named.into_iter().map(|player| (player, now)));
+        }
+        out.message(*link, &write_message(&Message::Members(others)));
     }
 
     /// Passes on what is new, and says now and then how things stand here.

@@ -49,9 +49,9 @@ use std::sync::Arc;
 use wire::Changes;
 
 /// Links that a peer has at most, however large the game is.
-pub const MAX_LINKS: usize = 32;
+pub const MAX_LINKS: usize = 40;
 /// Links that it seeks because it cares for who is there,
-pub const NEAR_LINKS: usize = 20;
+pub const NEAR_LINKS: usize = 28;
 /// and because they lead elsewhere. The others are for those who seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
@@ -295,6 +295,18 @@ impl<G: Game> Peer<G> {
         self.by_player.keys().copied()
     }
 
+    /// The links, and who is at their other ends.
+    pub fn links(&self) -> impl Iterator<Item = (Link, PlayerId)> + '_ {
+        self.links.iter().map(|(link, it)| (*link, it.player))
+    }
+
+    /// Where this peer believes somebody else's object to be in a round.
+    pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
+        let source = self.known.get(id).and_then(|known| known.source);
+        let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
+        view.and_then(|view| view.predicted(tick)).or_else(|| self.stage.ghosts.place(id))
+    }
+
     /// Who is there, as far as this peer knows.
     pub fn members(&self) -> &Members {
         &self.members
@@ -304,6 +316,11 @@ impl<G: Game> Peer<G> {
     pub fn owned(&self) -> impl Iterator<Item = (ObjectId, u32)> + '_ {
         let store = &self.stage.publisher.store;
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
+    }
+
+    /// Objects on their way to somebody else, who has not said yet that they arrived.
+    pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
+        self.giving.iter().map(|(id, giving)| (*id, giving.to))
     }
 
     /// Whose an object is, as far as this peer knows.

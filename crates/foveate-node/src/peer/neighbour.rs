@@ -5,7 +5,7 @@ use super::trust::Patience;
 use crate::game::PlayerId;
 use foveate_sync::{ObserverId, ReplicaSet};
 use foveate_wire::{Micros, ObjectId, Schema, Tick};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A neighbour hears something at least this often.
@@ -37,6 +37,8 @@ pub struct Neighbour {
     pub spoke: Micros,
     pub observer: Option<ObserverId>,
     pub replicas: ReplicaSet,
+    /// Rounds by which its packets are behind our clock, smoothed.
+    pub lag: Option<f32>,
     /// Rounds since a packet arrived that is to be acknowledged, counted from one.
     pub owes: u8,
     /// What it subscribed to.
@@ -48,6 +50,8 @@ pub struct Neighbour {
     pub unneeded: Option<Micros>,
     /// Whom it has links with.
     pub linked: BTreeSet<PlayerId>,
+    /// Whom it was introduced to, and when.
+    pub introduced: BTreeMap<PlayerId, Micros>,
     /// What it keeps for us.
     pub kept: BTreeSet<ObjectId>,
     /// Its policy has to be made anew.
@@ -73,6 +77,7 @@ impl Neighbour {
             spoke: now,
             observer: None,
             replicas: ReplicaSet::new(schema, tick),
+            lag: None,
             owes: 0,
             view: 0,
             class: 0,
@@ -80,6 +85,7 @@ impl Neighbour {
             wanted_here: true,
             unneeded: None,
             linked: BTreeSet::new(),
+            introduced: BTreeMap::new(),
             kept: BTreeSet::new(),
             regrade: true,
             events: Vec::new(),
@@ -96,6 +102,13 @@ impl Neighbour {
     /// Whether both ends have heard each other for long.
     pub fn is_settled(&self, now: Micros) -> bool {
         self.is_live(now) && now - self.since >= SETTLED
+    }
+
+    /// A packet of this round arrived in that one of ours.
+    pub fn hear_time(&mut self, theirs: Tick, ours: Tick) {
+        let lag = ours.0.wrapping_sub(theirs.0) as i32 as f32;
+        let smooth = self.lag.unwrap_or(lag);
+        self.lag = Some(smooth + (lag - smooth) / 16.0);
     }
 
     /// Something happened near by.

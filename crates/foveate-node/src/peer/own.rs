@@ -29,12 +29,23 @@ const MAX_RANK: u32 = 4;
 /// A claim that nobody granted is a lie after this.
 const DOUBT_FOR: Micros = Micros(3_000_000);
 
+/// Between two answers to claims that do not prevail over ours.
+const ASSERT_EVERY: Micros = Micros(1_000_000);
+
 /// An object that this peer owns.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub since: Micros,
+    /// When others were last told so.
+    asserted: Micros,
     /// What was asked of it and done.
     pub done: VecDeque<(u32, u32)>,
+}
+
+impl Owned {
+    fn new(now: Micros, done: VecDeque<(u32, u32)>) -> Owned {
+        Owned { since: now, asserted: now, done }
+    }
 }
 
 /// An object on its way to somebody who has not said yet that it arrived.
@@ -80,7 +91,7 @@ impl<G: Game> Peer<G> {
         let new: Vec<ObjectId> =
             store.iter().map(|it| it.0).filter(|id| !owned.contains_key(id)).collect();
         for id in new {
-            self.owned.insert(id, Owned { since: now, done: VecDeque::new() });
+            self.owned.insert(id, Owned::new(now, VecDeque::new()));
         }
         for id in gone {
             self.owned.remove(&id);
@@ -140,7 +151,7 @@ impl<G: Game> Peer<G> {
         };
         let claim = claim.next(to);
         let done = self.owned.get(&id).map(|owned| owned.done.iter().copied().collect());
-        let Some(lanes) = self.let_go(id, claim) else { return };
+        let Some(lanes) = self.let_go(id, claim, now) else { return };
         let (object, epoch) = (id.0, claim.epoch.0);
         let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
         out.message(link, &write_message(&Message::Give(deed)));
@@ -153,7 +164,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// An object of ours is somebody else's: it goes on as a ghost.
-    fn let_go(&mut self, id: ObjectId, claim: Claim) -> Option<Vec<i32>> {
+    fn let_go(&mut self, id: ObjectId, claim: Claim, now: Micros) -> Option<Vec<i32>> {
         let store = &mut self.stage.publisher.store;
         let slot = store.find(id)?;
         let mut lanes = store.lanes(slot).to_vec();
@@ -162,7 +173,7 @@ impl<G: Game> Peer<G> {
         let tick = store.tick();
         store.remove(slot).ok()?;
         self.owned.remove(&id);
-        self.known.put(id, claim, tick, None);
+        self.known.put(id, claim, (tick, None), now);
         self.stage.ghosts.put(id, &lanes);
         Some(lanes)
     }
@@ -180,7 +191,7 @@ impl<G: Game> Peer<G> {
         }
         self.known.remove(id);
         self.stage.ghosts.remove(id);
-        self.owned.insert(id, Owned { since: now, done: VecDeque::new() });
+        self.owned.insert(id, Owned::new(now, VecDeque::new()));
         self.changes.gained.push((id.0, epoch.0));
         true
     }
@@ -208,7 +219,7 @@ impl<G: Game> Peer<G> {
         }
         if self.my_claim(id).is_none() && self.take(id, epoch, &deed.lanes, now) {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
-            self.owned.insert(id, Owned { since: now, done });
+            self.owned.insert(id, Owned::new(now, done));
         }
         out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
     }
@@ -252,8 +263,13 @@ impl<G: Game> Peer<G> {
                 Some(giving) if giving.to == player => 0,
                 _ => self.rank(id, player, now),
             };
-            if let Some(known) = self.known.get_mut(id) {
-                known.orphan = Some(now + RANK_WAIT * rank);
+            let Some(known) = self.known.get_mut(id) else { continue };
+            match known.doubted.take() {
+                // Somebody noticed earlier than we did, and has it by now.
+                Some((claim, _)) if claim.owner != player => {
+                    (known.claim, known.source, known.heard) = (claim, None, now);
+                }
+                _ => known.orphan = Some(now + RANK_WAIT * rank),
             }
         }
     }
@@ -345,12 +361,18 @@ impl<G: Game> Peer<G> {
     /// has heard from us all the time cannot have taken us for gone.
     fn rival(&mut self, (link, id): (Link, ObjectId), claim: Claim, mine: Claim, now: Micros) {
         if !claim.beats(&mine) {
+            // They cannot have heard of ours.
+            let owned = self.owned.get_mut(&id).filter(|owned| now - owned.asserted >= ASSERT_EVERY);
+            if let Some(owned) = owned {
+                owned.asserted = now;
+                self.changes.gained.push((id.0, mine.epoch.0));
+            }
             return;
         }
         let settled = self.links.get(&link).is_some_and(|it| it.is_settled(now));
         let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= DOUBT_FOR);
         if !(settled && held) {
-            self.yield_to(id, claim);
+            self.yield_to(id, claim, now);
             return;
         }
         self.strike(link, Fault::Usurped, now);
@@ -370,19 +392,20 @@ impl<G: Game> Peer<G> {
     }
 
     /// A better claim than ours on an object.
-    pub(super) fn yield_to(&mut self, id: ObjectId, claim: Claim) {
-        if self.let_go(id, claim).is_some() {
+    pub(super) fn yield_to(&mut self, id: ObjectId, claim: Claim, now: Micros) {
+        if self.let_go(id, claim, now).is_some() {
             self.counts.yielded += 1;
             self.changes.gave.push((id.0, claim.epoch.0, claim.owner.0));
         }
     }
 
     /// An owner says that an object is somebody else's now.
-    pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim) {
+    pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
         let Some(known) = self.known.get_mut(id) else { return };
         if Some(known.claim.owner) == giver && claim.beats(&known.claim) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
+            (known.source, known.heard) = (None, now);
         }
     }
 
