@@ -3,7 +3,9 @@
 use crate::arena;
 use crate::meter::RealMeter;
 use clap::{Args, Command, Subcommand};
-use foveate_lab::experiments::{Done, Options, a3, bounds, codec, motion, ownership, peers, scale, vfc};
+use foveate_lab::experiments::{
+    Done, Options, a3, bounds, codec, motion, ownership, peers, scale, vfc,
+};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};

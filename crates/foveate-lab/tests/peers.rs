@@ -22,7 +22,7 @@ fn seconds(seconds: u64) -> Micros {
 
 fn play(players: usize, loss: f64, seed: u64) -> Play<Waypoint> {
     let walk = WaypointSpec {
-        count: players + 8,
+        count: players + 44,
         side: WORLD.side,
         speed: [15.0, 40.0],
         pause: [0.0, 1.0],
@@ -91,6 +91,18 @@ fn after_a_partition_every_object_has_one_owner_again() {
     let healed = Census::take(&play.net);
     assert!(healed.is_clean() && healed.owners.len() == 24, "{healed:?}");
     assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()), "nobody lied");
+}
+
+#[test]
+fn whoever_finds_the_contact_full_comes_in_by_another() {
+    let mut play = play(1, 0.0, 6);
+    // More than one peer has links for, all at once and all by way of the same one.
+    (0..44).for_each(|_| _ = play.enter(Some(0), None));
+    play.run(seconds(15));
+    let outside = play.net.present().filter(|(_, node)| node.inside.is_none()).count();
+    assert_eq!(outside, 0);
+    let most = play.net.present().map(|(_, node)| node.peer.neighbours().count()).max();
+    assert!(most.is_some_and(|most| most <= foveate_node::peer::MAX_LINKS), "{most:?}");
 }
 
 #[test]

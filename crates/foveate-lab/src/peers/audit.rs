@@ -100,7 +100,8 @@ impl Coherence {
             let Some(truth) = best(net, *id, owners) else { continue };
             let away = |pos: [f32; 2]| f64::from((pos[0] - truth[0]).hypot(pos[1] - truth[1]));
             let interested = players.iter().filter(|(_, pos)| area.sees(away(*pos)));
-            let interested: Vec<(usize, f64)> = interested.map(|(at, pos)| (*at, away(*pos))).collect();
+            let interested: Vec<(usize, f64)> =
+                interested.map(|(at, pos)| (*at, away(*pos))).collect();
             let beliefs = interested.iter().map(|(at, _)| {
                 net.nodes[*at].as_ref().and_then(|node| node.peer.world().get::<Base>(*id))
             });
@@ -110,9 +111,8 @@ impl Coherence {
             let held: Vec<Base> = beliefs.into_iter().flatten().collect();
             let teams: Vec<u8> = held.iter().map(|base| base.team).collect();
             (agree, asked) = (agree + agreement(&teams), asked + teams.len());
-            let gap = |a: &Base, b: &Base| {
-                f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]))
-            };
+            let gap =
+                |a: &Base, b: &Base| f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]));
             // Where one alone is interested nobody can disagree; the base counts all the same.
             let delta = delta_object(&held, gap).unwrap_or(0.0);
             for (at, distance) in interested {

@@ -285,9 +285,11 @@ impl<G: Game> PeerNet<G> {
     /// How long a datagram takes between two at least: the same whenever it is asked for.
     pub fn latency(&self, a: usize, b: usize) -> Micros {
         let pair = (a.min(b) as u64) << 32 | a.max(b) as u64;
-        let mut rng = fastrand::Rng::with_seed(self.spec.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rng =
+            fastrand::Rng::with_seed(self.spec.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let relayed = rng.f64() < self.spec.relayed;
-        let spec = crate::net::LinkSpec { latency: self.spec.latency, ..crate::net::LinkSpec::PERFECT };
+        let spec =
+            crate::net::LinkSpec { latency: self.spec.latency, ..crate::net::LinkSpec::PERFECT };
         let mut latency = Micros::ZERO;
         crate::net::Link::new(spec, rng.u64(..)).carry(Micros::ZERO, 0, |at| latency = at);
         if relayed { latency * 2 } else { latency }

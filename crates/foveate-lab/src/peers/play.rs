@@ -8,6 +8,11 @@ use foveate_node::peer::Settings;
 use foveate_wire::{Bytes, Metres, Micros, SchemaError};
 use std::sync::Arc;
 
+/// One newcomer at a time for so many who are in,
+const MANY: usize = 50;
+/// and never more than so many.
+const MAX_AT_ONCE: usize = 4;
+
 /// Makes a node misbehave, before its tick.
 pub type Mischief = Box<dyn FnMut(Micros, &mut Node<Meadow>, &mut Letters) -> Option<Pose>>;
 
@@ -67,16 +72,20 @@ impl<M: Movement> Play<M> {
         (0..time.0 / self.round.0).for_each(|_| self.round());
     }
 
-    /// Everybody of so many comes, one after the other, each by way of somebody whom chance picks.
+    /// Everybody of so many comes, each by way of somebody whom chance picks: one in each span, and more
+    /// at once when there are many to come in by.
     pub fn fill(&mut self, count: usize, every: Micros, uplink: impl Fn(usize) -> Option<u32>) {
         let mut rng = fastrand::Rng::with_seed(count as u64);
         let rounds = (every.0 / self.round.0).max(1);
-        for _ in 0..count {
-            let settled: Vec<usize> =
-                self.net.present().filter(|(_, node)| node.inside.is_some()).map(|it| it.0).collect();
-            let contact = (!settled.is_empty()).then(|| settled[rng.usize(..settled.len())]);
-            let at = self.net.nodes.len();
-            self.enter(contact, uplink(at));
+        while self.net.nodes.len() < count {
+            let inside = self.net.present().filter(|(_, node)| node.inside.is_some());
+            let inside: Vec<usize> = inside.map(|it| it.0).collect();
+            let room = (inside.len() / MANY).clamp(1, MAX_AT_ONCE);
+            for _ in 0..room.min(count - self.net.nodes.len()) {
+                let contact = (!inside.is_empty()).then(|| inside[rng.usize(..inside.len())]);
+                let at = self.net.nodes.len();
+                self.enter(contact, uplink(at));
+            }
             (0..rounds).for_each(|_| self.round());
         }
     }

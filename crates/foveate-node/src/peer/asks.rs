@@ -3,7 +3,7 @@
 
 use super::identity::Sealed;
 use super::known::MAX_DONE;
-use super::wire::{Ask, Message};
+use super::wire::{Ask, Message, Named};
 use super::{Fault, Peer};
 use crate::game::{By, Game, PlayerId, Tenure};
 use crate::outbox::{Link, Outbox};
@@ -58,7 +58,7 @@ impl<G: Game> Peer<G> {
         let Peer { stage, asks, counts, signer, me, .. } = self;
         for (object, action, by) in stage.drain_elsewhere() {
             let (turn, seen) = match by {
-                By::Object(id) => (Some(id.0), 0),
+                By::Object(id) => (Some(id.into()), 0),
                 By::Player(player, seen) if player == *me => (None, seen.0),
                 // Asked of an object that was ours until just now, by somebody else: they ask again.
                 By::Player(..) => continue,
@@ -70,7 +70,7 @@ impl<G: Game> Peer<G> {
             }
             asks.next = asks.next.wrapping_add(1);
             let (key, number) = (signer.key(), asks.next);
-            asks.fresh.push(Ask { key, number, object: object.0, turn, seen, action });
+            asks.fresh.push(Ask { key, number, object: object.into(), turn, seen, action });
         }
     }
 
@@ -89,7 +89,7 @@ impl<G: Game> Peer<G> {
                 self.counts.asks_lost += 1;
                 continue;
             }
-            let id = ObjectId(waiting.ask.object);
+            let id = waiting.ask.object.id();
             if self.owned.contains_key(&id) {
                 // It came to us in the meantime.
                 if let Some(waiting) = self.asks.waiting.remove(&number) {
@@ -131,10 +131,11 @@ impl<G: Game> Peer<G> {
         if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
             return self.strike(from, Fault::Tampered, now);
         }
-        let (id, asker) = (ObjectId(ask.object), ask.key.player());
+        let (id, asker) = (ask.object.id(), ask.key.player());
         // In the turn of somebody else's own object nobody can ask.
-        let turn = ask.turn.map(ObjectId);
-        let theirs = |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
+        let turn = ask.turn.map(Named::id);
+        let theirs =
+            |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
         if self.banned.contains_key(&asker) || !turn.is_none_or(theirs) {
             return self.strike(from, Fault::Forged, now);
         }
@@ -143,7 +144,9 @@ impl<G: Game> Peer<G> {
             out.message(from, &write_message(&Message::Done(asker.0, ask.number)));
             return;
         }
-        let Some(way) = self.way_to(id).filter(|way| *way != from && hops < MAX_HOPS) else { return };
+        let Some(way) = self.way_to(id).filter(|way| *way != from && hops < MAX_HOPS) else {
+            return;
+        };
         let key = (asker, ask.number);
         if !self.asks.relayed.iter().any(|it| it.0 == key) {
             if self.asks.relayed.len() == MAX_RELAYED {
@@ -156,7 +159,7 @@ impl<G: Game> Peer<G> {
 
     /// Does what is asked, unless it was done before.
     fn carry_out(&mut self, ask: &Ask) {
-        let id = ObjectId(ask.object);
+        let id = ask.object.id();
         let key = (ask.key.player().0, ask.number);
         let Some(owned) = self.owned.get_mut(&id) else { return };
         if owned.done.contains(&key) {

@@ -1,6 +1,7 @@
 //! Coming and going: links made and lost, hellos, clocks, joining and leaving.
 
 use super::identity::{Key, Sealed};
+use super::interest::lot;
 use super::members::Learnt;
 use super::neighbour::{GONE_AFTER, Neighbour};
 use super::wire::{Digest, MAX_NAMED, Message};
@@ -17,7 +18,7 @@ const SETTLE: Micros = Micros(400_000);
 /// Whom a newcomer is introduced to: near where it will be, and elsewhere;
 const INTRODUCED: (usize, usize) = (8, 8);
 /// and whom one who is in already: what it knows may lie on the other side of a partition.
-const REMINDED: (usize, usize) = (2, 2);
+const REMINDED: (usize, usize) = (1, 1);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
@@ -35,6 +36,19 @@ impl<G: Game> Peer<G> {
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
         self.calling.insert(contact.player(), now);
         self.events.push_back(PeerEvent::Connect(contact, address));
+    }
+
+    /// Whoever was asked has no room or is not there: somebody else of whom they told may have.
+    pub(super) fn try_elsewhere(&mut self, now: Micros) {
+        self.calling.retain(|_, since| now - *since < CALL_FOR);
+        if !self.links.is_empty() || !self.calling.is_empty() {
+            return;
+        }
+        let other = self.members.iter().min_by_key(|(player, _)| lot(now.0, player.0.into()));
+        let other = other.map(|(_, it)| (it.digest.key, it.digest.contact.clone()));
+        if let Some((key, contact)) = other {
+            self.join(key, contact, now);
+        }
     }
 
     /// Leaves: hands everything over that somebody else may have, and says good-bye.
@@ -183,7 +197,7 @@ impl<G: Game> Peer<G> {
         let store = &self.stage.publisher.store;
         let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && !gone);
         let boards = worldly().filter(|(_, slot)| store.kind(*slot).place.is_none());
-        let owned = worldly().map(|(id, slot)| (id.0, store.owner(slot).1.0));
+        let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
         let digest = Digest {
             key: self.signer.key(),
             // Rises even if the peer began anew, and never twice the same.
@@ -193,7 +207,7 @@ impl<G: Game> Peer<G> {
             owned: owned.take(MAX_NAMED).collect(),
             boards: boards
                 .take(4)
-                .map(|(id, slot)| (id.0, store.tick().0, store.lanes(slot).to_vec()))
+                .map(|(id, slot)| (id.into(), store.tick().0, store.lanes(slot).to_vec()))
                 .collect(),
             gone,
         };

@@ -2,8 +2,9 @@
 
 use super::door::Hello;
 use super::identity::Sealed;
-use super::known::Claim;
+use super::known::{Claim, Course};
 use super::members::Learnt;
+use super::neighbour::KEEP_ALIVE;
 use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, PlayerId, Tenure};
@@ -11,7 +12,8 @@ use crate::ghosts::{apart, place_of};
 use crate::outbox::{Link, Outbox};
 use crate::session::read_message;
 use foveate_sync::replica::{Change, ReceiveError};
-use foveate_wire::{Epoch, Micros, ObjectId, Tick};
+use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rounds by which a neighbour's clock may be ahead.
@@ -112,6 +114,13 @@ impl<G: Game> Peer<G> {
         let arrived = id == ObjectId::new(self.avatar.kind(), claim.owner.0, 0);
         if self.known.put(id, claim, (tick, Some(link)), now) {
             self.stage.ghosts.put(id, view.lanes());
+            let place = self.stage.game.schema().kind(id.kind()).and_then(|kind| kind.place);
+            if let (Some(place), Some(known)) = (place, self.known.get_mut(id)) {
+                let mut from = [0; 3];
+                from[..place.dims].copy_from_slice(&view.lanes()[place.at..place.at + place.dims]);
+                let motion = if place.motion { view.motion() } else { Motion::default() };
+                known.course = Course { from, motion };
+            }
         } else {
             self.counts.full += 1;
         }
@@ -156,8 +165,13 @@ impl<G: Game> Peer<G> {
         }
         let owner = self.known.get(id).map(|known| known.claim.owner);
         if owner == Some(neighbour.player) {
-            self.known.remove(id);
             self.stage.ghosts.remove(id);
+            // Whose it is stays known, so that nobody else can claim it.
+            if self.tenure(id) == Tenure::Fixed {
+                self.known.remove(id);
+            } else if let Some(known) = self.known.get_mut(id) {
+                known.source = None;
+            }
         }
     }
 
@@ -193,8 +207,8 @@ impl<G: Game> Peer<G> {
             }
             Message::Changes(changes) => self.hear_changes(link, &changes, now),
             Message::Give(deed) => self.accept(link, &deed, now, out),
-            Message::Took(object, epoch) => self.delivered(link, ObjectId(object), Epoch(epoch)),
-            Message::Want(object) => self.requested(link, ObjectId(object), now, out),
+            Message::Took(object, epoch) => self.delivered(link, object.id(), epoch, now),
+            Message::Want(object) => self.requested(link, object.id(), now, out),
             Message::Ask(ask, hops) => self.hear_ask(link, ask, hops, now, out),
             Message::Done(asker, number) => self.hear_done(player(asker), number, out),
             Message::Bye { leaving } => self.hear_bye(link, leaving, now),
@@ -235,22 +249,29 @@ impl<G: Game> Peer<G> {
         while neighbour.linked.len() > MAX_LINKS {
             neighbour.linked.pop_last();
         }
+        let tick = self.tick_at(now);
         for (object, epoch) in &changes.gained {
-            let (id, claim) = (ObjectId(*object), Claim { owner: from, epoch: Epoch(*epoch) });
-            if self.hear_claim(link, id, claim, now)
-                && let Some(known) = self.known.get_mut(id)
-                && known.claim != claim
-            {
-                (known.claim, known.orphan, known.doubted) = (claim, None, None);
-                (known.source, known.heard) = (None, now);
+            let (id, claim) = (object.id(), Claim { owner: from, epoch: Epoch(*epoch) });
+            if !self.hear_claim(link, id, claim, now) {
+                continue;
+            }
+            match self.known.get_mut(id) {
+                Some(known) if known.claim == claim => {}
+                Some(known) => {
+                    (known.claim, known.orphan, known.doubted) = (claim, None, None);
+                    (known.source, known.heard) = (None, now);
+                }
+                None => {
+                    self.counts.full += u64::from(!self.known.put(id, claim, (tick, None), now))
+                }
             }
         }
         for (object, epoch, to) in &changes.gave {
             let claim = Claim { owner: player(*to), epoch: Epoch(*epoch) };
-            self.hear_gift(link, ObjectId(*object), claim, now);
+            self.hear_gift(link, object.id(), claim, now);
         }
         for (object, epoch) in &changes.removed {
-            let id = ObjectId(*object);
+            let id = object.id();
             if self.known.get(id).is_some_and(|known| known.claim.owner == from) {
                 self.known.remove(id);
                 self.stage.ghosts.remove(id);
@@ -291,7 +312,7 @@ impl<G: Game> Peer<G> {
         }
         let direct = self.by_player.contains_key(&player);
         for (object, epoch) in digest.owned.iter().filter(|_| !direct) {
-            let (id, claim) = (ObjectId(*object), Claim { owner: player, epoch: Epoch(*epoch) });
+            let (id, claim) = (object.id(), Claim { owner: player, epoch: Epoch(*epoch) });
             let Some(mine) = self.my_claim(id) else { continue };
             let wild = claim.epoch.0 > mine.epoch.0.saturating_add(super::known::MAX_AHEAD);
             if claim.beats(&mine) && !wild && self.tenure(id) != Tenure::Fixed {
@@ -302,7 +323,7 @@ impl<G: Game> Peer<G> {
             }
         }
         for (object, tick, lanes) in digest.boards.iter().filter(|_| !direct) {
-            self.read_board((link, player), (ObjectId(*object), Tick(*tick)), lanes, now);
+            self.read_board((link, player), (object.id(), Tick(*tick)), lanes, now);
         }
     }
 
@@ -333,16 +354,17 @@ impl<G: Game> Peer<G> {
     }
 
     /// Ghosts that move are moved on to this round.
-    pub(super) fn follow_ghosts(&mut self, tick: Tick) {
+    pub(super) fn follow_ghosts(&mut self, tick: Tick, now: Micros) {
         let Peer { known, links, stage, .. } = self;
-        let schema = Arc::clone(stage.game.schema());
-        for (id, it) in known.iter() {
-            let place = schema.kind(id.kind()).and_then(|kind| kind.place);
-            let Some(place) = place.filter(|place| place.motion) else { continue };
-            let view = it.source.and_then(|link| links.get(&link)?.replicas.get(id));
-            if let Some(view) = view {
-                stage.ghosts.shift(id, view.predicted_steps(tick, &place));
-            }
+        let silent: BTreeSet<Link> = links
+            .iter()
+            .filter(|(_, it)| now - it.heard >= KEEP_ALIVE + KEEP_ALIVE)
+            .map(|(link, _)| *link)
+            .collect();
+        for (id, it) in known.iter().filter(|(_, it)| it.course.motion != Motion::default()) {
+            let rounds = if tick.is_after(it.tick) { tick.since(it.tick) } else { 0 };
+            let silent = it.source.is_none_or(|link| silent.contains(&link));
+            stage.ghosts.shift(id, it.course.after(rounds, silent));
         }
     }
 }

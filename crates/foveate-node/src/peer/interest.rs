@@ -120,7 +120,8 @@ pub fn keepers(
     neighbours: impl IntoIterator<Item = PlayerId>,
     copies: usize,
 ) -> Vec<PlayerId> {
-    let mut drawn: Vec<_> = neighbours.into_iter().map(|it| (lot(object.0, it.0.into()), it)).collect();
+    let mut drawn: Vec<_> =
+        neighbours.into_iter().map(|it| (lot(object.0, it.0.into()), it)).collect();
     drawn.sort_unstable();
     drawn.truncate(copies);
     drawn.into_iter().map(|(_, it)| it).collect()

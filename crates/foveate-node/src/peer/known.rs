@@ -6,12 +6,15 @@
 
 use crate::game::PlayerId;
 use crate::outbox::Link;
-use foveate_wire::{Epoch, Micros, ObjectId, Tick};
+use foveate_wire::predict::HORIZON;
+use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Objects of others that a peer keeps at most.
 pub const MAX_KNOWN: usize = 4_096;
+/// Rounds that a ghost goes on for without its owner.
+const MAX_GLIDE: u32 = 4 * HORIZON;
 /// No honest claim is further ahead than this of what is known.
 pub const MAX_AHEAD: u32 = 10_000;
 /// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.
@@ -42,7 +45,32 @@ impl Claim {
     }
 }
 
-/// Somebody else's object.
+/// How a ghost moves on between two states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Course {
+    /// Where the last state put it, in steps.
+    pub from: [i32; 3],
+    /// How it came there.
+    pub motion: Motion,
+}
+
+impl Course {
+    /// Where it is so many rounds later. As long as its owner speaks that is the shared prediction.
+    /// When the owner falls silent, ghosts go on together until somebody takes over: those who stood
+    /// still, each a horizon after its own last state, would disagree.
+    pub fn after(&self, rounds: u32, silent: bool) -> [i32; 3] {
+        let mut left = rounds.min(if silent { MAX_GLIDE } else { HORIZON });
+        let mut at = self.from;
+        while left > 0 {
+            let way = self.motion.way(left);
+            at = [0, 1, 2].map(|axis| at[axis].wrapping_add(way[axis]));
+            left -= left.min(HORIZON);
+        }
+        at
+    }
+}
+
+/// Somebody else's object: who has it, and its ghost's course if there is a ghost.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// Whose it is.
@@ -57,6 +85,8 @@ pub struct Known {
     pub orphan: Option<Micros>,
     /// When something was last heard of it.
     pub heard: Micros,
+    /// How its ghost moves on.
+    pub course: Course,
 }
 
 /// All of them.
@@ -95,8 +125,8 @@ impl KnownObjects {
         if self.by_id.len() >= MAX_KNOWN && !self.by_id.contains_key(&id) {
             return false;
         }
-        let (doubted, orphan) = (None, None);
-        self.by_id.insert(id, Known { claim, tick, source, doubted, orphan, heard });
+        let (doubted, orphan, course) = (None, None, Course::default());
+        self.by_id.insert(id, Known { claim, tick, source, doubted, orphan, heard, course });
         true
     }
 
@@ -146,6 +176,19 @@ mod tests {
         }
         assert!(claim(2, 9).beats(&claim(1, 1)) && claim(2, 1).beats(&claim(2, 2)));
         assert!(claim(1, 1).next(PlayerId(7)).beats(&claim(1, 0)));
+    }
+
+    #[test]
+    fn a_ghost_goes_on_as_predicted_and_further_only_when_its_owner_is_silent() {
+        let motion = Motion { moved: [7, -3, 0], ticks: 2 };
+        let course = Course { from: [100, 100, 0], motion };
+        let predicted = |rounds| [0, 1, 2].map(|axis| course.from[axis] + motion.way(rounds)[axis]);
+        for rounds in 0..40 {
+            assert_eq!(course.after(rounds, false), predicted(rounds));
+        }
+        assert_eq!(course.after(HORIZON, true), predicted(HORIZON));
+        assert_eq!(course.after(40, true), [240, 40, 0]);
+        assert_eq!(course.after(u32::MAX, true), course.after(MAX_GLIDE, true));
     }
 
     #[test]

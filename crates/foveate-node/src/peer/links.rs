@@ -58,8 +58,11 @@ impl<G: Game> Peer<G> {
         self.members.expire(now, |player| open.contains(&player));
         self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
         for id in self.known.forsaken(now) {
-            self.known.remove(id);
             self.stage.ghosts.remove(id);
+            let owner = self.known.get(id).map(|known| known.claim.owner);
+            if owner.is_none_or(|owner| !open.contains(&owner)) {
+                self.known.remove(id);
+            }
         }
         self.keep_time(now);
         self.seek_links(now, out);
@@ -182,9 +185,8 @@ impl<G: Game> Peer<G> {
     /// Somebody is at the door and all links are taken: the one that matters least may give way.
     pub(super) fn make_room_for(&mut self, player: PlayerId, out: &mut impl Outbox) -> bool {
         debug_assert!(self.links.len() >= MAX_LINKS);
-        let remote = |player: PlayerId| {
-            self.place_of(player).map_or(f32::MAX, |at| self.remoteness(at))
-        };
+        let remote =
+            |player: PlayerId| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(at));
         let idle = |it: &&Neighbour| it.open && !it.wanted_here;
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -201,7 +203,8 @@ impl<G: Game> Peer<G> {
 
     /// Who keeps which of our objects: drawn by lot, and all who are told anyway.
     fn choose_keepers(&mut self) {
-        let players: Vec<PlayerId> = self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
+        let players: Vec<PlayerId> =
+            self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
         let mut kept: BTreeMap<PlayerId, BTreeSet<ObjectId>> = BTreeMap::new();
         for id in self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed) {
             for player in keepers(*id, players.iter().copied(), self.settings.copies) {

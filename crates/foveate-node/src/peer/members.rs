@@ -20,7 +20,7 @@ const NEAR_MEMBERS: usize = 96;
 /// Nothing new heard of somebody for so long: forgotten.
 pub const FORGET_AFTER: Micros = Micros(20_000_000);
 /// Times that news of somebody is passed on, and of somebody new.
-const RETOLD: (u8, u8) = (2, 4);
+const RETOLD: (u8, u8) = (2, 3);
 /// Digests that leave in one turn at most.
 const MAX_RETOLD: usize = 16;
 /// Peers that vanished whose contacts are tried again: a partition may have ended.

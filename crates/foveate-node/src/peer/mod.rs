@@ -37,8 +37,8 @@ use crate::game::{By, Game, PlayerId, Spot, Tenure, World};
 use crate::outbox::{Link, Outbox};
 use crate::stage::Stage;
 use asks::Asks;
-use foveate_sync::interest::Policy;
 use foveate_sync::Rounds;
+use foveate_sync::interest::Policy;
 use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
 use known::{Claim, KnownObjects};
 use members::Members;
@@ -220,13 +220,16 @@ impl<G: Game> Peer<G> {
     /// of others, who should own what, whom to know, what to tell.
     pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
         let tick = self.tick_at(now);
-        if matches!(self.phase, Phase::Outside | Phase::Left)
-            || !tick.is_after(self.stage.publisher.store.tick())
-        {
+        match self.phase {
+            Phase::Outside => return self.try_elsewhere(now),
+            Phase::Left => return,
+            Phase::Settling(_) | Phase::Inside => {}
+        }
+        if !tick.is_after(self.stage.publisher.store.tick()) {
             return;
         }
         self.notice_silence(now, out);
-        self.follow_ghosts(tick);
+        self.follow_ghosts(tick, now);
         self.come_in(now);
         self.take_over(now);
         self.play(tick);

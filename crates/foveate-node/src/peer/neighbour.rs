@@ -65,7 +65,10 @@ pub struct Neighbour {
 impl Neighbour {
     pub fn new(
         (key, called): (Key, bool),
-        schema: Arc<Schema>, tick: Tick, now: Micros) -> Neighbour {
+        schema: Arc<Schema>,
+        tick: Tick,
+        now: Micros,
+    ) -> Neighbour {
         Neighbour {
             key,
             player: key.player(),

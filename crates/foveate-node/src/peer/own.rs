@@ -6,7 +6,7 @@
 
 use super::interest::keepers;
 use super::known::{Claim, MAX_AHEAD, MAX_DONE};
-use super::wire::{Changes, Deed, Message};
+use super::wire::{Changes, Deed, Message, Named};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Tenure};
 use crate::ghosts::apart;
@@ -29,6 +29,8 @@ const MAX_RANK: u32 = 4;
 /// A claim that nobody granted is a lie after this.
 const DOUBT_FOR: Micros = Micros(3_000_000);
 
+/// In place of an epoch: what was given is not taken.
+const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers to claims that do not prevail over ours.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
 
@@ -69,7 +71,7 @@ impl<G: Game> Peer<G> {
         let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
         Changes {
             linked: self.open_players().map(|player| player.0).collect(),
-            gained: worldly.map(|(id, slot)| (id.0, store.owner(slot).1.0)).collect(),
+            gained: worldly.map(|(id, slot)| (id.into(), store.owner(slot).1.0)).collect(),
             ..Changes::default()
         }
     }
@@ -83,7 +85,7 @@ impl<G: Game> Peer<G> {
         }
         for (id, slot) in store.iter().filter(|(id, _)| !owned.contains_key(id)) {
             if stage.game.tenure(id) != Tenure::Fixed {
-                changes.gained.push((id.0, store.owner(slot).1.0));
+                changes.gained.push((id.into(), store.owner(slot).1.0));
             }
         }
         let gone: Vec<ObjectId> =
@@ -97,7 +99,7 @@ impl<G: Game> Peer<G> {
             self.owned.remove(&id);
             // Whatever its epoch was, no later one is honest.
             self.known.bury(id, Epoch(u32::MAX));
-            self.changes.removed.push((id.0, u32::MAX));
+            self.changes.removed.push((id.into(), u32::MAX));
         }
     }
 
@@ -146,13 +148,14 @@ impl<G: Game> Peer<G> {
 
     /// Hands an object over: it is somebody else's from now on.
     pub(super) fn give(&mut self, id: ObjectId, to: PlayerId, now: Micros, out: &mut impl Outbox) {
-        let (Some(claim), Some(link)) = (self.my_claim(id), self.by_player.get(&to).copied()) else {
+        let (Some(claim), Some(link)) = (self.my_claim(id), self.by_player.get(&to).copied())
+        else {
             return;
         };
         let claim = claim.next(to);
         let done = self.owned.get(&id).map(|owned| owned.done.iter().copied().collect());
         let Some(lanes) = self.let_go(id, claim, now) else { return };
-        let (object, epoch) = (id.0, claim.epoch.0);
+        let (object, epoch) = (Named::from(id), claim.epoch.0);
         let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
         out.message(link, &write_message(&Message::Give(deed)));
         self.giving.insert(id, Giving { to, epoch: claim.epoch });
@@ -192,13 +195,13 @@ impl<G: Game> Peer<G> {
         self.known.remove(id);
         self.stage.ghosts.remove(id);
         self.owned.insert(id, Owned::new(now, VecDeque::new()));
-        self.changes.gained.push((id.0, epoch.0));
+        self.changes.gained.push((id.into(), epoch.0));
         true
     }
 
     /// Somebody hands an object to us.
     pub(super) fn accept(&mut self, link: Link, deed: &Deed, now: Micros, out: &mut impl Outbox) {
-        let (id, epoch) = (ObjectId(deed.object), Epoch(deed.epoch));
+        let (id, epoch) = (deed.object.id(), Epoch(deed.epoch));
         let Some(giver) = self.links.get(&link).map(|it| it.player) else { return };
         let claim = Claim { owner: self.me, epoch };
         let lanes = self.stage.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
@@ -208,14 +211,17 @@ impl<G: Game> Peer<G> {
         let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
         let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
         let wild = known.is_some_and(|known| epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD));
-        if self.known.is_buried(id, epoch) || stale || wild {
+        let foreign = known.is_some_and(|it| it.owner != giver && it.owner != self.me);
+        if wild || (foreign && !stale && !self.may_follow(id, now)) {
+            // As far as is known it is not theirs to give: they may have it back.
+            self.counts.doubted += 1;
+            out.message(link, &write_message(&Message::Took(deed.object, NOT_TAKEN)));
             return;
         }
-        if known.is_some_and(|known| known.owner != giver && known.owner != self.me)
-            && !self.may_follow(id, now)
-        {
-            // They give away what is not theirs.
-            return self.strike(link, Fault::Usurped, now);
+        if self.known.is_buried(id, epoch) || stale {
+            // It is somebody else's by now, or no more: nobody waits for it.
+            out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
+            return;
         }
         if self.my_claim(id).is_none() && self.take(id, epoch, &deed.lanes, now) {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
@@ -224,16 +230,30 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
     }
 
-    /// What was handed over has arrived.
-    pub(super) fn delivered(&mut self, link: Link, id: ObjectId, epoch: Epoch) {
+    /// What was handed over has arrived, or comes back.
+    pub(super) fn delivered(&mut self, link: Link, id: ObjectId, epoch: u32, now: Micros) {
         let player = self.links.get(&link).map(|it| it.player);
-        if self.giving.get(&id).is_some_and(|it| Some(it.to) == player && it.epoch == epoch) {
-            self.giving.remove(&id);
+        let Some(giving) = self.giving.get(&id).filter(|it| Some(it.to) == player) else { return };
+        if giving.epoch.0 != epoch && epoch != NOT_TAKEN {
+            return;
+        }
+        let claim = Claim { owner: giving.to, epoch: giving.epoch };
+        self.giving.remove(&id);
+        if epoch == NOT_TAKEN
+            && let Some(known) = self.known.get_mut(id).filter(|known| known.claim == claim)
+        {
+            known.orphan = Some(now);
         }
     }
 
     /// Somebody wants an object that changes hands on request.
-    pub(super) fn requested(&mut self, link: Link, id: ObjectId, now: Micros, out: &mut impl Outbox) {
+    pub(super) fn requested(
+        &mut self,
+        link: Link,
+        id: ObjectId,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
         let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
         let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= HELD_FOR);
         if held && self.tenure(id) == Tenure::OnRequest {
@@ -245,7 +265,7 @@ impl<G: Game> Peer<G> {
     pub fn request(&mut self, id: ObjectId, out: &mut impl Outbox) -> bool {
         let owner = self.known.get(id).map(|known| known.claim.owner);
         let link = owner.and_then(|owner| self.by_player.get(&owner));
-        link.map(|link| out.message(*link, &write_message(&Message::Want(id.0)))).is_some()
+        link.map(|link| out.message(*link, &write_message(&Message::Want(id.into())))).is_some()
     }
 
     /// What belonged to somebody who is gone.
@@ -314,7 +334,13 @@ impl<G: Game> Peer<G> {
     }
 
     /// Somebody claims an object. True: as far as is known, it is theirs.
-    pub(super) fn hear_claim(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) -> bool {
+    pub(super) fn hear_claim(
+        &mut self,
+        link: Link,
+        id: ObjectId,
+        claim: Claim,
+        now: Micros,
+    ) -> bool {
         if self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0 {
             self.strike(link, Fault::Forged, now);
             return false;
@@ -330,7 +356,9 @@ impl<G: Game> Peer<G> {
         if claim == known.claim || (claim.owner == known.claim.owner && claim.beats(&known.claim)) {
             return true;
         }
-        if !claim.beats(&known.claim) || claim.epoch.0 > known.claim.epoch.0.saturating_add(MAX_AHEAD) {
+        if !claim.beats(&known.claim)
+            || claim.epoch.0 > known.claim.epoch.0.saturating_add(MAX_AHEAD)
+        {
             return false;
         }
         if self.may_follow(id, now) {
@@ -362,10 +390,11 @@ impl<G: Game> Peer<G> {
     fn rival(&mut self, (link, id): (Link, ObjectId), claim: Claim, mine: Claim, now: Micros) {
         if !claim.beats(&mine) {
             // They cannot have heard of ours.
-            let owned = self.owned.get_mut(&id).filter(|owned| now - owned.asserted >= ASSERT_EVERY);
+            let owned =
+                self.owned.get_mut(&id).filter(|owned| now - owned.asserted >= ASSERT_EVERY);
             if let Some(owned) = owned {
                 owned.asserted = now;
-                self.changes.gained.push((id.0, mine.epoch.0));
+                self.changes.gained.push((id.into(), mine.epoch.0));
             }
             return;
         }
@@ -386,7 +415,7 @@ impl<G: Game> Peer<G> {
             let mut lanes = store.lanes(slot).to_vec();
             lanes[LANE_EPOCH] = epoch.0 as i32;
             if store.set_lanes(slot, &lanes).is_ok() {
-                self.changes.gained.push((id.0, epoch.0));
+                self.changes.gained.push((id.into(), epoch.0));
             }
         }
     }
@@ -395,7 +424,7 @@ impl<G: Game> Peer<G> {
     pub(super) fn yield_to(&mut self, id: ObjectId, claim: Claim, now: Micros) {
         if self.let_go(id, claim, now).is_some() {
             self.counts.yielded += 1;
-            self.changes.gave.push((id.0, claim.epoch.0, claim.owner.0));
+            self.changes.gave.push((id.into(), claim.epoch.0, claim.owner.0));
         }
     }
 

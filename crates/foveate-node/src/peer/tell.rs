@@ -108,11 +108,8 @@ impl<G: Game> Peer<G> {
             }
         }
         let reach = self.fastest_avatar();
-        let eyes: Vec<(ObserverId, Pivot)> = self
-            .links
-            .values()
-            .filter_map(|it| Some((it.observer?, self.eyes_of(it)?)))
-            .collect();
+        let eyes: Vec<(ObserverId, Pivot)> =
+            self.links.values().filter_map(|it| Some((it.observer?, self.eyes_of(it)?))).collect();
         for (observer, pivot) in eyes {
             if let Some(observer) = self.stage.publisher.observer_mut(observer) {
                 observer.follow(Pivot { reach, ..pivot });

@@ -19,6 +19,24 @@ pub const MAX_NAMED: usize = 64;
 /// Digests in one message at most.
 pub const MAX_INTRODUCED: usize = 16;
 
+/// An object's name in messages: the kind goes to the low end, so that the world's own objects, which
+/// have no origin, take few bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Named(u64);
+
+impl Named {
+    /// The object.
+    pub fn id(self) -> ObjectId {
+        ObjectId(self.0.rotate_right(8))
+    }
+}
+
+impl From<ObjectId> for Named {
+    fn from(id: ObjectId) -> Named {
+        Named(id.0.rotate_left(8))
+    }
+}
+
 /// A datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frame<'a> {
@@ -83,9 +101,9 @@ pub struct Digest {
     /// How to reach it; the transport's matter.
     pub contact: Vec<u8>,
     /// The world's objects that it owns, and their epochs.
-    pub owned: Vec<(u64, u32)>,
+    pub owned: Vec<(Named, u32)>,
     /// Those of them that everybody must know, because they have no place: id, tick, lanes.
-    pub boards: Vec<(u64, u32, Vec<i32>)>,
+    pub boards: Vec<(Named, u32, Vec<i32>)>,
     /// It has left.
     pub gone: bool,
 }
@@ -105,9 +123,9 @@ pub struct Ask {
     /// The asker's running number: it is carried out once, however often it arrives.
     pub number: u32,
     /// Of which object.
-    pub object: u64,
+    pub object: Named,
     /// In whose turn: an object of the asker's, or none for the player.
-    pub turn: Option<u64>,
+    pub turn: Option<Named>,
     /// The tick that the asker saw.
     pub seen: u32,
     /// Postcard of the game's action.
@@ -125,7 +143,7 @@ impl Ask {
     /// Who asks, as rules see it.
     pub fn by(&self) -> By {
         match self.turn {
-            Some(object) => By::Object(ObjectId(object)),
+            Some(object) => By::Object(object.id()),
             None => By::Player(self.key.player(), Tick(self.seen)),
         }
     }
@@ -139,11 +157,11 @@ pub struct Changes {
     /// and with these no more.
     pub unlinked: Vec<u32>,
     /// It owns these now, at this epoch,
-    pub gained: Vec<(u64, u32)>,
+    pub gained: Vec<(Named, u32)>,
     /// handed these over or yielded them, to whom at which epoch,
-    pub gave: Vec<(u64, u32, u32)>,
+    pub gave: Vec<(Named, u32, u32)>,
     /// and these are no more.
-    pub removed: Vec<(u64, u32)>,
+    pub removed: Vec<(Named, u32)>,
 }
 
 impl Changes {
@@ -157,7 +175,7 @@ impl Changes {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Deed {
     /// The object.
-    pub object: u64,
+    pub object: Named,
     /// Its epoch with the new owner.
     pub epoch: u32,
     /// All of its lanes.
@@ -205,10 +223,10 @@ pub enum Message {
     Members(Vec<Sealed>),
     /// Own this from now on.
     Give(Deed),
-    /// Taken over, at this epoch.
-    Took(u64, u32),
+    /// Taken over, at this epoch; the highest number there is: not taken.
+    Took(Named, u32),
     /// May I have this object?
-    Want(u64),
+    Want(Named),
     /// For an object's owner, here or further on.
     Ask(Sealed, u8),
     /// An asker's number is dealt with.
@@ -261,7 +279,10 @@ mod tests {
             }
             Frame::read(&bytes);
         }
-        let changes = Changes { linked: vec![1, 2], gave: vec![(3, 4, 5)], ..Changes::default() };
+        let id = ObjectId::new(foveate_wire::KindId(3), 0, 9);
+        let gave = vec![(Named::from(id), 4, 5)];
+        assert_eq!(gave[0].0.id(), id);
+        let changes = Changes { linked: vec![1, 2], gave, ..Changes::default() };
         let message = Message::Changes(changes);
         assert_eq!(read_message(&write_message(&message)), Some(message));
     }

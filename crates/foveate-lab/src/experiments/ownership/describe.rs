@@ -61,12 +61,24 @@ fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [Row; 2] {
 
 fn table(rows: &[Row]) -> Table {
     let columns = [
-        "part", "players", "objects", "seed", "owned", "max", "B/s", "p95", "messages/s", "Δ", "Δ p95",
-        "agree", "lack", "lost", "settled s",
+        "part",
+        "players",
+        "objects",
+        "seed",
+        "owned",
+        "max",
+        "B/s",
+        "p95",
+        "messages/s",
+        "Δ",
+        "Δ p95",
+        "agree",
+        "lack",
+        "lost",
+        "settled s",
     ];
-    let columns = columns.map(|name| {
-        (name, if name == "part" { Align::Left } else { Align::Right })
-    });
+    let columns =
+        columns.map(|name| (name, if name == "part" { Align::Left } else { Align::Right }));
     let mut table = Table::new(columns).caption("Per player and second; Δ in view radii");
     for row in rows {
         table.row([
@@ -124,7 +136,8 @@ fn findings(rows: &[Row], ran: &[Ran]) -> Vec<Finding> {
         Ran::Steady(..) => None,
     });
     let busiest = busiest.fold(0.0, f64::max);
-    let text = format!("At most {CONFLICT} B/s per player while conflicts are settled (busiest second)");
+    let text =
+        format!("At most {CONFLICT} B/s per player while conflicts are settled (busiest second)");
     found.push((verdict(busiest <= CONFLICT), text, format!("{busiest:.0} B/s")));
     let crashes = || of("after_crash");
     let slowest = crashes().filter_map(|row| row.settled_s).fold(0.0, f64::max);
@@ -133,7 +146,11 @@ fn findings(rows: &[Row], ran: &[Ran]) -> Vec<Finding> {
     if let Some((before, after)) = pooled(ran) {
         let ratio = after / before.max(1e-9);
         let text = format!("Half crash: Δ p95 over all seeds at most {WORSE}× before");
-        found.push((verdict(ratio <= WORSE), text, format!("{before:.5} → {after:.5}: {ratio:.2}×")));
+        found.push((
+            verdict(ratio <= WORSE),
+            text,
+            format!("{before:.5} → {after:.5}: {ratio:.2}×"),
+        ));
     }
     for part in ["after_churn", "healed"] {
         let clean = of(part).all(|row| row.one_owner && row.lost == 0);
@@ -162,8 +179,7 @@ fn notes(rows: &[Row], ran: &[Ran]) -> Vec<String> {
 fn plots(ran: &[Ran]) -> Vec<Plot> {
     let lines = ran.iter().filter_map(|it| match it {
         Ran::Steady(size, looks) => {
-            let line: Vec<Second> =
-                looks.0.line.iter().chain(&looks.1.line).copied().collect();
+            let line: Vec<Second> = looks.0.line.iter().chain(&looks.1.line).copied().collect();
             Some((format!("{} players, {} objects", size.players, size.objects), line))
         }
         Ran::Crash(seed, crash) if *seed == 1 => {
@@ -174,9 +190,8 @@ fn plots(ran: &[Ran]) -> Vec<Plot> {
     });
     let lines: Vec<(String, Vec<Second>)> = lines.collect();
     let plot = |title: &str, axis: &str, unit: &str, value: fn(&Second) -> f64| {
-        let mut plot = Plot::lines(title)
-            .x(Axis::linear("time", "s"))
-            .y(Axis::linear(axis, unit).from_zero());
+        let mut plot =
+            Plot::lines(title).x(Axis::linear("time", "s")).y(Axis::linear(axis, unit).from_zero());
         for (name, line) in &lines {
             let points = line.iter().map(|second| (second.t, value(second)));
             plot = plot.series(Series::points(name.clone(), points));

@@ -155,7 +155,8 @@ impl Looks {
         let players = play.net.present().count();
         let (owned_max, owned_mean) = Census::take(&play.net).load(players);
         self.owned = (self.owned.0.max(owned_max), owned_mean);
-        let sent = play.net.present().filter_map(|(at, node)| Some(node.sent.since(before.get(&at)?)));
+        let sent =
+            play.net.present().filter_map(|(at, node)| Some(node.sent.since(before.get(&at)?)));
         let sent: Vec<_> = sent.collect();
         for it in &sent {
             self.bytes.add(it.bytes() as f64);

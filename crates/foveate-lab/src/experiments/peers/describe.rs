@@ -106,7 +106,8 @@ fn findings(games: &[&Row], lies: &[LieRow], tampered: &[TamperedRow]) -> Vec<Fi
     }
     for lie in lies {
         let harmless = lie.change < HARM && lie.named_share > 0.0 && lie.wronged == 0;
-        let text = format!("One who {}: the honest are off by less than 5 % more, it is named", lie.lie);
+        let text =
+            format!("One who {}: the honest are off by less than 5 % more, it is named", lie.lie);
         let (change, named) = (100.0 * lie.change, 100.0 * lie.named_share);
         let figure = format!("{change:+.1} %, named by {named:.0} % of those it met");
         found.push((verdict(harmless), text, figure));
@@ -120,8 +121,22 @@ fn findings(games: &[&Row], lies: &[LieRow], tampered: &[TamperedRow]) -> Vec<Fi
 
 fn game_table(rows: &[&Row]) -> Table {
     let columns = [
-        "part", "nodes", "links", "B/s", "most", "packets/s", "Inc", "share", "Inj", "lost near",
-        "near ms", "far ms", "join all s", "join near s", "seen", "uplink",
+        "part",
+        "nodes",
+        "links",
+        "B/s",
+        "most",
+        "packets/s",
+        "Inc",
+        "share",
+        "Inj",
+        "lost near",
+        "near ms",
+        "far ms",
+        "join all s",
+        "join near s",
+        "seen",
+        "uplink",
     ];
     let columns =
         columns.map(|name| (name, if name == "part" { Align::Left } else { Align::Right }));

@@ -145,12 +145,15 @@ fn bend(digest: &Digest, sealed: &Sealed, rng: &mut fastrand::Rng) -> Sealed {
 /// What a lie did to the honest.
 #[derive(Clone, Copy, Debug)]
 pub struct Harm {
-    /// Δ of the honest, in view radii, without and with the liar's lies.
+    /// Δ of the honest, in view radii, without the lies,
     pub honest: f64,
+    /// and with them.
     pub lied_to: f64,
-    /// Of the liar's neighbours, how many named it, and of how many; and for what most of them did.
+    /// How many named the liar,
     pub named: usize,
+    /// of how many who had met it.
     pub met: usize,
+    /// For what most of them did.
     pub fault: Option<Fault>,
     /// How many honest peers were named.
     pub wronged: usize,
@@ -213,7 +216,7 @@ pub fn tampered(count: usize, seed: u64) -> usize {
             number: rng.u32(..),
             at: [rng.i32(-5_000..5_000), rng.i32(-5_000..5_000), 0],
             contact: (0..rng.usize(..40)).map(|_| rng.u8(..)).collect(),
-            owned: (0..rng.u64(..8)).map(|id| (id, rng.u32(..9))).collect(),
+            owned: (0..rng.u64(..8)).map(|id| (ObjectId(id).into(), rng.u32(..9))).collect(),
             boards: Vec::new(),
             gone: false,
         };

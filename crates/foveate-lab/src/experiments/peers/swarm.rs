@@ -52,16 +52,21 @@ pub struct Game {
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Bytes per second that each node sent, and as a share of its uplink.
+    /// Bytes per second that each node sent,
     pub bytes: Vec<f64>,
+    /// and the most as a share of an uplink.
     pub uplink_share: f64,
     /// Datagrams and messages per second, mean over nodes.
     pub packets: f64,
+    /// Σ diff / d², over watchers and moments.
     pub inc: Inconsistency,
+    /// Unequal delays, likewise.
     pub inj: f64,
+    /// How many were summed up in both.
     pub looks: f64,
-    /// Milliseconds.
+    /// How old what is known of those near by is: milliseconds,
     pub delay_near: Spread,
+    /// and of those far away.
     pub delay_far: Spread,
     /// Deeds that those near by should have learnt of, and those they did not.
     pub deeds: (u64, u64),
@@ -69,7 +74,9 @@ pub struct Found {
     pub links: usize,
     /// Of those within view, the share that a node has.
     pub seen: (u64, u64),
+    /// Seconds until a newcomer knew everybody and was known by everybody,
     pub join_all_s: Option<f64>,
+    /// and until those near by and it saw each other.
     pub join_near_s: Option<f64>,
     /// Honest peers that were named.
     pub wronged: usize,
@@ -263,15 +270,22 @@ impl Auditor {
             self.found.looks += 1.0;
         }
         for at in &self.watchers {
-            let mutual = self.watchers.iter().filter(|of| *of != at).filter_map(|of| {
-                Some((delays.get(&(*at, *of))?, delays.get(&(*of, *at))?))
-            });
+            let mutual = self
+                .watchers
+                .iter()
+                .filter(|of| *of != at)
+                .filter_map(|of| Some((delays.get(&(*at, *of))?, delays.get(&(*of, *at))?)));
             self.found.inj += inj(mutual);
         }
     }
 
     /// What one knows of another, as of the last round that can have arrived.
-    fn known(&mut self, play: &Play<Acting>, (at, of): (usize, usize), now: Micros) -> Option<Known> {
+    fn known(
+        &mut self,
+        play: &Play<Acting>,
+        (at, of): (usize, usize),
+        now: Micros,
+    ) -> Option<Known> {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
         let id = ObjectId::new(SHIP, self.players[of].0, 0);
         let store = &other.peer.stage.publisher.store;
