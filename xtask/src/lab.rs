@@ -16,6 +16,8 @@ const COMMANDS: &[&str] = &[
     "lab codec --trace traces/openarena_oa_dm3_16bots.csv.gz",
     "lab bounds",
     "lab motion",
+    "lab ownership",
+    "lab peers",
     "lab scale",
     "lab silac",
 ];

@@ -76,7 +76,14 @@ pub fn world(seed: u64) -> World {
 
 /// So many bots on the map of a seed.
 pub fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
-    let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
+    walkers_on(seed, count, SIDE as f32)
+}
+
+/// So many bots on a map of this side, with as many obstacles to the square as on the others.
+pub fn walkers_on(seed: u64, count: usize, side: f32) -> Box<dyn Movement> {
+    let side = f64::from(side);
+    let obstacles = OBSTACLES as f64 * (side / SIDE).powi(2);
+    let map = Arc::new(ArenaMap::generate(seed, side, obstacles as usize));
     Box::new(ArenaMovement::new(map, count, seed))
 }
 

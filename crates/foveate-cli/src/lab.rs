@@ -3,7 +3,9 @@
 use crate::arena;
 use crate::meter::RealMeter;
 use clap::{Args, Command, Subcommand};
-use foveate_lab::experiments::{Done, Options, a3, bounds, codec, motion, scale, silac, vfc};
+use foveate_lab::experiments::{
+    Done, Options, a3, bounds, codec, motion, ownership, peers, scale, silac, vfc,
+};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,28 @@ enum Experiment {
     },
     /// GVO's scenarios by its protocol and by ours: traffic per node, actions against positions
     Motion {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Objects owned by whoever cares most: crashes, churn, a partition
+    Ownership {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Graded gossip among up to 900 peers, liars; with --nodes one game of your choice
+    Peers {
+        /// Play one game of so many instead
+        #[arg(long, value_name = "N")]
+        nodes: Option<usize>,
+        /// In it: the share of datagrams that is lost
+        #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "nodes")]
+        loss: f64,
+        /// In it: the share of links that are relayed
+        #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "nodes")]
+        relayed: f64,
+        /// In it: the narrowest uplink in Mbit/s; the widest is twenty times that
+        #[arg(long, value_name = "MBIT", default_value_t = 1.0, requires = "nodes")]
+        uplink: f64,
         #[command(flatten)]
         common: Common,
     },
@@ -138,7 +162,7 @@ fn list() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     for experiment in all.get_subcommands().filter(|command| command.get_name() != "list") {
         let about = experiment.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(out, "{:8}{about}", experiment.get_name())?;
+        writeln!(out, "{:10}{about}", experiment.get_name())?;
     }
     Ok(())
 }
@@ -159,6 +183,16 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
             common.finish(codec::lab(&paths(traces), train_on, common.options())?)
         }
         Experiment::Motion { common } => common.finish(motion::lab(common.options())?),
+        Experiment::Ownership { common } => common.finish(ownership::lab(common.options())?),
+        Experiment::Peers { nodes: None, common, .. } => {
+            common.finish(peers::lab(&arena::walkers_on, common.options())?)
+        }
+        Experiment::Peers { nodes: Some(nodes), loss, relayed, uplink, common } => {
+            let narrow = (uplink * 125_000.0).clamp(1_000.0, 1e8) as u32;
+            let uplinks = [narrow, narrow.saturating_mul(20)];
+            let mix = peers::Mix { nodes: *nodes, loss: *loss, uplinks, relayed: *relayed };
+            common.finish(peers::mix(&arena::walkers_on, mix, common.options())?)
+        }
         Experiment::Scale { trace, common } => {
             common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
         }

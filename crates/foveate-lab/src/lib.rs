@@ -12,6 +12,7 @@ pub mod experiments;
 pub mod movement;
 pub mod net;
 pub mod output;
+pub mod peers;
 pub mod report;
 pub mod session;
 pub mod sighted;

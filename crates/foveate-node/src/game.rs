@@ -60,6 +60,12 @@ pub trait Game: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Whose an object may become where everybody owns what they care for. A player's own objects are
+    /// theirs, and go with them; the world's are whose who is nearest.
+    fn tenure(&self, object: ObjectId) -> Tenure {
+        if object.origin() == 0 { Tenure::ByInterest } else { Tenure::Fixed }
+    }
+
     /// Whether an input is one that a player could give.
     fn allows(&self, _: &Self::Input) -> bool {
         true
@@ -94,6 +100,17 @@ pub trait Brain<G: Game>: Send {
         me: ObjectId,
         actions: &mut Vec<(ObjectId, G::Action)>,
     ) -> G::Input;
+}
+
+/// How an object changes hands among peers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tenure {
+    /// To whoever clearly cares most.
+    ByInterest,
+    /// To whoever asks for it.
+    OnRequest,
+    /// Not at all: it is its player's, and goes with them.
+    Fixed,
 }
 
 /// Who asks, and what they saw when they did.

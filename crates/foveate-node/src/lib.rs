@@ -40,6 +40,7 @@
 mod bytes;
 pub mod client;
 pub mod game;
+mod ghosts;
 pub mod outbox;
 pub mod peer;
 pub mod server;
@@ -50,7 +51,9 @@ mod viewer;
 
 pub use client::Client;
 pub use game::Game;
+pub use ghosts::Ghosts;
 pub use outbox::{Link, Outbox};
+pub use peer::Peer;
 pub use server::Server;
 pub use source::{Source, SourceInput};
 pub use stage::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Stage};

@@ -53,11 +53,13 @@ pub enum Refusal {
     Deaf,
     /// The server is going down.
     Closing,
+    /// They lied: a peer's verdict says how.
+    Dishonest,
 }
 
 impl Refusal {
     /// All of them, in the order of their codes.
-    pub const ALL: [Refusal; 11] = [
+    pub const ALL: [Refusal; 12] = [
         Refusal::Version,
         Refusal::Schema,
         Refusal::Token,
@@ -69,6 +71,7 @@ impl Refusal {
         Refusal::Malformed,
         Refusal::Deaf,
         Refusal::Closing,
+        Refusal::Dishonest,
     ];
 }
 

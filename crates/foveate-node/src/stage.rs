@@ -1,6 +1,7 @@
 //! The owner's side of a game: turns, in order, on the objects of a publisher.
 
 use crate::game::{By, Effects, Game, PlayerId, Scene, Spawn, Spot, Turn, World};
+use crate::ghosts::Ghosts;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, ObjectId, OwnerId, Schema, Tick};
 use std::collections::BTreeMap;
@@ -20,9 +21,15 @@ pub struct Stage<G: Game> {
     /// The objects, and who is told of them. After [`step`](Stage::step) call its
     /// [`round`](Publisher::round) with the same tick.
     pub publisher: Publisher,
+    /// Objects that others own, as far as this node knows them: rules read them like their own.
+    pub ghosts: Ghosts,
+    /// As whose the objects are published.
+    owner: OwnerId,
     /// What players do in the coming tick, by avatar.
     inputs: BTreeMap<ObjectId, Vec<G::Input>>,
     waiting: Vec<(ObjectId, G::Action, By)>,
+    /// What is asked of ghosts: for their owners to carry out.
+    elsewhere: Vec<(ObjectId, G::Action, By)>,
     effects: Effects<G>,
     /// The next serial of each origin.
     serials: BTreeMap<u32, u32>,
@@ -36,15 +43,24 @@ impl<G: Game> Stage<G> {
     pub fn new(game: Arc<G>, rounds: Rounds) -> Stage<G> {
         Stage {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
+            ghosts: Ghosts::new(Arc::clone(game.schema())),
+            owner: OwnerId(0),
             game,
             inputs: BTreeMap::new(),
             waiting: Vec::new(),
+            elsewhere: Vec::new(),
             effects: Effects::default(),
             serials: BTreeMap::new(),
             turns: Vec::new(),
             lanes: Vec::new(),
             dropped: 0,
         }
+    }
+
+    /// The same, its objects being somebody's: a peer's, a region's.
+    pub fn owned_by(mut self, owner: OwnerId) -> Stage<G> {
+        self.owner = owner;
+        self
     }
 
     /// Puts the objects of a new world into it.
@@ -66,7 +82,7 @@ impl<G: Game> Stage<G> {
     pub fn restore(&mut self, id: ObjectId, lanes: &[i32]) -> Result<Slot, StoreError> {
         let serial = self.serials.entry(id.origin()).or_default();
         *serial = (*serial).max(id.serial() + 1);
-        self.publisher.store.create_lanes(id, OwnerId(0), lanes)
+        self.publisher.store.create_lanes(id, self.owner, lanes)
     }
 
     /// A player's avatar, if it is in the world.
@@ -100,7 +116,12 @@ impl<G: Game> Stage<G> {
 
     /// The world at the end of the last tick.
     pub fn world(&self) -> World<'_> {
-        World::new(&self.publisher, self.publisher.store.tick())
+        World::new(self, self.publisher.store.tick())
+    }
+
+    /// Takes what was asked of ghosts since the last call.
+    pub fn drain_elsewhere(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
+        self.elsewhere.drain(..)
     }
 
     /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
@@ -109,6 +130,8 @@ impl<G: Game> Stage<G> {
         for (id, action, by) in &asked {
             if let Some(slot) = self.publisher.store.find(*id) {
                 self.turn(tick, (*id, slot), |game, turn| game.act(turn, action, *by));
+            } else if self.ghosts.lanes(*id).is_some() {
+                self.elsewhere.push((*id, action.clone(), *by));
             }
         }
         self.waiting = asked;
@@ -137,13 +160,13 @@ impl<G: Game> Stage<G> {
         (id, slot): (ObjectId, Slot),
         rule: impl FnOnce(&G, &mut Turn<'_, G>),
     ) {
-        let Stage { game, publisher, effects, lanes, .. } = self;
+        let Stage { game, publisher, ghosts, effects, lanes, .. } = self;
         let schema = Arc::clone(publisher.store.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         lanes.clear();
         lanes.extend_from_slice(publisher.store.lanes(slot));
-        let world = World::new(publisher, tick);
-        let mut turn = Turn::new(id, kind, lanes, world, effects);
+        let whole = Whole { publisher, ghosts };
+        let mut turn = Turn::new(id, kind, lanes, World::new(&whole, tick), effects);
         rule(game, &mut turn);
         // The object was found alive, and its lanes are its own: neither can be refused.
         let written = match turn.is_removed() {
@@ -166,27 +189,66 @@ impl<G: Game> Stage<G> {
     }
 }
 
-impl Scene for Publisher {
+/// What a node owns and what it knows of the rest, as one world.
+struct Whole<'a> {
+    publisher: &'a Publisher,
+    ghosts: &'a Ghosts,
+}
+
+impl Scene for Whole<'_> {
     fn schema(&self) -> &Schema {
-        self.store.schema()
+        self.publisher.store.schema()
     }
 
     fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool {
-        let Some(slot) = self.store.find(id) else { return false };
-        let held = match tick {
-            Some(tick) => self.store.committed_at(slot, tick),
-            None => self.store.committed(slot),
+        let store = &self.publisher.store;
+        let held = match (store.find(id), tick) {
+            (Some(slot), Some(tick)) => store.committed_at(slot, tick),
+            (Some(slot), None) => store.committed(slot),
+            // Ghosts are not rewound: as they are known here is how they were seen here.
+            (None, _) => self.ghosts.lanes(id),
         };
         held.map(|held| lanes.copy_from_slice(held)).is_some()
     }
 
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
-        self.around(at, radius, |id| found.push(id));
+        self.publisher.around(at, radius, |id| found.push(id));
+        self.ghosts.around(at, radius, |id| found.push(id));
         found.sort_unstable();
+        found.dedup();
     }
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
-        found.extend(self.store.of_kind(kind));
+        found.extend(self.publisher.store.of_kind(kind));
+        if !self.ghosts.is_empty() {
+            found.extend(self.ghosts.of_kind(kind));
+            found.sort_unstable();
+            found.dedup();
+        }
+    }
+}
+
+impl<G: Game> Scene for Stage<G> {
+    fn schema(&self) -> &Schema {
+        self.publisher.store.schema()
+    }
+
+    fn read(&self, id: ObjectId, tick: Option<Tick>, lanes: &mut [i32]) -> bool {
+        self.whole().read(id, tick, lanes)
+    }
+
+    fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
+        self.whole().near(at, radius, found);
+    }
+
+    fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
+        self.whole().of_kind(kind, found);
+    }
+}
+
+impl<G: Game> Stage<G> {
+    fn whole(&self) -> Whole<'_> {
+        Whole { publisher: &self.publisher, ghosts: &self.ghosts }
     }
 }
 

@@ -5,6 +5,8 @@ pub mod bounds;
 pub mod codec;
 mod micro;
 pub mod motion;
+pub mod ownership;
+pub mod peers;
 mod rivals;
 pub mod scale;
 pub mod silac;

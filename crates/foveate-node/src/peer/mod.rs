@@ -1,3 +1,394 @@
-//! Peers: a game without a server.
+//! A game without a server: every node is a player, and owns what it cares for most.
+//!
+//! A [`Peer`] is a [`Stage`] for the objects that it owns, ghosts of the others', and links with a
+//! bounded number of other peers. Each neighbour is an observer of the own publisher, seen from where
+//! its avatar is known to be; and each neighbour's packets fill a set of replicas. So states, bounds,
+//! budgets and losses are those of a server; this folder adds who owns what ([`known`], `own`), who is
+//! there ([`members`]), who is asked ([`asks`]), and who is believed ([`trust`], [`identity`]).
+//!
+//! Without IO: links, messages and datagrams come in by calls and leave through an [`Outbox`]; what
+//! else is to be done comes from [`Peer::poll`]. One call of [`Peer::tick`] a round does the rest.
+//!
+//! ```text
+//! outside ─ join ─▶ hello, clock ─▶ settling ─ welcome ─▶ inside ─ leave ─▶ left
+//!         └─ found ─────────────────────────────────────▶┘
+//! ```
 
+pub mod asks;
+mod door;
+mod hear;
+pub mod identity;
+pub mod interest;
+pub mod known;
+mod links;
+pub mod members;
+mod neighbour;
+mod own;
 pub mod silac;
+mod tell;
+pub mod trust;
+pub mod wire;
+
+pub use identity::{Key, Signer};
+pub use interest::{Interest, Nearness};
+pub use neighbour::{GONE_AFTER, KEEP_ALIVE};
+pub use trust::Fault;
+
+use crate::game::{By, Game, PlayerId, Spot, Tenure, World};
+use crate::outbox::{Link, Outbox};
+use crate::stage::Stage;
+use asks::Asks;
+use foveate_sync::Rounds;
+use foveate_sync::interest::Policy;
+use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
+use known::{Claim, KnownObjects};
+use members::Members;
+use neighbour::Neighbour;
+use own::{Giving, Owned};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use wire::Changes;
+
+/// Links that a peer has at most, however large the game is.
+pub const MAX_LINKS: usize = 40;
+/// Links that it seeks because it cares for who is there,
+pub const NEAR_LINKS: usize = 28;
+/// and because they lead elsewhere. The others are for those who seek it.
+pub const FAR_LINKS: usize = 4;
+/// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
+const LOOK_EVERY: u32 = 20;
+/// Liars that are remembered.
+const MAX_BANNED: usize = 256;
+
+/// What a peer may be told.
+#[derive(Clone)]
+pub struct Settings {
+    /// Rounds, and how long replicas linger.
+    pub rounds: Rounds,
+    /// Which of the game's views this peer subscribes to.
+    pub view: u8,
+    /// Bytes per second that may leave; rates fall with interest when it is full.
+    pub uplink: Option<Bytes>,
+    /// Who cares how much.
+    pub interest: Arc<dyn Interest>,
+    /// Peers whose interest counts for more.
+    pub trusted: BTreeSet<PlayerId>,
+    /// Further peers that keep each object's state.
+    pub copies: usize,
+    /// How others reach this peer.
+    pub contact: Vec<u8>,
+}
+
+impl Settings {
+    /// The usual ones, for rounds of this length in a world where players see this far.
+    pub fn new(round: Micros, view: Metres, contact: Vec<u8>) -> Settings {
+        Settings {
+            rounds: Rounds::every(round),
+            view: 0,
+            uplink: None,
+            interest: Arc::new(Nearness::for_view(view)),
+            trusted: BTreeSet::new(),
+            copies: 6,
+            contact,
+        }
+    }
+}
+
+/// What the host has to do, or may want to know.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PeerEvent<E> {
+    /// Make a link with this peer; tell [`Peer::connected`] or [`Peer::unreachable`].
+    Connect(Key, Vec<u8>),
+    /// The player is in the world.
+    Inside,
+    /// There is a neighbour more,
+    Met(PlayerId),
+    /// or less. True: it vanished without a word.
+    Parted(PlayerId, bool),
+    /// Somebody lied, and was dropped.
+    Verdict(PlayerId, Fault),
+    /// Something to see or hear.
+    Happened(E),
+}
+
+/// What was counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Objects handed over because somebody cares more,
+    pub given: u64,
+    /// taken over from somebody who is gone,
+    pub taken_over: u64,
+    /// and yielded to somebody whose claim prevailed.
+    pub yielded: u64,
+    /// Datagrams, messages and claims that were not taken in, by [`Fault`].
+    pub refused: [u64; Fault::ALL.len()],
+    /// Actions that found nobody to carry them out.
+    pub asks_lost: u64,
+    /// What lacked room: objects, links.
+    pub full: u64,
+    /// Claims that contradict what is known, and were not followed.
+    pub doubted: u64,
+}
+
+/// Where a peer stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Outside,
+    /// The clock is set; the world is being made known until then.
+    Settling(Micros),
+    Inside,
+    Left,
+}
+
+/// A player's node.
+pub struct Peer<G: Game> {
+    /// The objects that it owns, the rules, and ghosts of all others.
+    pub stage: Stage<G>,
+    me: PlayerId,
+    avatar: ObjectId,
+    name: String,
+    settings: Settings,
+    signer: Box<dyn Signer>,
+    phase: Phase,
+    /// The world's time less the host's.
+    offset: i64,
+    links: BTreeMap<Link, Neighbour>,
+    by_player: BTreeMap<PlayerId, Link>,
+    /// Links that were asked for, and when.
+    calling: BTreeMap<PlayerId, Micros>,
+    banned: BTreeMap<PlayerId, Fault>,
+    known: KnownObjects,
+    owned: BTreeMap<ObjectId, Owned>,
+    giving: BTreeMap<ObjectId, Giving>,
+    members: Members,
+    asks: Asks,
+    changes: Changes,
+    /// Liars to be dropped as soon as the input at hand is dealt with.
+    sentenced: Vec<(Link, Fault)>,
+    /// When the next digest is due.
+    digest_at: Micros,
+    /// Digests made since the peer came in: the first ones follow each other quickly.
+    digests: u32,
+    /// Looks taken at the links.
+    looks: u32,
+    events: VecDeque<PeerEvent<G::Event>>,
+    counts: Counts,
+    happened: Vec<(Spot, G::Event)>,
+    touched: Vec<(ObjectId, bool)>,
+    frame: Vec<u8>,
+    views: BTreeMap<u8, Arc<dyn Policy>>,
+}
+
+impl<G: Game> Peer<G> {
+    /// A peer outside of any game: [`found`](Peer::found) one, or [`join`](Peer::join) one.
+    pub fn new(game: Arc<G>, settings: Settings, signer: Box<dyn Signer>, name: &str) -> Peer<G> {
+        let me = signer.key().player();
+        let avatar = ObjectId::new(game.avatar(), me.0, 0);
+        let stage = Stage::new(game, settings.rounds).owned_by(OwnerId(me.0));
+        Peer {
+            stage,
+            me,
+            avatar,
+            name: name.into(),
+            settings,
+            signer,
+            phase: Phase::Outside,
+            offset: 0,
+            links: BTreeMap::new(),
+            by_player: BTreeMap::new(),
+            calling: BTreeMap::new(),
+            banned: BTreeMap::new(),
+            known: KnownObjects::default(),
+            owned: BTreeMap::new(),
+            giving: BTreeMap::new(),
+            members: Members::new(me),
+            asks: Asks::default(),
+            changes: Changes::default(),
+            sentenced: Vec::new(),
+            digest_at: Micros::ZERO,
+            digests: 0,
+            looks: 0,
+            events: VecDeque::new(),
+            counts: Counts::default(),
+            happened: Vec::new(),
+            touched: Vec::new(),
+            frame: Vec::new(),
+            views: BTreeMap::new(),
+        }
+    }
+
+    /// One round, in this order: who is gone, what becomes of what was theirs, the rules, what is asked
+    /// of others, who should own what, whom to know, what to tell.
+    pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
+        let tick = self.tick_at(now);
+        match self.phase {
+            Phase::Outside => return self.try_elsewhere(now),
+            Phase::Left => return,
+            Phase::Settling(_) | Phase::Inside => {}
+        }
+        if !tick.is_after(self.stage.publisher.store.tick()) {
+            return;
+        }
+        self.notice_silence(now, out);
+        self.follow_ghosts(tick, now);
+        self.come_in(now);
+        self.take_over(now);
+        self.play(tick);
+        self.account(now);
+        self.send_asks(now, out);
+        self.hand_over(now, tick, out);
+        if tick.0.wrapping_add(self.me.0).is_multiple_of(LOOK_EVERY) {
+            self.look_about(now, out);
+        }
+        self.gossip(now, out);
+        self.tell(tick, now, out);
+        self.carry_out_sentences(now, out);
+    }
+
+    /// The rules have their turn.
+    fn play(&mut self, tick: Tick) {
+        let happened = &mut self.happened;
+        happened.clear();
+        self.stage.step(tick, |spot, event| happened.push((spot, event)));
+        self.take_asks();
+    }
+
+    /// What the player does in the coming tick.
+    pub fn input(&mut self, input: G::Input) -> bool {
+        self.stage.input(self.avatar, input)
+    }
+
+    /// The player asks something of an object, whoever owns it.
+    pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
+        let seen = self.stage.publisher.store.tick();
+        self.stage.ask(object, action, By::Player(self.me, seen))
+    }
+
+    /// The next thing for the host, if any.
+    pub fn poll(&mut self) -> Option<PeerEvent<G::Event>> {
+        self.events.pop_front()
+    }
+
+    /// The world as this peer knows it.
+    pub fn world(&self) -> World<'_> {
+        self.stage.world()
+    }
+
+    /// The player.
+    pub fn player(&self) -> PlayerId {
+        self.me
+    }
+
+    /// The player's avatar.
+    pub fn avatar(&self) -> ObjectId {
+        self.avatar
+    }
+
+    /// Whether the player is in the world.
+    pub fn is_inside(&self) -> bool {
+        self.phase == Phase::Inside
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whom this peer has links with.
+    pub fn neighbours(&self) -> impl Iterator<Item = PlayerId> {
+        self.by_player.keys().copied()
+    }
+
+    /// The links, and who is at their other ends.
+    pub fn links(&self) -> impl Iterator<Item = (Link, PlayerId)> + '_ {
+        self.links.iter().map(|(link, it)| (*link, it.player))
+    }
+
+    /// Where this peer believes somebody else's object to be in a round.
+    pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
+        let source = self.known.get(id).and_then(|known| known.source);
+        let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
+        view.and_then(|view| view.predicted(tick)).or_else(|| self.stage.ghosts.place(id))
+    }
+
+    /// Who is there, as far as this peer knows.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The objects that this peer owns, and their epochs.
+    pub fn owned(&self) -> impl Iterator<Item = (ObjectId, u32)> + '_ {
+        let store = &self.stage.publisher.store;
+        store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
+    }
+
+    /// Objects on their way to somebody else, who has not said yet that they arrived.
+    pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
+        self.giving.iter().map(|(id, giving)| (*id, giving.to))
+    }
+
+    /// Whose an object is, as far as this peer knows.
+    pub fn claim_on(&self, id: ObjectId) -> Option<Claim> {
+        self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim))
+    }
+
+    /// Liars that this peer found out.
+    pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
+        self.banned.iter().map(|(player, fault)| (*player, *fault))
+    }
+
+    /// The round of a moment.
+    pub fn tick_at(&self, now: Micros) -> Tick {
+        Tick((self.time(now).0 / self.settings.rounds.length.0) as u32)
+    }
+
+    /// The world's time.
+    fn time(&self, now: Micros) -> Micros {
+        Micros(now.0.saturating_add_signed(self.offset))
+    }
+
+    /// Where somebody's avatar is, as far as is known.
+    fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
+        if player == self.me {
+            let store = &self.stage.publisher.store;
+            return store.find(self.avatar).map(|slot| store.position(slot));
+        }
+        let avatar = ObjectId::new(self.avatar.kind(), player.0, 0);
+        let seen = self.stage.ghosts.place(avatar);
+        seen.or_else(|| self.members.get(player).map(members::Member::at))
+    }
+
+    /// Where this peer looks from.
+    fn here(&self) -> [f32; 3] {
+        self.place_of(self.me).unwrap_or_default()
+    }
+
+    fn tenure(&self, id: ObjectId) -> Tenure {
+        self.stage.game.tenure(id)
+    }
+
+    /// How far players see under a view.
+    fn view(&mut self, which: u8) -> Option<Arc<dyn Policy>> {
+        if let Some(view) = self.views.get(&which) {
+            return Some(Arc::clone(view));
+        }
+        let view = self.stage.game.view(which)?.build().ok()?;
+        self.views.insert(which, Arc::clone(&view));
+        Some(view)
+    }
+
+    /// How far the players of this game see.
+    fn sight(&mut self) -> f32 {
+        let reach = self.view(0).map_or(f32::INFINITY, |view| view.reach().0);
+        if reach.is_finite() { reach } else { f32::MAX }
+    }
+
+    /// Somebody was caught; too often, and they go.
+    fn strike(&mut self, link: Link, fault: Fault, now: Micros) {
+        self.counts.refused[fault as usize] += 1;
+        let Some(neighbour) = self.links.get_mut(&link) else { return };
+        if neighbour.patience.strike(now, fault) && !self.sentenced.iter().any(|s| s.0 == link) {
+            self.sentenced.push((link, fault));
+        }
+    }
+}

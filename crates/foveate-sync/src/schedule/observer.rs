@@ -163,6 +163,18 @@ impl Observer {
         }
     }
 
+    /// Free pivots went on, no faster than their reach allows: the neighbourhood need not be looked at
+    /// anew.
+    pub fn follow(&mut self, pivot: Pivot) {
+        match &mut self.sources {
+            Pivots::Free(pivots) if pivots.len() == 1 => pivots[0] = pivot,
+            sources => {
+                *sources = Pivots::Free(vec![pivot]);
+                self.stale = true;
+            }
+        }
+    }
+
     /// Another budget from now on.
     pub fn set_budget(&mut self, budget: Budget) {
         self.budget = budget;

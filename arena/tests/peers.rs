@@ -1,0 +1,201 @@
+//! The same seeded match by a server's stage and among peers: the rules' invariants hold in both, and
+//! the rules do not know which it is.
+
+use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, ITEM, Item, MATCH, Match};
+use foveate_arena::{Arena, Fighter, Practice, Setup, Skill};
+use foveate_node::game::{Brain, World};
+use foveate_node::outbox::{Letter, Letters};
+use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::{Link, Peer};
+use foveate_wire::{KindId, Metres, Micros, ObjectId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const PLAYERS: usize = 8;
+const ROUND: u64 = 50_000;
+const LATENCY: u64 = 40_000;
+/// Rounds of play, then of rest: what was asked arrives.
+const PLAYED: u64 = 1_200;
+const REST: u64 = 160;
+
+fn setup() -> Setup {
+    // One round of the match is enough: its end would bring the fallen back.
+    Setup { round_seconds: 3_600, score_limit: u16::MAX, ..Setup::for_players(PLAYERS, 11) }
+}
+
+/// Nobody relays anything in so small a game: links alone prove who speaks.
+struct Name(u8);
+
+impl Signer for Name {
+    fn key(&self) -> Key {
+        Key([self.0; 32])
+    }
+
+    fn sign(&self, _: &[u8]) -> [u8; 64] {
+        [self.0; 64]
+    }
+
+    fn verify(&self, key: &Key, _: &[u8], signature: &[u8; 64]) -> bool {
+        key.0[0] == signature[0]
+    }
+}
+
+/// Peers with links of one latency that lose one datagram in twenty.
+struct Game {
+    peers: Vec<Peer<Arena>>,
+    bots: Vec<Fighter>,
+    letters: BTreeMap<(u64, u64), (usize, usize, Link, Letter)>,
+    calls: Vec<(u64, usize, usize)>,
+    sent: u64,
+    links: u64,
+    rng: fastrand::Rng,
+}
+
+impl Game {
+    fn new(arena: &Arc<Arena>) -> Game {
+        let peer = |at: usize| {
+            let settings = Settings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
+            Peer::new(Arc::clone(arena), settings, Box::new(Name(at as u8 + 1)), "bot")
+        };
+        let bot = |at: usize| {
+            Fighter::new(Arc::clone(arena), Skill::mixed(at), arena.setup().seed, at as u64 + 1)
+        };
+        Game {
+            peers: (0..PLAYERS).map(peer).collect(),
+            bots: (0..PLAYERS).map(bot).collect(),
+            letters: BTreeMap::new(),
+            calls: Vec::new(),
+            sent: 0,
+            links: 0,
+            rng: fastrand::Rng::with_seed(3),
+        }
+    }
+
+    fn settle(&mut self, now: u64, at: usize, out: Letters, ends: &mut BTreeMap<Link, [usize; 2]>) {
+        for (link, letter) in out.0 {
+            let Some(ends) = ends.get(&link) else { continue };
+            let to = if ends[0] == at { ends[1] } else { ends[0] };
+            if matches!(letter, Letter::Datagram(_)) && self.rng.f64() < 0.05 {
+                continue;
+            }
+            self.sent += 1;
+            self.letters.insert((now + LATENCY, self.sent), (at, to, link, letter));
+        }
+        while let Some(event) = self.peers[at].poll() {
+            match event {
+                PeerEvent::Connect(_, contact) => {
+                    self.calls.push((now + LATENCY, at, usize::from(contact[0])));
+                }
+                PeerEvent::Verdict(player, fault) => panic!("{player:?} is no liar: {fault:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn round(&mut self, now: u64, playing: bool, ends: &mut BTreeMap<Link, [usize; 2]>) {
+        let due: Vec<_> = self.calls.extract_if(.., |call| call.0 <= now).collect();
+        for (_, from, to) in due {
+            let link = Link(self.links);
+            self.links += 1;
+            ends.insert(link, [from, to]);
+            for (at, other, called) in [(from, to, true), (to, from, false)] {
+                let (key, mut out) = (Name(other as u8 + 1).key(), Letters::default());
+                self.peers[at].connected(link, (key, called), Micros(now), &mut out);
+                self.settle(now, at, out, ends);
+            }
+        }
+        while let Some(entry) = self.letters.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (_, to, link, letter) = entry.remove();
+            let mut out = Letters::default();
+            match letter {
+                Letter::Datagram(bytes) => self.peers[to].datagram(link, &bytes, Micros(now)),
+                Letter::Message(bytes) => {
+                    self.peers[to].message(link, &bytes, Micros(now), &mut out);
+                }
+                Letter::Close(_) => self.peers[to].closed(link, Micros(now)),
+            }
+            self.settle(now, to, out, ends);
+        }
+        for at in 0..PLAYERS {
+            let (peer, mut actions) = (&mut self.peers[at], Vec::new());
+            if playing && peer.is_inside() {
+                let input = self.bots[at].think(&peer.world(), peer.avatar(), &mut actions);
+                peer.input(input);
+                actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
+            }
+            let mut out = Letters::default();
+            peer.tick(Micros(now), &mut out);
+            self.settle(now, at, out, ends);
+        }
+    }
+}
+
+/// What must hold wherever the match is played.
+#[derive(PartialEq, Eq, Debug)]
+struct Account {
+    items: BTreeSet<ObjectId>,
+    bases: BTreeSet<ObjectId>,
+    matches: usize,
+    avatars: usize,
+}
+
+/// Looks at every object where it is owned.
+fn account<'a>(owned: impl Iterator<Item = (ObjectId, World<'a>)>) -> (Account, Vec<(u16, u16)>) {
+    let mut seen: BTreeMap<ObjectId, usize> = BTreeMap::new();
+    let (mut tallies, mut holders) = (Vec::new(), Vec::new());
+    for (id, world) in owned {
+        *seen.entry(id).or_default() += 1;
+        if let Some(avatar) = world.get::<Avatar>(id) {
+            tallies.push((avatar.kills, avatar.deaths));
+        }
+        holders.extend(world.get::<Item>(id).map(|item| item.holder));
+        if let Some(contest) = world.get::<Match>(id) {
+            let points = u32::from(contest.first) + u32::from(contest.second);
+            assert!(points > 0, "somebody earned something");
+        }
+    }
+    assert!(seen.values().all(|owners| *owners == 1), "none is doubled: {seen:?}");
+    let of = |kind: KindId| seen.keys().copied().filter(|id| id.kind() == kind).collect();
+    let count = |kind: KindId| seen.keys().filter(|id| id.kind() == kind).count();
+    let (items, bases) = (of(ITEM), of(BASE));
+    (Account { items, bases, matches: count(MATCH), avatars: count(AVATAR) }, tallies)
+}
+
+/// Every death is somebody's kill, no more and no less.
+fn fallen(tallies: &[(u16, u16)]) -> u32 {
+    let kills: u32 = tallies.iter().map(|it| u32::from(it.0)).sum();
+    let deaths: u32 = tallies.iter().map(|it| u32::from(it.1)).sum();
+    assert_eq!(kills, deaths, "{tallies:?}");
+    kills
+}
+
+#[test]
+fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
+    let mut practice = Practice::new(setup(), PLAYERS).unwrap();
+    for round in 0..PLAYED + REST {
+        if round < PLAYED {
+            practice.think();
+        }
+        practice.step();
+    }
+    let store = &practice.stage.publisher.store;
+    let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.stage.world())));
+    assert!(fallen(&tallies) > 0, "they fight");
+
+    let arena = Arc::new(Arena::new(setup()).unwrap());
+    let (mut game, mut ends) = (Game::new(&arena), BTreeMap::new());
+    game.peers[0].found(Micros::ZERO).unwrap();
+    for at in 1..PLAYERS {
+        game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
+        game.settle(0, at, Letters::default(), &mut ends);
+    }
+    for round in 1..=PLAYED + REST {
+        game.round(round * ROUND, round <= PLAYED, &mut ends);
+    }
+    let owned = game.peers.iter().flat_map(|peer| peer.owned().map(|(id, _)| (id, peer.world())));
+    let (peers, tallies) = account(owned);
+    assert_eq!(peers, server, "neither lost nor doubled");
+    assert!(fallen(&tallies) > 0, "they fight here, too");
+    let owners = game.peers.iter().filter(|peer| peer.owned().any(|(id, _)| id.origin() == 0));
+    assert!(owners.count() > 2, "the world's objects are spread");
+}

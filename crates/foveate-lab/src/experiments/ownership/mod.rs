@@ -1,0 +1,156 @@
+//! `foveate lab ownership`: objects owned by whoever cares most, as in the source's evaluation.
+//!
+//! Ships fly about and take bases that wander; the managed objects are the bases. All of a game's bases
+//! begin with its first player. Steady games of three sizes, half of all players crash at once, steady
+//! churn, a partition that heals.
+
+mod describe;
+mod run;
+
+pub use run::{Change, Crash, Looks, Second, Size, churn, crash, game, partition, steady};
+
+use super::{Done, ExperimentError, Options, in_parallel};
+use crate::output::Progress;
+use foveate_wire::Micros;
+use serde::Serialize;
+
+/// The source's sizes.
+const SIZES: [Size; 3] = [
+    Size { players: 16, objects: 72 },
+    Size { players: 32, objects: 72 },
+    Size { players: 128, objects: 576 },
+];
+/// Those of the games in which something goes wrong.
+const WRONG: Size = Size { players: 32, objects: 72 };
+/// The share of players that leave in a minute of churn.
+const CHURN: f64 = 0.1;
+
+/// How long everything takes.
+struct Plan {
+    sizes: &'static [Size],
+    wrong: Size,
+    steady: Micros,
+    around_crash: Micros,
+    churn: Micros,
+    partition: Micros,
+    seeds: u64,
+    partitions: u64,
+}
+
+impl Plan {
+    fn new(options: Options) -> Plan {
+        let seconds = |n: u64| Micros(n * 1_000_000);
+        if options.quick {
+            return Plan {
+                sizes: &SIZES[..1],
+                wrong: Size { players: 12, objects: 24 },
+                steady: seconds(5),
+                around_crash: seconds(5),
+                churn: seconds(20),
+                partition: seconds(5),
+                seeds: 1,
+                partitions: 1,
+            };
+        }
+        Plan {
+            sizes: &SIZES,
+            wrong: WRONG,
+            steady: seconds(120),
+            around_crash: seconds(30),
+            churn: seconds(300),
+            partition: seconds(30),
+            seeds: 10,
+            partitions: 3,
+        }
+    }
+}
+
+/// One game, whatever happened in it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    part: &'static str,
+    players: usize,
+    objects: usize,
+    seed: u64,
+    seconds: f64,
+    owned_mean: f64,
+    owned_max: usize,
+    bytes_s: f64,
+    bytes_s_p95: f64,
+    packets_s: f64,
+    protocol_s: f64,
+    delta: f64,
+    delta_p95: f64,
+    agreeing: f64,
+    lacking: f64,
+    /// Objects that nobody has any more.
+    lost: usize,
+    /// Whether every object had exactly one owner in the end.
+    one_owner: bool,
+    settled_s: Option<f64>,
+}
+
+/// What is run.
+enum Job {
+    Steady(Size),
+    Crash(u64),
+    Churn,
+    Partition(u64),
+}
+
+enum Ran {
+    Steady(Size, Box<(Looks, Looks)>),
+    Crash(u64, Box<Crash>),
+    Change(&'static str, u64, Box<Change>),
+}
+
+fn row(part: &'static str, size: Size, seed: u64, looks: &Looks) -> Row {
+    let protocol = looks.line.iter().map(|second| second.protocol_s).sum::<f64>();
+    Row {
+        part,
+        players: size.players,
+        objects: size.objects,
+        seed,
+        seconds: looks.line.len() as f64,
+        owned_mean: looks.owned.1,
+        owned_max: looks.owned.0,
+        bytes_s: looks.bytes.mean(),
+        bytes_s_p95: looks.bytes.quantile(0.95),
+        packets_s: looks.packets.mean(),
+        protocol_s: protocol / looks.line.len().max(1) as f64,
+        delta: looks.delta.mean(),
+        delta_p95: looks.delta.quantile(0.95),
+        agreeing: looks.share(looks.agreeing),
+        lacking: looks.share(looks.lacking),
+        lost: 0,
+        one_owner: true,
+        settled_s: None,
+    }
+}
+
+/// Runs it.
+pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+    let plan = Plan::new(options);
+    let mut jobs: Vec<Job> = plan.sizes.iter().rev().map(|size| Job::Steady(*size)).collect();
+    jobs.push(Job::Churn);
+    jobs.extend((0..plan.partitions).map(|at| Job::Partition(options.seed + at)));
+    jobs.extend((0..plan.seeds).map(|at| Job::Crash(options.seed + at)));
+    let progress = Progress::new("ownership", jobs.len() as u64);
+    let ran = in_parallel(&jobs, |job| {
+        let ran = match job {
+            Job::Steady(size) => steady(*size, plan.steady, options.seed)
+                .map(|looks| Ran::Steady(*size, Box::new(looks))),
+            Job::Crash(seed) => crash(plan.wrong, plan.around_crash, *seed)
+                .map(|crash| Ran::Crash(*seed, Box::new(crash))),
+            Job::Churn => churn(plan.wrong, plan.churn, CHURN, options.seed)
+                .map(|change| Ran::Change("churn", options.seed, Box::new(change))),
+            Job::Partition(seed) => partition(plan.wrong, plan.partition, *seed)
+                .map(|change| Ran::Change("partition", *seed, Box::new(change))),
+        };
+        progress.tick(1);
+        ran
+    });
+    progress.finish();
+    let ran: Vec<Ran> = ran.into_iter().collect::<Result<_, _>>()?;
+    describe::done(&ran, plan.wrong, options)
+}

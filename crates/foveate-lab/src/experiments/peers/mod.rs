@@ -1,0 +1,217 @@
+//! `foveate lab peers`: graded gossip among many, liars, and any mix of what can go wrong.
+//!
+//! Bots walk a map; each is a node of its own. The rows of graded gossip have the fields of Silac's, in
+//! the same world with the same loss. The game brings the walkers: the lab knows none.
+
+mod describe;
+pub mod liars;
+pub mod swarm;
+
+use super::ownership::Size;
+use super::{Done, ExperimentError, Options, in_parallel};
+use crate::movement::Movement;
+use crate::net::Latency;
+use crate::output::Progress;
+use foveate_wire::Micros;
+use liars::{Harm, Lie};
+use serde::Serialize;
+use swarm::{Found, Game, SIDE};
+
+/// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.
+pub type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
+
+/// What links take, and lose, in the world that Silac is measured in.
+const LATENCY: Micros = Micros(30_000);
+const LOSS: f64 = 0.01;
+/// Uplinks there.
+const WIDE: [u32; 2] = [2_500_000, 12_500_000];
+/// Uplinks of 1 to 20 Mbit/s.
+const NARROW: [u32; 2] = [125_000, 2_500_000];
+/// The share of links that are relayed when the game grows.
+const RELAYED: f64 = 0.3;
+/// How the game grows, at constant density.
+const GROWING: [usize; 4] = [100, 225, 400, 900];
+/// Who is lied to.
+const LIED_TO: Size = Size { players: 16, objects: 36 };
+/// Digests that are tampered with.
+const TAMPERED: usize = 10_000;
+
+/// A game's figures; those of Silac's rows, and a few more.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    part: &'static str,
+    gossip: &'static str,
+    nodes: usize,
+    /// Links of one node at most: whom it tells directly.
+    fanout: usize,
+    bytes_s: f64,
+    bytes_s_max: f64,
+    packets_s: f64,
+    inc: f64,
+    inc_share: f64,
+    inj: f64,
+    lost_near: f64,
+    delay_near_ms: f64,
+    delay_far_ms: f64,
+    join_all_s: Option<f64>,
+    join_near_s: Option<f64>,
+    seen_share: f64,
+    /// The busiest uplink's load, headers of UDP and IP included.
+    uplink_share: f64,
+    /// Honest peers that were named liars.
+    wronged: usize,
+}
+
+/// What a lie did, over all seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct LieRow {
+    part: &'static str,
+    lie: &'static str,
+    seeds: usize,
+    /// Δ of the honest, medians over seeds, in view radii: without and with the lie.
+    delta_honest: f64,
+    delta_lied_to: f64,
+    /// The median over seeds of the change, as a share.
+    change: f64,
+    /// Mean over seeds of those who met the liar and named it.
+    named_share: f64,
+    named_after_s: Option<f64>,
+    named_for: Option<String>,
+    wronged: usize,
+}
+
+/// How many tampered digests were believed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TamperedRow {
+    part: &'static str,
+    tampered: usize,
+    accepted: usize,
+}
+
+/// A game of anybody's choice.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mix {
+    /// How many play.
+    pub nodes: usize,
+    /// The share of datagrams lost.
+    pub loss: f64,
+    /// Narrowest and widest uplink, bytes per second.
+    pub uplinks: [u32; 2],
+    /// The share of links that are relayed.
+    pub relayed: f64,
+}
+
+fn row(part: &'static str, game: &Game, found: &Found) -> Row {
+    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let looks = found.looks.max(1.0);
+    Row {
+        part,
+        gossip: "graded",
+        nodes: game.nodes,
+        fanout: found.links,
+        bytes_s: found.bytes.iter().sum::<f64>() / found.bytes.len().max(1) as f64,
+        bytes_s_max: found.bytes.iter().copied().fold(0.0, f64::max),
+        packets_s: found.packets,
+        inc: found.inc.inc / looks,
+        inc_share: found.inc.share(),
+        inj: found.inj / looks,
+        lost_near: share(found.deeds.1, found.deeds.0),
+        delay_near_ms: found.delay_near.mean(),
+        delay_far_ms: found.delay_far.mean(),
+        join_all_s: found.join_all_s,
+        join_near_s: found.join_near_s,
+        seen_share: share(found.seen.0, found.seen.1),
+        uplink_share: found.uplink_share,
+        wronged: found.wronged,
+    }
+}
+
+fn side_of(nodes: usize) -> f32 {
+    SIDE * (nodes as f32 / 100.0).sqrt()
+}
+
+enum Job {
+    Game(&'static str, Game),
+    Lie(Lie, u64),
+    Tampered(usize),
+}
+
+enum Ran {
+    Game(Row),
+    Lie(Lie, Harm),
+    Tampered(TamperedRow),
+}
+
+fn jobs(options: Options) -> Vec<Job> {
+    let quick = options.quick;
+    let measured = Micros(if quick { 2_000_000 } else { 10_000_000 });
+    let latency = Latency::Constant(LATENCY);
+    let base = Game {
+        nodes: if quick { 20 } else { 100 },
+        latency,
+        loss: LOSS,
+        relayed: 0.0,
+        uplinks: WIDE,
+        measured,
+        seed: options.seed,
+    };
+    let growing = if quick { &[20, 45][..] } else { &GROWING[..] };
+    let grown = |nodes: &usize| {
+        let game = Game { nodes: *nodes, relayed: RELAYED, uplinks: NARROW, ..base };
+        Job::Game("growing", game)
+    };
+    let seeds = if quick { 1 } else { 10 };
+    let mut jobs: Vec<Job> = growing.iter().rev().map(grown).collect();
+    jobs.push(Job::Game("silacs_world", base));
+    for lie in Lie::ALL {
+        jobs.extend((0..seeds).map(|at| Job::Lie(lie, options.seed + at)));
+    }
+    jobs.push(Job::Tampered(if quick { 300 } else { TAMPERED }));
+    jobs
+}
+
+/// Runs it.
+pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentError> {
+    let lied = Micros(if options.quick { 5_000_000 } else { 30_000_000 });
+    let jobs = jobs(options);
+    let progress = Progress::new("peers", jobs.len() as u64);
+    let ran = in_parallel(&jobs, |job| {
+        let ran = match job {
+            Job::Game(part, game) => {
+                play(game, walkers).map(|found| Ran::Game(row(part, game, &found)))
+            }
+            Job::Lie(lie, seed) => {
+                liars::harm(LIED_TO, *lie, lied, *seed).map(|harm| Ran::Lie(*lie, harm))
+            }
+            Job::Tampered(tampered) => {
+                let accepted = liars::tampered(*tampered, options.seed);
+                Ok(Ran::Tampered(TamperedRow { part: "tampered", tampered: *tampered, accepted }))
+            }
+        };
+        progress.tick(1);
+        ran
+    });
+    progress.finish();
+    let ran: Vec<Ran> = ran.into_iter().collect::<Result<_, _>>()?;
+    describe::done(&ran, options)
+}
+
+/// Runs one game of anybody's choice.
+pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, ExperimentError> {
+    let game = Game {
+        nodes: mix.nodes,
+        latency: Latency::Constant(LATENCY),
+        loss: mix.loss,
+        relayed: mix.relayed,
+        uplinks: mix.uplinks,
+        measured: Micros(if options.quick { 2_000_000 } else { 10_000_000 }),
+        seed: options.seed,
+    };
+    let found = play(&game, walkers)?;
+    describe::done(&[Ran::Game(row("mix", &game, &found))], options)
+}
+
+fn play(game: &Game, walkers: Walkers<'_>) -> Result<Found, foveate_wire::SchemaError> {
+    // One more, who comes late.
+    swarm::measure(game, walkers(game.seed, game.nodes + 1, side_of(game.nodes)))
+}

@@ -1,0 +1,334 @@
+//! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
+
+use crate::movement::{Movement, Pose};
+use crate::net::Latency;
+use crate::peers::{Meadow, MeadowSpec, NetSpec, Node, Play, SHIP, Ship};
+use foveate_node::game::PlayerId;
+use foveate_sync::metrics::{Inconsistency, Known, Spread, inc, inj};
+use foveate_wire::{Micros, ObjectId, Replicate, SchemaError};
+use std::collections::BTreeMap;
+
+/// The length of a round.
+pub const ROUND: Micros = Micros(50_000);
+/// As wide as the arena's avatars: the unit of Inc and Inj.
+const AVATAR_WIDTH: f64 = 2.0;
+/// Deviations of place below this angle, seen from the avatar, are no difference.
+const FLOOR_DEGREES: f64 = 0.25;
+/// Whoever is within this share of the side is near; a side or more away, far.
+const NEAR: f64 = 0.2;
+const FAR: f64 = 1.0;
+/// Those who look: all of a small game, and of a large one the ones nearest to its middle.
+const MAX_WATCHERS: usize = 100;
+/// A deed that is not known after this is lost.
+const LOST_AFTER: Micros = Micros(2_000_000);
+/// Each does something once in this time, on average.
+const DEED_EVERY: u64 = 4_000_000;
+/// A newcomer that is not known by all after this never is.
+const JOIN_LIMIT: Micros = Micros(20_000_000);
+/// How far avatars see: as the arena's do.
+pub const VIEW: f32 = 100.0;
+/// Side of a square that a hundred nodes have.
+pub const SIDE: f32 = 300.0;
+
+/// A game to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Game {
+    /// How many play.
+    pub nodes: usize,
+    /// How long a datagram takes.
+    pub latency: Latency,
+    /// What links lose.
+    pub loss: f64,
+    /// The share of links that are relayed.
+    pub relayed: f64,
+    /// Uplinks, narrowest and widest, bytes per second.
+    pub uplinks: [u32; 2],
+    /// For how long is measured.
+    pub measured: Micros,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Bytes per second that each node sent,
+    pub bytes: Vec<f64>,
+    /// and the most as a share of an uplink.
+    pub uplink_share: f64,
+    /// Datagrams and messages per second, mean over nodes.
+    pub packets: f64,
+    /// Σ diff / d², over watchers and moments.
+    pub inc: Inconsistency,
+    /// Unequal delays, likewise.
+    pub inj: f64,
+    /// How many were summed up in both.
+    pub looks: f64,
+    /// How old what is known of those near by is: milliseconds,
+    pub delay_near: Spread,
+    /// and of those far away.
+    pub delay_far: Spread,
+    /// Deeds that those near by should have learnt of, and those they did not.
+    pub deeds: (u64, u64),
+    /// The most links of one node.
+    pub links: usize,
+    /// Of those within view, the share that a node has.
+    pub seen: (u64, u64),
+    /// Seconds until a newcomer knew everybody and was known by everybody,
+    pub join_all_s: Option<f64>,
+    /// and until those near by and it saw each other.
+    pub join_near_s: Option<f64>,
+    /// Honest peers that were named.
+    pub wronged: usize,
+}
+
+/// A walker who does something now and then: its deeds are told with its state.
+struct Acting {
+    walk: Box<dyn Movement>,
+    deeds: Vec<u8>,
+    rng: fastrand::Rng,
+}
+
+impl Movement for Acting {
+    fn len(&self) -> usize {
+        self.walk.len()
+    }
+
+    fn step(&mut self) -> bool {
+        for deed in &mut self.deeds {
+            if self.rng.u64(..DEED_EVERY) < ROUND.0 {
+                *deed = deed.wrapping_add(1);
+            }
+        }
+        self.walk.step()
+    }
+
+    fn pose(&self, at: usize) -> Option<Pose> {
+        let pose = self.walk.pose(at)?;
+        Some(Pose { state: self.deeds[at], ..pose })
+    }
+
+    fn side(&self) -> f32 {
+        self.walk.side()
+    }
+
+    fn extent(&self) -> f32 {
+        self.walk.extent()
+    }
+
+    fn max_speed(&self) -> f32 {
+        self.walk.max_speed()
+    }
+}
+
+/// One pair's history, as the auditor sees it.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    /// Since when it has differed.
+    wrong: Option<Micros>,
+    /// The deed that has not been learnt yet, and since when.
+    deed: Option<(u8, Micros)>,
+}
+
+struct Auditor {
+    watchers: Vec<usize>,
+    players: Vec<PlayerId>,
+    pairs: BTreeMap<(usize, usize), Pair>,
+    /// Rounds between two looks.
+    every: u32,
+    found: Found,
+}
+
+/// Plays a game and measures it. The walkers are as many as play, and one more.
+pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaError> {
+    let side = walk.side();
+    let world = MeadowSpec {
+        side,
+        bases: game.nodes * 64 / 100,
+        view: VIEW,
+        interaction: 40.0,
+        speeds: [walk.max_speed(), 0.0],
+        rate: 20.0,
+        seed: game.seed,
+    };
+    let net = NetSpec {
+        round: ROUND,
+        latency: game.latency,
+        loss: game.loss,
+        relayed: game.relayed,
+        queue: 256 << 10,
+        seed: game.seed,
+    };
+    let count = walk.len();
+    let rng = fastrand::Rng::with_seed(game.seed ^ 0xdeed);
+    let walk = Acting { walk, deeds: vec![0; count], rng };
+    let mut play: Play<Acting> = Play::new(world, net, walk)?;
+    let mut rng = fastrand::Rng::with_seed(game.seed ^ 0x0b11);
+    let uplinks: Vec<u32> =
+        (0..count).map(|_| rng.u32(game.uplinks[0]..=game.uplinks[1])).collect();
+    play.fill(game.nodes, ROUND, |at| Some(uplinks[at]));
+    play.run(Micros(8_000_000));
+    let every = if game.nodes > MAX_WATCHERS { 4 } else { 1 };
+    let mut auditor = Auditor::new(&play, every);
+    let before: Vec<_> = play.net.present().map(|(_, node)| node.sent).collect();
+    let rounds = game.measured.0 / ROUND.0;
+    for round in 0..rounds {
+        play.round();
+        if round % u64::from(every) == 0 {
+            auditor.look(&play);
+        }
+    }
+    let mut found = auditor.found;
+    let seconds = game.measured.as_secs();
+    for ((at, node), before) in play.net.present().zip(&before) {
+        let sent = node.sent.since(before);
+        let rate = sent.bytes() as f64 / seconds;
+        found.bytes.push(rate);
+        found.packets += (sent.datagrams + sent.messages) as f64 / seconds / game.nodes as f64;
+        // The headers around each datagram take room on the uplink, too.
+        let whole = rate + 28.0 * (sent.datagrams + sent.messages) as f64 / seconds;
+        found.uplink_share = found.uplink_share.max(whole / f64::from(uplinks[at]));
+        found.links = found.links.max(node.peer.neighbours().count());
+        found.wronged += node.verdicts.len();
+    }
+    newcomer(&mut play, uplinks[game.nodes], &mut found);
+    Ok(found)
+}
+
+/// One more comes with a single contact: how soon it knows all and is known by all, and how soon those
+/// within view see each other.
+fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut Found) {
+    let Some(at) = play.enter(Some(0), Some(uplink)) else { return };
+    let since = play.net.now();
+    let Some(name) = play.net.nodes[at].as_ref().map(|node| node.peer.player()) else { return };
+    while play.net.now() - since < JOIN_LIMIT {
+        play.round();
+        let Some(new) = play.net.nodes[at].as_ref() else { return };
+        let Some(here) = play.movement().pose(at) else { return };
+        let spent = (play.net.now() - since).as_secs();
+        let knows = |a: &Node<Meadow>, b: PlayerId| {
+            a.peer.members().get(b).is_some() || a.peer.neighbours().any(|it| it == b)
+        };
+        let sees = |a: &Node<Meadow>, b: PlayerId| {
+            a.peer.stage.ghosts.lanes(ObjectId::new(SHIP, b.0, 0)).is_some()
+        };
+        let others = || play.net.present().filter(|(other, _)| *other != at);
+        if others().all(|(_, node)| knows(node, name) && knows(new, node.peer.player())) {
+            found.join_all_s.get_or_insert(spent);
+        }
+        let near = |other: usize| {
+            play.movement().pose(other).is_some_and(|pose| {
+                (pose.pos[0] - here.pos[0]).hypot(pose.pos[1] - here.pos[1]) <= 0.5 * VIEW
+            })
+        };
+        let mut close = others().filter(|(other, _)| near(*other));
+        if close.all(|(_, node)| sees(node, name) && sees(new, node.peer.player())) {
+            found.join_near_s.get_or_insert(spent);
+        }
+        if found.join_all_s.is_some() && found.join_near_s.is_some() {
+            return;
+        }
+    }
+}
+
+impl Auditor {
+    fn new(play: &Play<Acting>, every: u32) -> Auditor {
+        let half = play.movement().side() / 2.0;
+        let mut watchers: Vec<(f32, usize)> = play
+            .net
+            .present()
+            .filter_map(|(at, _)| {
+                let pos = play.movement().pose(at)?.pos;
+                Some(((pos[0] - half).hypot(pos[1] - half), at))
+            })
+            .collect();
+        watchers.sort_by(|a, b| a.0.total_cmp(&b.0));
+        watchers.truncate(MAX_WATCHERS);
+        let players = play.net.nodes.iter().flatten().map(|node| node.peer.player()).collect();
+        let watchers = watchers.into_iter().map(|it| it.1).collect();
+        Auditor { watchers, players, pairs: BTreeMap::new(), every, found: Found::default() }
+    }
+
+    fn look(&mut self, play: &Play<Acting>) {
+        let now = play.net.now();
+        let side = f64::from(play.movement().side());
+        let mut delays: BTreeMap<(usize, usize), Known> = BTreeMap::new();
+        for at in self.watchers.clone() {
+            let mut row = Vec::with_capacity(self.players.len());
+            for of in (0..self.players.len()).filter(|of| *of != at) {
+                let Some(known) = self.known(play, (at, of), now) else { continue };
+                let share = known.distance * AVATAR_WIDTH / side;
+                if share <= NEAR {
+                    self.found.delay_near.add(known.delay * 1e3);
+                } else if share >= FAR {
+                    self.found.delay_far.add(known.delay * 1e3);
+                }
+                delays.insert((at, of), known);
+                row.push(known);
+            }
+            self.found.inc.add(inc(&row));
+            self.found.looks += 1.0;
+        }
+        for at in &self.watchers {
+            let mutual = self
+                .watchers
+                .iter()
+                .filter(|of| *of != at)
+                .filter_map(|of| Some((delays.get(&(*at, *of))?, delays.get(&(*of, *at))?)));
+            self.found.inj += inj(mutual);
+        }
+    }
+
+    /// What one knows of another, as of the last round that can have arrived.
+    fn known(
+        &mut self,
+        play: &Play<Acting>,
+        (at, of): (usize, usize),
+        now: Micros,
+    ) -> Option<Known> {
+        let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
+        let id = ObjectId::new(SHIP, self.players[of].0, 0);
+        let store = &other.peer.stage.publisher.store;
+        let tick = play.net.tick_at(now - play.net.latency(at, of));
+        let slot = store.find(id)?;
+        let kind = store.kind(slot);
+        let truth = Ship::get(kind, store.committed_at(slot, tick)?);
+        let own = watcher.peer.world().get::<Ship>(watcher.peer.avatar())?;
+        let distance = gap(own.pos, truth.pos);
+        let held = watcher.peer.world().get::<Ship>(id);
+        let place = watcher.peer.predicted(id, tick).map(|at| [at[0], at[1]]);
+        let floor = (distance * FLOOR_DEGREES.to_radians()).max(2.0 / 16.0);
+        let right = place.is_some_and(|place| gap(place, truth.pos) <= floor);
+        if distance <= f64::from(VIEW) {
+            self.found.seen.1 += 1;
+            self.found.seen.0 += u64::from(held.is_some());
+        }
+        let near = distance <= NEAR * f64::from(play.movement().side());
+        let pair = self.pairs.entry((at, of)).or_default();
+        let told = held.as_ref().is_some_and(|ship| ship.deed == truth.deed);
+        match pair.deed {
+            _ if told => pair.deed = None,
+            None => {
+                pair.deed = Some((truth.deed, now));
+                self.found.deeds.0 += u64::from(near);
+            }
+            Some((_, since)) if now - since > LOST_AFTER => {
+                self.found.deeds.1 += u64::from(near);
+                pair.deed = Some((truth.deed, now));
+                self.found.deeds.0 += u64::from(near);
+            }
+            Some(_) => {}
+        }
+        let differs = !(right && told);
+        // It arose at some time since the last look; the earliest counts.
+        let arose = now - ROUND * self.every;
+        let since = if differs { Some(*pair.wrong.get_or_insert(arose)) } else { None };
+        pair.wrong = since;
+        let delay = since.map_or(0.0, |since| (now - since).as_secs());
+        Some(Known { distance: distance / AVATAR_WIDTH, differs, delay })
+    }
+}
+
+fn gap(a: [f32; 2], b: [f32; 2]) -> f64 {
+    f64::from((a[0] - b[0]).hypot(a[1] - b[1]))
+}

@@ -1,0 +1,140 @@
+//! Who knows the truth: how many own each object, and how much players disagree about it.
+
+use super::meadow::{BASE, Base, Meadow, Ship};
+use super::net::PeerNet;
+use foveate_node::game::{Game, PlayerId};
+use foveate_sync::metrics::{Area, Seen, agreement, delta_object, delta_player};
+use foveate_wire::ObjectId;
+use std::collections::BTreeMap;
+
+/// How many own each of the world's objects.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Owners of each object that somebody owns or keeps.
+    pub owners: BTreeMap<ObjectId, Vec<usize>>,
+    /// Those kept by somebody, though nobody owns them.
+    pub ownerless: usize,
+    /// Those owned by more than one.
+    pub doubled: usize,
+}
+
+impl Census {
+    /// Looks at everybody.
+    pub fn take<G: Game>(net: &PeerNet<G>) -> Census {
+        let mut owners: BTreeMap<ObjectId, Vec<usize>> = BTreeMap::new();
+        for (at, node) in net.present() {
+            for (id, _) in node.peer.owned().filter(|(id, _)| id.origin() == 0) {
+                owners.entry(id).or_default().push(at);
+            }
+        }
+        for (_, node) in net.present() {
+            let game = &node.peer.stage.game;
+            for kind in 0..game.schema().kinds().len() as u8 {
+                for id in node.peer.stage.ghosts.of_kind(foveate_wire::KindId(kind)) {
+                    if id.origin() == 0 {
+                        owners.entry(id).or_default();
+                    }
+                }
+            }
+        }
+        // What is on its way between two who are there has an owner in a moment.
+        let here: BTreeMap<PlayerId, usize> =
+            net.present().map(|(at, node)| (node.peer.player(), at)).collect();
+        for (_, node) in net.present() {
+            for (id, to) in node.peer.giving() {
+                let owners = owners.entry(id).or_default();
+                if owners.is_empty() {
+                    owners.extend(here.get(&to));
+                }
+            }
+        }
+        let ownerless = owners.values().filter(|owners| owners.is_empty()).count();
+        let doubled = owners.values().filter(|owners| owners.len() > 1).count();
+        Census { owners, ownerless, doubled }
+    }
+
+    /// Whether every object has exactly one owner.
+    pub fn is_clean(&self) -> bool {
+        self.ownerless == 0 && self.doubled == 0
+    }
+
+    /// The most objects of one owner, and the mean over everybody of so many.
+    pub fn load(&self, players: usize) -> (usize, f64) {
+        let mut by_owner: BTreeMap<usize, usize> = BTreeMap::new();
+        for owner in self.owners.values().flatten() {
+            *by_owner.entry(*owner).or_default() += 1;
+        }
+        let most = by_owner.values().copied().max().unwrap_or(0);
+        (most, by_owner.values().sum::<usize>() as f64 / players.max(1) as f64)
+    }
+}
+
+/// How much players disagree about bases, at one moment.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Coherence {
+    /// Δ_s, mean over players, in view radii.
+    pub delta: f64,
+    /// The share of those who see a base and agree with most of the others on who holds it.
+    pub agreeing: f64,
+    /// The share of (player, base in view) pairs in which the player lacks the base.
+    pub lacking: f64,
+}
+
+impl Coherence {
+    /// Looks at everybody whom `counts` says to.
+    pub fn look(net: &PeerNet<Meadow>, counts: impl Fn(usize) -> bool) -> Option<Coherence> {
+        let players: Vec<_> = net
+            .present()
+            .filter(|(at, _)| counts(*at))
+            .filter_map(|(at, node)| {
+                let ship = node.peer.world().get::<Ship>(node.peer.avatar())?;
+                Some((at, ship.pos))
+            })
+            .collect();
+        let spec = net.present().next().map(|(_, node)| *node.peer.stage.game.spec())?;
+        let area = Area { interaction: f64::from(spec.interaction), view: f64::from(spec.view) };
+        let mut seen: BTreeMap<usize, Vec<Seen>> = BTreeMap::new();
+        let (mut lacking, mut pairs, mut agree, mut asked) = (0usize, 0usize, 0usize, 0usize);
+        let census = Census::take(net);
+        for (id, owners) in census.owners.iter().filter(|(id, _)| id.kind() == BASE) {
+            let Some(truth) = best(net, *id, owners) else { continue };
+            let away = |pos: [f32; 2]| f64::from((pos[0] - truth[0]).hypot(pos[1] - truth[1]));
+            let interested = players.iter().filter(|(_, pos)| area.sees(away(*pos)));
+            let interested: Vec<(usize, f64)> =
+                interested.map(|(at, pos)| (*at, away(*pos))).collect();
+            let beliefs = interested.iter().map(|(at, _)| {
+                net.nodes[*at].as_ref().and_then(|node| node.peer.world().get::<Base>(*id))
+            });
+            let beliefs: Vec<Option<Base>> = beliefs.collect();
+            pairs += beliefs.len();
+            lacking += beliefs.iter().filter(|belief| belief.is_none()).count();
+            let held: Vec<Base> = beliefs.into_iter().flatten().collect();
+            let teams: Vec<u8> = held.iter().map(|base| base.team).collect();
+            (agree, asked) = (agree + agreement(&teams), asked + teams.len());
+            let gap =
+                |a: &Base, b: &Base| f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]));
+            // Where one alone is interested nobody can disagree; the base counts all the same.
+            let delta = delta_object(&held, gap).unwrap_or(0.0);
+            for (at, distance) in interested {
+                seen.entry(at).or_default().push(Seen { distance, delta });
+            }
+        }
+        let deltas: Vec<f64> =
+            seen.values().filter_map(|objects| delta_player(area, objects)).collect();
+        let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+        (!deltas.is_empty()).then(|| Coherence {
+            delta: deltas.iter().sum::<f64>() / deltas.len() as f64 / area.view,
+            agreeing: share(agree, asked),
+            lacking: share(lacking, pairs),
+        })
+    }
+}
+
+/// Where a base is: at its owner, or wherever it is kept.
+fn best(net: &PeerNet<Meadow>, id: ObjectId, owners: &[usize]) -> Option<[f32; 2]> {
+    let at = |at: usize| net.nodes[at].as_ref()?.peer.world().get::<Base>(id);
+    let known = owners.first().and_then(|owner| at(*owner));
+    let kept = || net.present().find_map(|(_, node)| node.peer.world().get::<Base>(id));
+    let known = known.or_else(kept);
+    known.map(|base| base.pos)
+}

@@ -1,0 +1,206 @@
+//! The game of the peers' experiments: ships that fly as they are told, and bases that wander and are
+//! taken by whoever is there. After the source's space shooter, whose managed objects are bases.
+
+use crate::movement::Pose;
+use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate_sync::interest::{View, presets};
+use foveate_wire::{FieldType, KindId, ObjectId, Replicate, Role, Schema, SchemaError};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The kind of ships.
+pub const SHIP: KindId = KindId(0);
+/// The kind of bases.
+pub const BASE: KindId = KindId(1);
+/// Steps in a unit.
+const STEPS: f32 = 16.0;
+/// Rounds between two looks at who is there.
+const COUNT_EVERY: u32 = 20;
+
+/// A player's ship.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+pub struct Ship {
+    /// Where it is.
+    #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
+    pub pos: [f32; 2],
+    /// Where it looks.
+    #[replicate(yaw, steps = 240)]
+    pub yaw: f32,
+    /// 1 or 2.
+    #[replicate(max = 2)]
+    pub team: u8,
+    /// What its player did of late: one more each time.
+    pub deed: u8,
+}
+
+/// A base: everybody should agree where it is and whose.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+pub struct Base {
+    /// Where it is.
+    #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
+    pub pos: [f32; 2],
+    /// How many ways it has gone.
+    pub leg: u16,
+    /// Who holds it; 0: nobody.
+    #[replicate(max = 2)]
+    pub team: u8,
+}
+
+/// Where a ship is by now, in steps, and where it looks.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Steer {
+    /// In sixteenths of a unit.
+    pub at: [i32; 2],
+    /// In 240ths of a turn.
+    pub yaw: u8,
+    /// What the player did of late.
+    pub deed: u8,
+}
+
+impl Steer {
+    /// A pose as an input.
+    pub fn to(pose: &Pose) -> Steer {
+        let Pose { pos, yaw, state: deed, .. } = *pose;
+        let at = [0, 1].map(|axis| (pos[axis] * STEPS).round() as i32);
+        let turn = (yaw / std::f32::consts::TAU).rem_euclid(1.0);
+        Steer { at, yaw: ((turn * 240.0).round() as u32 % 240) as u8, deed }
+    }
+}
+
+/// How large the world is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct MeadowSpec {
+    /// Its side.
+    pub side: f32,
+    /// Bases, spread over square regions of eight.
+    pub bases: usize,
+    /// How far ships see.
+    pub view: f32,
+    /// How far they reach.
+    pub interaction: f32,
+    /// How fast they fly at most, and bases wander, in units per second.
+    pub speeds: [f32; 2],
+    /// Rounds per second.
+    pub rate: f32,
+    /// What places are drawn from.
+    pub seed: u64,
+}
+
+/// The game.
+pub struct Meadow {
+    spec: MeadowSpec,
+    schema: Arc<Schema>,
+}
+
+impl Meadow {
+    /// The game of a world.
+    pub fn new(spec: MeadowSpec) -> Result<Meadow, SchemaError> {
+        let (mut ship, mut base) = (Ship::spec(), Base::spec());
+        // A little above what they do: rounding is no lie.
+        (ship.max_speed, base.max_speed) = (spec.speeds[0] * 1.1, spec.speeds[1] * 1.1);
+        for field in ship.fields.iter_mut().chain(&mut base.fields) {
+            if field.role == Role::Place {
+                let (precision, motion) = (1.0 / STEPS, true);
+                field.ty = FieldType::Place { dims: 2, precision, extent: 8_192.0, motion };
+            }
+        }
+        Ok(Meadow { spec, schema: Arc::new(Schema::new(vec![ship, base])?) })
+    }
+
+    /// How large the world is.
+    pub fn spec(&self) -> &MeadowSpec {
+        &self.spec
+    }
+
+    /// Where a base is bound for on one of its ways: somewhere in its region.
+    fn target(&self, id: ObjectId, leg: u16) -> [f32; 2] {
+        let regions = (self.spec.bases as f32 / 8.0).sqrt().ceil().max(1.0);
+        let mut rng = fastrand::Rng::with_seed(
+            self.spec.seed ^ id.0.wrapping_mul(0x9e37_79b9) ^ u64::from(leg) << 40,
+        );
+        let (size, region) = (self.spec.side / regions, id.serial() / 8);
+        let corner = [region % regions as u32, region / regions as u32];
+        corner.map(|corner| (corner as f32 + rng.f32()) * size)
+    }
+}
+
+impl Game for Meadow {
+    type Input = Steer;
+    type Action = u8;
+    type Event = u8;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn avatar(&self) -> KindId {
+        SHIP
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        let bases = (0..self.spec.bases as u32).filter_map(|serial| {
+            let pos = self.target(ObjectId::new(BASE, 0, serial), u16::MAX);
+            Spawn::new(&self.schema, &Base { pos, leg: 0, team: 0 })
+        });
+        bases.collect()
+    }
+
+    fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let (pos, team) = ([0.0; 2], 1 + (player.0 % 2) as u8);
+        Spawn::new(&self.schema, &Ship { pos, yaw: 0.0, team, deed: 0 }).into_iter().collect()
+    }
+
+    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Steer]) {
+        if let (Some(mut ship), Some(input)) = (turn.get::<Ship>(), inputs.last()) {
+            ship.pos = input.at.map(|at| at as f32 / STEPS);
+            ship.yaw = f32::from(input.yaw) / 240.0 * std::f32::consts::TAU;
+            ship.deed = input.deed;
+            turn.set(&ship);
+        } else if let Some(mut base) = turn.get::<Base>() {
+            self.wander(turn.id(), &mut base);
+            if turn.tick().plus(turn.id().serial()).0.is_multiple_of(COUNT_EVERY) {
+                self.count(turn, &mut base);
+            }
+            turn.set(&base);
+        }
+    }
+
+    /// Somebody paints a base.
+    fn act(&self, turn: &mut Turn<'_, Self>, team: &u8, _: By) {
+        if let Some(mut base) = turn.get::<Base>() {
+            base.team = *team;
+            turn.set(&base);
+        }
+    }
+
+    fn view(&self, which: u8) -> Option<View> {
+        let mut view = presets::normal(self.spec.interaction, self.spec.view / 2.0);
+        view.zones[2] = self.spec.view;
+        (which == 0).then_some(view)
+    }
+}
+
+impl Meadow {
+    fn wander(&self, id: ObjectId, base: &mut Base) {
+        let goal = self.target(id, base.leg);
+        let way = [goal[0] - base.pos[0], goal[1] - base.pos[1]];
+        let (left, step) = (way[0].hypot(way[1]), self.spec.speeds[1] / self.spec.rate);
+        if left > step {
+            base.pos = [0, 1].map(|axis| base.pos[axis] + way[axis] / left * step);
+        } else {
+            (base.pos, base.leg) = (goal, base.leg.wrapping_add(1));
+        }
+    }
+
+    /// The larger team within reach takes the base.
+    fn count(&self, turn: &Turn<'_, Self>, base: &mut Base) {
+        let at = [base.pos[0], base.pos[1], 0.0];
+        let near = turn.world().near(at, self.spec.interaction);
+        let ships = near.iter().filter_map(|id| turn.world().get::<Ship>(*id));
+        let more: i32 = ships.map(|ship| if ship.team == 2 { 1 } else { -1 }).sum();
+        match more {
+            0 => {}
+            more => base.team = if more > 0 { 2 } else { 1 },
+        }
+    }
+}

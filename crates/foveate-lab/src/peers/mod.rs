@@ -1,0 +1,13 @@
+//! Peers in the laboratory: their network, their keys, their game.
+
+mod audit;
+mod keys;
+mod meadow;
+mod net;
+mod play;
+
+pub use audit::{Census, Coherence};
+pub use keys::Keys;
+pub use meadow::{BASE, Base, Meadow, MeadowSpec, SHIP, Ship, Steer};
+pub use net::{NetSpec, Node, PeerNet, Sent};
+pub use play::{Mischief, Play};

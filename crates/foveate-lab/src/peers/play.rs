@@ -1,0 +1,92 @@
+//! A game of peers that fly about: movement, network and what is looked at, round by round.
+
+use super::meadow::{Meadow, MeadowSpec, Steer};
+use super::net::{NetSpec, Node, PeerNet};
+use crate::movement::{Movement, Pose};
+use foveate_node::outbox::Letters;
+use foveate_node::peer::Settings;
+use foveate_wire::{Bytes, Metres, Micros, SchemaError};
+use std::sync::Arc;
+
+/// One newcomer at a time for so many who are in,
+const MANY: usize = 50;
+/// and never more than so many.
+const MAX_AT_ONCE: usize = 4;
+
+/// Makes a node misbehave, before its tick.
+pub type Mischief = Box<dyn FnMut(Micros, &mut Node<Meadow>, &mut Letters) -> Option<Pose>>;
+
+/// A running game. Participant `n` moves as the movement's mover `n` does.
+pub struct Play<M> {
+    /// The network and everybody on it.
+    pub net: PeerNet<Meadow>,
+    movement: M,
+    round: Micros,
+    view: f32,
+    liars: Vec<(usize, Mischief)>,
+}
+
+impl<M: Movement> Play<M> {
+    /// Nobody is there.
+    pub fn new(world: MeadowSpec, net: NetSpec, movement: M) -> Result<Play<M>, SchemaError> {
+        let net_round = net.round;
+        let net = PeerNet::new(Arc::new(Meadow::new(world)?), net);
+        Ok(Play { net, movement, round: net_round, view: world.view, liars: Vec::new() })
+    }
+
+    /// The movement.
+    pub fn movement(&self) -> &M {
+        &self.movement
+    }
+
+    /// The next one comes, by way of somebody who is there.
+    pub fn enter(&mut self, contact: Option<usize>, uplink: Option<u32>) -> Option<usize> {
+        let (round, view) = (self.round, Metres(self.view));
+        self.net.enter(contact, uplink.map(f64::from), |address| Settings {
+            uplink: uplink.map(Bytes),
+            ..Settings::new(round, view, address)
+        })
+    }
+
+    /// Somebody begins to lie.
+    pub fn corrupt(&mut self, at: usize, how: Mischief) {
+        self.liars.push((at, how));
+    }
+
+    /// One round.
+    pub fn round(&mut self) {
+        self.movement.step();
+        let Play { net, movement, round, liars, .. } = self;
+        let until = net.now() + *round;
+        net.run_until(until, |now, at, node, out| {
+            let liar = liars.iter_mut().find(|liar| liar.0 == at);
+            let bent = liar.and_then(|(_, how)| how(now, node, out));
+            if let Some(pose) = bent.or_else(|| movement.pose(at)) {
+                node.peer.input(Steer::to(&pose));
+            }
+        });
+    }
+
+    /// So much time.
+    pub fn run(&mut self, time: Micros) {
+        (0..time.0 / self.round.0).for_each(|_| self.round());
+    }
+
+    /// Everybody of so many comes, each by way of somebody whom chance picks: one in each span, and more
+    /// at once when there are many to come in by.
+    pub fn fill(&mut self, count: usize, every: Micros, uplink: impl Fn(usize) -> Option<u32>) {
+        let mut rng = fastrand::Rng::with_seed(count as u64);
+        let rounds = (every.0 / self.round.0).max(1);
+        while self.net.nodes.len() < count {
+            let inside = self.net.present().filter(|(_, node)| node.inside.is_some());
+            let inside: Vec<usize> = inside.map(|it| it.0).collect();
+            let room = (inside.len() / MANY).clamp(1, MAX_AT_ONCE);
+            for _ in 0..room.min(count - self.net.nodes.len()) {
+                let contact = (!inside.is_empty()).then(|| inside[rng.usize(..inside.len())]);
+                let at = self.net.nodes.len();
+                self.enter(contact, uplink(at));
+            }
+            (0..rounds).for_each(|_| self.round());
+        }
+    }
+}

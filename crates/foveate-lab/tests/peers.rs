@@ -1,0 +1,135 @@
+//! Peers that own what they care for: handing over, crashes, partitions, leaving.
+
+use foveate_lab::movement::{Waypoint, WaypointSpec};
+use foveate_lab::net::Latency;
+use foveate_lab::peers::{Base, Census, Coherence, MeadowSpec, NetSpec, Play};
+use foveate_wire::Micros;
+
+const ROUND: Micros = Micros(50_000);
+const WORLD: MeadowSpec = MeadowSpec {
+    side: 600.0,
+    bases: 24,
+    view: 300.0,
+    interaction: 100.0,
+    speeds: [40.0, 10.0],
+    rate: 20.0,
+    seed: 5,
+};
+
+fn seconds(seconds: u64) -> Micros {
+    Micros(seconds * 1_000_000)
+}
+
+fn play(players: usize, loss: f64, seed: u64) -> Play<Waypoint> {
+    let walk = WaypointSpec {
+        count: players + 44,
+        side: WORLD.side,
+        speed: [15.0, 40.0],
+        pause: [0.0, 1.0],
+        leg: 200.0,
+        rate: 20.0,
+    };
+    let net = NetSpec {
+        round: ROUND,
+        latency: Latency::Uniform(Micros(10_000), Micros(60_000)),
+        loss,
+        relayed: 0.0,
+        queue: 64 << 10,
+        seed,
+    };
+    let mut play = Play::new(WORLD, net, Waypoint::new(walk, seed)).unwrap();
+    play.fill(players, Micros(300_000), |_| None);
+    play.run(seconds(5));
+    play
+}
+
+#[test]
+fn everybody_comes_in_and_objects_go_to_those_who_are_near() {
+    let mut play = play(8, 0.02, 1);
+    assert!(play.net.present().all(|(_, node)| node.inside.is_some()));
+    play.run(seconds(10));
+    let census = Census::take(&play.net);
+    assert!(census.owners.len() == 24 && census.is_clean(), "{census:?}");
+    let (most, mean) = census.load(8);
+    assert!(most < 15 && (mean - 3.0).abs() < 0.01, "{most} {mean}");
+    let coherence = Coherence::look(&play.net, |_| true).unwrap();
+    assert!(coherence.delta < 0.02 && coherence.lacking < 0.05, "{coherence:?}");
+    assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()));
+}
+
+#[test]
+fn what_a_crashed_peer_owned_has_one_owner_soon_after() {
+    let mut play = play(8, 0.02, 2);
+    play.run(seconds(10));
+    (0..4).for_each(|at| drop(play.net.crash(at)));
+    play.run(Micros(4_400_000));
+    let census = Census::take(&play.net);
+    assert!(census.is_clean(), "{census:?}");
+    assert_eq!(census.owners.len(), 24, "six others keep each object");
+}
+
+#[test]
+fn a_leaver_hands_everything_over_at_once() {
+    let mut play = play(6, 0.0, 3);
+    play.run(seconds(5));
+    play.net.leave(0);
+    play.run(Micros(1_000_000));
+    let census = Census::take(&play.net);
+    assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");
+}
+
+#[test]
+fn after_a_partition_every_object_has_one_owner_again() {
+    let mut play = play(8, 0.01, 4);
+    play.run(seconds(5));
+    (0..4).for_each(|at| play.net.partition(at, 1));
+    play.run(seconds(20));
+    let apart = Census::take(&play.net);
+    assert!(apart.doubled > 12, "each side goes on with its own: {apart:?}");
+    (0..4).for_each(|at| play.net.partition(at, 0));
+    play.run(seconds(30));
+    let healed = Census::take(&play.net);
+    assert!(healed.is_clean() && healed.owners.len() == 24, "{healed:?}");
+    assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()), "nobody lied");
+}
+
+#[test]
+fn whoever_finds_the_contact_full_comes_in_by_another() {
+    let mut play = play(1, 0.0, 6);
+    // More than one peer has links for, all at once and all by way of the same one.
+    (0..44).for_each(|_| _ = play.enter(Some(0), None));
+    play.run(seconds(15));
+    let outside = play.net.present().filter(|(_, node)| node.inside.is_none()).count();
+    assert_eq!(outside, 0);
+    let most = play.net.present().map(|(_, node)| node.peer.neighbours().count()).max();
+    assert!(most.is_some_and(|most| most <= foveate_node::peer::MAX_LINKS), "{most:?}");
+}
+
+#[test]
+fn the_same_seed_sends_the_same_bytes() {
+    let digest = |seed| play(5, 0.05, seed).net.digest();
+    assert_eq!(digest(7), digest(7));
+    assert_ne!(digest(7), digest(8));
+}
+
+#[test]
+fn what_is_asked_of_somebody_elses_object_is_done_once() {
+    let mut play = play(4, 0.1, 9);
+    let ghosts = |play: &Play<Waypoint>, at: usize| {
+        let peer = &play.net.nodes[at].as_ref().unwrap().peer;
+        peer.stage.ghosts.of_kind(foveate_lab::peers::BASE).collect::<Vec<_>>()
+    };
+    let mine = ghosts(&play, 1);
+    assert!(mine.len() > 5);
+    for id in &mine {
+        play.net.nodes[1].as_mut().unwrap().peer.ask(*id, 2);
+    }
+    play.run(seconds(1));
+    let painted = |id: &foveate_wire::ObjectId| {
+        let worlds = play.net.present().filter(|(_, node)| node.peer.owned().any(|it| it.0 == *id));
+        worlds.filter_map(|(_, node)| node.peer.world().get::<Base>(*id)).any(|base| base.team == 2)
+    };
+    // Those that a ship holds may have been taken again by then.
+    let painted = mine.iter().filter(|id| painted(id)).count();
+    assert!(painted * 2 > mine.len(), "{painted} of {}", mine.len());
+}

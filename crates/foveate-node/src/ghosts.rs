@@ -1,0 +1,94 @@
+//! Objects that others own, as a node knows them.
+
+use foveate_wire::{KindId, ObjectId, Schema};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Replicas as rules read them: lanes by id. Who keeps them up to date is the topology's matter.
+#[derive(Debug)]
+pub struct Ghosts {
+    schema: Arc<Schema>,
+    by_id: BTreeMap<ObjectId, Vec<i32>>,
+}
+
+impl Ghosts {
+    /// None yet.
+    pub fn new(schema: Arc<Schema>) -> Ghosts {
+        Ghosts { schema, by_id: BTreeMap::new() }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// A ghost's state.
+    pub fn lanes(&self, id: ObjectId) -> Option<&[i32]> {
+        self.by_id.get(&id).map(Vec::as_slice)
+    }
+
+    /// A ghost appears or changes. Lanes of another count than its kind's are not taken.
+    pub fn put(&mut self, id: ObjectId, lanes: &[i32]) -> bool {
+        let fits = self.schema.kind(id.kind()).is_some_and(|kind| kind.lane_count() == lanes.len());
+        if fits {
+            let held = self.by_id.entry(id).or_default();
+            held.clear();
+            held.extend_from_slice(lanes);
+        }
+        fits
+    }
+
+    /// Puts a ghost elsewhere, in steps of its place.
+    pub fn shift(&mut self, id: ObjectId, steps: [i32; 3]) {
+        let place = self.schema.kind(id.kind()).and_then(|kind| kind.place);
+        if let (Some(place), Some(lanes)) = (place, self.by_id.get_mut(&id)) {
+            lanes[place.at..place.at + place.dims].copy_from_slice(&steps[..place.dims]);
+        }
+    }
+
+    /// A ghost is no more, or is owned here from now on.
+    pub fn remove(&mut self, id: ObjectId) -> Option<Vec<i32>> {
+        self.by_id.remove(&id)
+    }
+
+    /// Where a ghost is; none without a place.
+    pub fn place(&self, id: ObjectId) -> Option<[f32; 3]> {
+        place_of(&self.schema, id.kind(), self.lanes(id)?)
+    }
+
+    /// Calls `found` with those within a radius.
+    pub fn around(&self, at: [f32; 3], radius: f32, mut found: impl FnMut(ObjectId)) {
+        for (id, lanes) in &self.by_id {
+            let place = place_of(&self.schema, id.kind(), lanes);
+            if place.is_some_and(|there| apart(there, at) <= radius) {
+                found(*id);
+            }
+        }
+    }
+
+    /// All of a kind, by id.
+    pub fn of_kind(&self, kind: KindId) -> impl Iterator<Item = ObjectId> + '_ {
+        let (first, last) = (ObjectId::new(kind, 0, 0), ObjectId::new(kind, u32::MAX, u32::MAX));
+        self.by_id.range(first..=last).map(|(id, _)| *id)
+    }
+}
+
+/// Where lanes put an object; none for kinds without a place.
+pub(crate) fn place_of(schema: &Schema, kind: KindId, lanes: &[i32]) -> Option<[f32; 3]> {
+    let place = schema.kind(kind)?.place?;
+    let mut at = [0.0; 3];
+    for axis in 0..place.dims {
+        at[axis] = lanes[place.at + axis] as f32 * place.precision;
+    }
+    Some(at)
+}
+
+/// How far two places are from each other.
+pub(crate) fn apart(a: [f32; 3], b: [f32; 3]) -> f32 {
+    (0..3).map(|axis| (a[axis] - b[axis]).powi(2)).sum::<f32>().sqrt()
+}

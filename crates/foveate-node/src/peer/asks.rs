@@ -1,0 +1,187 @@
+//! What is asked of objects that others own: it travels to the owner, again and again until that one has
+//! dealt with it, and is carried out once.
+
+use super::identity::Sealed;
+use super::known::MAX_DONE;
+use super::wire::{Ask, Message, Named};
+use super::{Fault, Peer};
+use crate::game::{By, Game, PlayerId, Tenure};
+use crate::outbox::{Link, Outbox};
+use crate::session::write_message;
+use foveate_wire::{Micros, ObjectId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Actions that wait for their owners at most.
+pub const MAX_ASKS: usize = 256;
+/// Bytes of an action at most.
+const MAX_ACTION: usize = 512;
+/// It is sent again after this,
+const RETRY: Micros = Micros(500_000);
+/// and given up after this.
+pub const GIVE_UP: Micros = Micros(5_000_000);
+/// Links that it travels over at most.
+const MAX_HOPS: u8 = 8;
+/// Asks of others whose way back is remembered.
+const MAX_RELAYED: usize = 1_024;
+
+struct Waiting {
+    ask: Ask,
+    since: Micros,
+    sent: Option<Micros>,
+}
+
+/// Asks of this peer's, and the way back of those that it passed on.
+#[derive(Default)]
+pub struct Asks {
+    next: u32,
+    /// Those that came up since the last round.
+    fresh: Vec<Ask>,
+    waiting: BTreeMap<u32, Waiting>,
+    relayed: VecDeque<((PlayerId, u32), Link)>,
+}
+
+impl Asks {
+    /// Numbers begin here: above all that this player used before.
+    pub(super) fn begin(&mut self, first: u32) {
+        self.next = self.next.max(first);
+    }
+
+    /// How many wait for an answer.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+impl<G: Game> Peer<G> {
+    /// Takes what the rules and the player asked of ghosts.
+    pub(super) fn take_asks(&mut self) {
+        let Peer { stage, asks, counts, signer, me, .. } = self;
+        for (object, action, by) in stage.drain_elsewhere() {
+            let (turn, seen) = match by {
+                By::Object(id) => (Some(id.into()), 0),
+                By::Player(player, seen) if player == *me => (None, seen.0),
+                // Asked of an object that was ours until just now, by somebody else: they ask again.
+                By::Player(..) => continue,
+            };
+            let action = postcard::to_allocvec(&action).unwrap_or_default();
+            if action.len() > MAX_ACTION || asks.waiting.len() + asks.fresh.len() >= MAX_ASKS {
+                counts.asks_lost += 1;
+                continue;
+            }
+            asks.next = asks.next.wrapping_add(1);
+            let (key, number) = (signer.key(), asks.next);
+            asks.fresh.push(Ask { key, number, object: object.into(), turn, seen, action });
+        }
+    }
+
+    /// Sends what waits, to whoever owns it by now.
+    pub(super) fn send_asks(&mut self, now: Micros, out: &mut impl Outbox) {
+        for ask in std::mem::take(&mut self.asks.fresh) {
+            self.asks.waiting.insert(ask.number, Waiting { ask, since: now, sent: None });
+        }
+        let due = |it: &Waiting| it.sent.is_none_or(|sent| now - sent >= RETRY);
+        let numbers: Vec<u32> =
+            self.asks.waiting.iter().filter(|(_, it)| due(it)).map(|(number, _)| *number).collect();
+        for number in numbers {
+            let Some(waiting) = self.asks.waiting.get(&number) else { continue };
+            if now - waiting.since >= GIVE_UP {
+                self.asks.waiting.remove(&number);
+                self.counts.asks_lost += 1;
+                continue;
+            }
+            let id = waiting.ask.object.id();
+            if self.owned.contains_key(&id) {
+                // It came to us in the meantime.
+                if let Some(waiting) = self.asks.waiting.remove(&number) {
+                    self.carry_out(&waiting.ask);
+                }
+                continue;
+            }
+            let Some(link) = self.way_to(id) else { continue };
+            let sealed = Sealed::new(&waiting.ask, &*self.signer);
+            out.message(link, &write_message(&Message::Ask(sealed, 0)));
+            if let Some(waiting) = self.asks.waiting.get_mut(&number) {
+                waiting.sent = Some(now);
+            }
+        }
+    }
+
+    /// Over which link an object's owner is reached.
+    fn way_to(&self, id: ObjectId) -> Option<Link> {
+        let owner = self.known.get(id)?.claim.owner;
+        let direct = self.by_player.get(&owner).copied();
+        let way = direct.or_else(|| self.members.get(owner)?.via)?;
+        self.links.get(&way).filter(|it| it.open).map(|_| way)
+    }
+
+    /// Somebody asks something of an object of ours, or of somebody's further on.
+    pub(super) fn hear_ask(
+        &mut self,
+        from: Link,
+        sealed: Sealed,
+        hops: u8,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(ask) = sealed.peek::<Ask>().filter(|ask| ask.action.len() <= MAX_ACTION) else {
+            return self.strike(from, Fault::Malformed, now);
+        };
+        let Some(neighbour) = self.links.get(&from) else { return };
+        // The link itself proves who is at its end; whoever is further away must have signed.
+        if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
+            return self.strike(from, Fault::Tampered, now);
+        }
+        let (id, asker) = (ask.object.id(), ask.key.player());
+        // In the turn of somebody else's own object nobody can ask.
+        let turn = ask.turn.map(Named::id);
+        let theirs =
+            |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
+        if self.banned.contains_key(&asker) || !turn.is_none_or(theirs) {
+            return self.strike(from, Fault::Forged, now);
+        }
+        if self.owned.contains_key(&id) {
+            self.carry_out(&ask);
+            out.message(from, &write_message(&Message::Done(asker.0, ask.number)));
+            return;
+        }
+        let Some(way) = self.way_to(id).filter(|way| *way != from && hops < MAX_HOPS) else {
+            return;
+        };
+        let key = (asker, ask.number);
+        if !self.asks.relayed.iter().any(|it| it.0 == key) {
+            if self.asks.relayed.len() == MAX_RELAYED {
+                self.asks.relayed.pop_front();
+            }
+            self.asks.relayed.push_back((key, from));
+        }
+        out.message(way, &write_message(&Message::Ask(sealed, hops + 1)));
+    }
+
+    /// Does what is asked, unless it was done before.
+    fn carry_out(&mut self, ask: &Ask) {
+        let id = ask.object.id();
+        let key = (ask.key.player().0, ask.number);
+        let Some(owned) = self.owned.get_mut(&id) else { return };
+        if owned.done.contains(&key) {
+            return;
+        }
+        let Ok(action) = postcard::from_bytes::<G::Action>(&ask.action) else { return };
+        if owned.done.len() == MAX_DONE {
+            owned.done.pop_front();
+        }
+        owned.done.push_back(key);
+        self.counts.asks_lost += u64::from(!self.stage.ask(id, action, ask.by()));
+    }
+
+    /// An owner has dealt with an ask.
+    pub(super) fn hear_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
+        if asker == self.me {
+            self.asks.waiting.remove(&number);
+            return;
+        }
+        let at = self.asks.relayed.iter().position(|it| it.0 == (asker, number));
+        if let Some((_, back)) = at.and_then(|at| self.asks.relayed.remove(at)) {
+            out.message(back, &write_message(&Message::Done(asker.0, number)));
+        }
+    }
+}

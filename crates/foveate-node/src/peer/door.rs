@@ -1,0 +1,317 @@
+//! Coming and going: links made and lost, hellos, clocks, joining and leaving.
+
+use super::identity::{Key, Sealed};
+use super::interest::lot;
+use super::members::Learnt;
+use super::neighbour::{GONE_AFTER, Neighbour};
+use super::wire::{Digest, MAX_NAMED, Message};
+use super::{Fault, MAX_BANNED, MAX_LINKS, Peer, PeerEvent, Phase};
+use crate::game::{Game, PlayerId, Tenure};
+use crate::outbox::{Link, Outbox};
+use crate::session::{Refusal, VERSIONS, write_message};
+use foveate_sync::StoreError;
+use foveate_wire::{Micros, ObjectId};
+use std::sync::Arc;
+
+/// After the clock is set, so long until the player comes in: the first states arrive meanwhile.
+const SETTLE: Micros = Micros(400_000);
+/// Whom a newcomer is introduced to: near where it will be, and elsewhere;
+const INTRODUCED: (usize, usize) = (8, 8);
+/// and whom one who is in already: what it knows may lie on the other side of a partition.
+const REMINDED: (usize, usize) = (1, 1);
+/// A link that was asked for and never came.
+pub(super) const CALL_FOR: Micros = Micros(5_000_000);
+
+impl<G: Game> Peer<G> {
+    /// Begins a new world, as the only one in it.
+    pub fn found(&mut self, now: Micros) -> Result<(), StoreError> {
+        self.stage.populate()?;
+        self.offset = 0;
+        self.phase = Phase::Settling(now);
+        self.come_in(now);
+        Ok(())
+    }
+
+    /// Asks to be let in by somebody who is in the world.
+    pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
+        self.calling.insert(contact.player(), now);
+        self.events.push_back(PeerEvent::Connect(contact, address));
+    }
+
+    /// Whoever was asked has no room or is not there: somebody else of whom they told may have.
+    pub(super) fn try_elsewhere(&mut self, now: Micros) {
+        self.calling.retain(|_, since| now - *since < CALL_FOR);
+        if !self.links.is_empty() || !self.calling.is_empty() {
+            return;
+        }
+        let other = self.members.iter().min_by_key(|(player, _)| lot(now.0, player.0.into()));
+        let other = other.map(|(_, it)| (it.digest.key, it.digest.contact.clone()));
+        if let Some((key, contact)) = other {
+            self.join(key, contact, now);
+        }
+    }
+
+    /// Leaves: hands everything over that somebody else may have, and says good-bye.
+    pub fn leave(&mut self, now: Micros, out: &mut impl Outbox) {
+        let worldly = self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed);
+        for id in worldly.copied().collect::<Vec<ObjectId>>() {
+            if let Some(to) = self.keenest(id, now, true) {
+                self.give(id, to, now, out);
+            }
+        }
+        self.flush_changes(out);
+        let last = self.seal_digest(now, true);
+        for link in self.links.keys().copied().collect::<Vec<_>>() {
+            out.message(link, &write_message(&Message::Members(vec![last.clone()])));
+            out.message(link, &write_message(&Message::Bye { leaving: true }));
+            out.close(link, Refusal::Closing);
+        }
+        self.links.clear();
+        self.by_player.clear();
+        self.phase = Phase::Left;
+    }
+
+    /// A link was made, with whoever has this key; `called`: because this peer asked for it.
+    pub fn connected(
+        &mut self,
+        link: Link,
+        (key, called): (Key, bool),
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let player = key.player();
+        self.calling.remove(&player);
+        if self.phase == Phase::Left {
+            return out.close(link, Refusal::Closing);
+        }
+        if self.banned.contains_key(&player) {
+            return out.close(link, Refusal::Dishonest);
+        }
+        let known = self.members.get(player);
+        if player == self.me || known.is_some_and(|it| it.digest.key != key) {
+            return out.close(link, Refusal::NameTaken);
+        }
+        if let Some(old) = self.by_player.get(&player).copied() {
+            // Both called at once: both ends keep the call of the lower player. One who calls again has
+            // lost the first link.
+            let before = self.links.get(&old).is_some_and(|it| it.called);
+            if before != called && called != (self.me < player) {
+                return out.close(link, Refusal::NameTaken);
+            }
+            self.drop_link(old);
+            out.close(old, Refusal::NameTaken);
+        }
+        if self.links.len() >= MAX_LINKS && !self.make_room_for(player, out) {
+            self.counts.full += 1;
+            let others = self.introductions(player, INTRODUCED);
+            out.message(link, &write_message(&Message::Members(others)));
+            return out.close(link, Refusal::Full);
+        }
+        let schema = Arc::clone(self.stage.game.schema());
+        let tick = self.tick_at(now);
+        self.links.insert(link, Neighbour::new((key, called), schema, tick, now));
+        self.by_player.insert(player, link);
+        let hello = Message::Hello {
+            versions: VERSIONS.to_vec(),
+            schema: self.stage.game.schema().hash(),
+            digest: self.seal_digest(now, false),
+            clock: now.0,
+            inside: self.phase == Phase::Inside,
+        };
+        out.message(link, &write_message(&hello));
+    }
+
+    /// Whom somebody should get to know.
+    fn introductions(&self, player: PlayerId, count: (usize, usize)) -> Vec<Sealed> {
+        let near = self.place_of(player).unwrap_or_else(|| self.here());
+        self.members.introduce(player, (near, f32::MAX), &Default::default(), count)
+    }
+
+    /// A link that was asked for could not be made.
+    pub fn unreachable(&mut self, key: Key, now: Micros) {
+        // Not tried again at once: the call counts as open until its time is over.
+        self.calling.insert(key.player(), now);
+    }
+
+    /// A link ended that this peer did not close.
+    pub fn closed(&mut self, link: Link, now: Micros) {
+        let Some(neighbour) = self.links.get(&link) else { return };
+        let (player, was_open) = (neighbour.player, neighbour.open);
+        self.drop_link(link);
+        if was_open && !self.by_player.contains_key(&player) {
+            self.bereave(player, now);
+        }
+    }
+
+    /// Forgets a link, and nothing else.
+    pub(super) fn drop_link(&mut self, link: Link) {
+        let Some(neighbour) = self.links.remove(&link) else { return };
+        if self.by_player.get(&neighbour.player) == Some(&link) {
+            self.by_player.remove(&neighbour.player);
+        }
+        if let Some(observer) = neighbour.observer {
+            self.stage.publisher.remove(observer);
+        }
+        if neighbour.open {
+            self.changes.unlinked.push(neighbour.player.0);
+        }
+        for (_, known) in self.known.iter_mut().filter(|(_, known)| known.source == Some(link)) {
+            known.source = None;
+        }
+    }
+
+    /// Somebody is gone: what was theirs alone goes, what is the world's is taken over.
+    pub(super) fn bereave(&mut self, player: PlayerId, now: Micros) {
+        self.members.vanished(player);
+        self.events.push_back(PeerEvent::Parted(player, true));
+        self.orphan(player, now);
+    }
+
+    /// Those who have been silent for too long are gone.
+    pub(super) fn notice_silence(&mut self, now: Micros, out: &mut impl Outbox) {
+        let silent = |it: &Neighbour| now - it.heard >= GONE_AFTER;
+        let silent: Vec<Link> =
+            self.links.iter().filter(|(_, it)| silent(it)).map(|(link, _)| *link).collect();
+        for link in silent {
+            self.closed(link, now);
+            out.close(link, Refusal::Deaf);
+        }
+    }
+
+    /// Liars go, and are named.
+    pub(super) fn carry_out_sentences(&mut self, now: Micros, out: &mut impl Outbox) {
+        for (link, fault) in std::mem::take(&mut self.sentenced) {
+            let Some(player) = self.links.get(&link).map(|it| it.player) else { continue };
+            if self.banned.len() < MAX_BANNED {
+                self.banned.insert(player, fault);
+            }
+            self.closed(link, now);
+            self.members.forget(player);
+            out.close(link, Refusal::Dishonest);
+            self.events.push_back(PeerEvent::Verdict(player, fault));
+        }
+    }
+
+    /// What this peer says of itself.
+    pub(super) fn seal_digest(&self, now: Micros, gone: bool) -> Sealed {
+        let store = &self.stage.publisher.store;
+        let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && !gone);
+        let boards = worldly().filter(|(_, slot)| store.kind(*slot).place.is_none());
+        let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
+        let digest = Digest {
+            key: self.signer.key(),
+            // Rises even if the peer began anew, and never twice the same.
+            number: (self.time(now).0 / 10_000) as u32,
+            at: self.here().map(|at| at.round() as i32),
+            contact: self.settings.contact.clone(),
+            owned: owned.take(MAX_NAMED).collect(),
+            boards: boards
+                .take(4)
+                .map(|(id, slot)| (id.into(), store.tick().0, store.lanes(slot).to_vec()))
+                .collect(),
+            gone,
+        };
+        Sealed::new(&digest, &*self.signer)
+    }
+
+    /// Somebody says hello.
+    pub(super) fn greet(&mut self, link: Link, hello: Hello, now: Micros, out: &mut impl Outbox) {
+        let Some(neighbour) = self.links.get(&link) else { return };
+        let (key, player, open) = (neighbour.key, neighbour.player, neighbour.open);
+        let refuse = |peer: &mut Peer<G>, why, out: &mut _| {
+            peer.drop_link(link);
+            Outbox::close(out, link, why);
+        };
+        if open {
+            return self.strike(link, Fault::Malformed, now);
+        }
+        if !VERSIONS.iter().any(|version| hello.versions.contains(version)) {
+            return refuse(self, Refusal::Version, out);
+        }
+        if self.stage.game.schema().check_hash(hello.schema).is_err() {
+            return refuse(self, Refusal::Schema, out);
+        }
+        let (when, digest) = ((now, self.here()), hello.digest);
+        let own = digest.peek::<Digest>().is_some_and(|digest| digest.key == key);
+        match self.members.learn(when, digest, None, &*self.signer) {
+            Ok(Learnt::NameTaken) => return refuse(self, Refusal::NameTaken, out),
+            Ok(_) if own => {}
+            _ => return refuse(self, Refusal::Malformed, out),
+        }
+        if let Some(neighbour) = self.links.get_mut(&link) {
+            (neighbour.open, neighbour.inside) = (true, hello.inside);
+            (neighbour.heard, neighbour.since) = (now, now);
+        }
+        // They are not gone after all.
+        for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
+            known.orphan = None;
+        }
+        self.changes.linked.push(player.0);
+        self.events.push_back(PeerEvent::Met(player));
+        if !hello.inside {
+            let time = self.time(now).0;
+            out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
+        }
+        self.open_up(link, player, if hello.inside { REMINDED } else { INTRODUCED }, out);
+        self.watch(link, now);
+    }
+
+    /// Tells a new neighbour what all others know already.
+    fn open_up(
+        &mut self,
+        link: Link,
+        player: PlayerId,
+        introduced: (usize, usize),
+        out: &mut impl Outbox,
+    ) {
+        let view = self.settings.view;
+        out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
+        let all = Message::Changes(self.all_changes());
+        out.message(link, &write_message(&all));
+        let others = self.introductions(player, introduced);
+        if !others.is_empty() {
+            out.message(link, &write_message(&Message::Members(others)));
+        }
+    }
+
+    /// The world's time, as somebody who is in it knows it.
+    pub(super) fn set_clock(&mut self, echo: u64, time: u64, now: Micros) {
+        if self.phase != Phase::Outside {
+            return;
+        }
+        let trip = now.0.saturating_sub(echo);
+        let there = time.saturating_add(trip / 2);
+        self.offset = there as i64 - now.0 as i64;
+        self.phase = Phase::Settling(now + SETTLE);
+        // What is told from now on refers to rounds near this one.
+        let (tick, schema) = (self.tick_at(now), Arc::clone(self.stage.game.schema()));
+        for neighbour in self.links.values_mut() {
+            neighbour.replicas = foveate_sync::ReplicaSet::new(Arc::clone(&schema), tick);
+        }
+    }
+
+    /// The player comes in, as soon as there is enough to see.
+    pub(super) fn come_in(&mut self, now: Micros) {
+        let Phase::Settling(until) = self.phase else { return };
+        if now < until {
+            return;
+        }
+        let game = Arc::clone(&self.stage.game);
+        for spawn in game.welcome(&self.stage.world(), self.me, &self.name) {
+            self.counts.full += u64::from(self.stage.spawn(self.me, &spawn).is_err());
+        }
+        self.phase = Phase::Inside;
+        (self.digest_at, self.digests) = (now, 0);
+        self.asks.begin((self.time(now).0 / 1_000) as u32);
+        self.events.push_back(PeerEvent::Inside);
+    }
+}
+
+/// What a hello says.
+pub(super) struct Hello {
+    pub versions: Vec<u8>,
+    pub schema: u64,
+    pub digest: Sealed,
+    pub clock: u64,
+    pub inside: bool,
+}

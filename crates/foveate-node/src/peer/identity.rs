@@ -1,0 +1,76 @@
+//! Who a peer is: a key, and what is signed with it.
+//!
+//! Links are authenticated by the transport. What is **relayed** is signed by whoever said it first,
+//! so that no relay can change it.
+
+use crate::game::PlayerId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Key(pub [u8; 32]);
+
+impl Key {
+    /// The player of this key: its first 24 bits, which name the player's objects. Two keys may agree
+    /// in them; whoever is known first keeps the name, and the other is refused.
+    pub fn player(&self) -> PlayerId {
+        let [a, b, c, ..] = self.0;
+        // Zero is the world itself.
+        PlayerId(u32::from_le_bytes([a, b, c, 0]).max(1))
+    }
+}
+
+/// Signs what this node says, and checks what others signed. The cipher is the host's matter.
+pub trait Signer: Send {
+    /// This node's public key.
+    fn key(&self) -> Key;
+    /// Signs bytes.
+    fn sign(&self, bytes: &[u8]) -> [u8; 64];
+    /// Whether the key's owner signed these bytes.
+    fn verify(&self, key: &Key, bytes: &[u8], signature: &[u8; 64]) -> bool;
+}
+
+/// Something signed: its bytes, and the signature over them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sealed {
+    /// Postcard of what is said.
+    pub body: Vec<u8>,
+    /// Two halves, because serde's arrays end at 32.
+    pub signature: [[u8; 32]; 2],
+}
+
+/// What can be signed. Each sort has a name of its own, so that none passes for another.
+pub trait Sealable: Serialize + DeserializeOwned {
+    /// Goes before the bytes that are signed.
+    const DOMAIN: &'static [u8];
+    /// Who says it.
+    fn key(&self) -> Key;
+}
+
+impl Sealed {
+    /// Signs something.
+    pub fn new<T: Sealable>(what: &T, signer: &dyn Signer) -> Sealed {
+        // Fails only for types that cannot be written at all.
+        let body = postcard::to_allocvec(what).unwrap_or_default();
+        let signature = signer.sign(&[T::DOMAIN, &body].concat());
+        let mut halves = [[0; 32]; 2];
+        halves[0].copy_from_slice(&signature[..32]);
+        halves[1].copy_from_slice(&signature[32..]);
+        Sealed { body, signature: halves }
+    }
+
+    /// Reads it, without looking at the signature.
+    pub fn peek<T: Sealable>(&self) -> Option<T> {
+        let (what, rest) = postcard::take_from_bytes(&self.body).ok()?;
+        rest.is_empty().then_some(what)
+    }
+
+    /// Whether the key that it names signed it.
+    pub fn holds<T: Sealable>(&self, what: &T, signer: &dyn Signer) -> bool {
+        let mut signature = [0; 64];
+        signature[..32].copy_from_slice(&self.signature[0]);
+        signature[32..].copy_from_slice(&self.signature[1]);
+        signer.verify(&what.key(), &[T::DOMAIN, &self.body].concat(), &signature)
+    }
+}

@@ -1,0 +1,202 @@
+//! What a peer knows of objects that others own: whose they are, and since when.
+//!
+//! **Claims are ordered**: the higher epoch wins, and of equal epochs the lower owner. So two who own
+//! one object after a crash or a partition need no talk to find out who yields, and all others find the
+//! same.
+
+use crate::game::PlayerId;
+use crate::outbox::Link;
+use foveate_wire::predict::HORIZON;
+use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Objects of others that a peer keeps at most.
+pub const MAX_KNOWN: usize = 4_096;
+/// Rounds that a ghost goes on for without its owner.
+const MAX_GLIDE: u32 = 4 * HORIZON;
+/// No honest claim is further ahead than this of what is known.
+pub const MAX_AHEAD: u32 = 10_000;
+/// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.
+const FORGET_AFTER: Micros = Micros(10_000_000);
+/// Objects that are no more which are remembered.
+const MAX_REMOVED: usize = 4_096;
+/// Answers to askers that an object remembers.
+pub const MAX_DONE: usize = 64;
+
+/// Somebody says that an object is theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Whose.
+    pub owner: PlayerId,
+    /// How often it had changed hands by then.
+    pub epoch: Epoch,
+}
+
+impl Claim {
+    /// Whether it prevails over another.
+    pub fn beats(&self, other: &Claim) -> bool {
+        (self.epoch, Reverse(self.owner)) > (other.epoch, Reverse(other.owner))
+    }
+
+    /// The next one after it, by somebody else.
+    pub fn next(&self, owner: PlayerId) -> Claim {
+        Claim { owner, epoch: Epoch(self.epoch.0.saturating_add(1)) }
+    }
+}
+
+/// How a ghost moves on between two states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Course {
+    /// Where the last state put it, in steps.
+    pub from: [i32; 3],
+    /// How it came there.
+    pub motion: Motion,
+}
+
+impl Course {
+    /// Where it is so many rounds later. As long as its owner speaks that is the shared prediction.
+    /// When the owner falls silent, ghosts go on together until somebody takes over: those who stood
+    /// still, each a horizon after its own last state, would disagree.
+    pub fn after(&self, rounds: u32, silent: bool) -> [i32; 3] {
+        let mut left = rounds.min(if silent { MAX_GLIDE } else { HORIZON });
+        let mut at = self.from;
+        while left > 0 {
+            let way = self.motion.way(left);
+            at = [0, 1, 2].map(|axis| at[axis].wrapping_add(way[axis]));
+            left -= left.min(HORIZON);
+        }
+        at
+    }
+}
+
+/// Somebody else's object: who has it, and its ghost's course if there is a ghost.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Whose it is.
+    pub claim: Claim,
+    /// Its newest state's round.
+    pub tick: Tick,
+    /// Where its states come from; none before the new owner's first one.
+    pub source: Option<Link>,
+    /// A claim that would prevail, but whose maker has no right to it as far as is known; and since when.
+    pub doubted: Option<(Claim, Micros)>,
+    /// Its owner is gone; when it is to be taken over here.
+    pub orphan: Option<Micros>,
+    /// When something was last heard of it.
+    pub heard: Micros,
+    /// How its ghost moves on.
+    pub course: Course,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct KnownObjects {
+    by_id: BTreeMap<ObjectId, Known>,
+    removed: BTreeMap<ObjectId, Epoch>,
+    removed_order: VecDeque<ObjectId>,
+}
+
+impl KnownObjects {
+    pub fn get(&self, id: ObjectId) -> Option<&Known> {
+        self.by_id.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: ObjectId) -> Option<&mut Known> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &Known)> {
+        self.by_id.iter().map(|(id, known)| (*id, known))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ObjectId, &mut Known)> {
+        self.by_id.iter_mut().map(|(id, known)| (*id, known))
+    }
+
+    /// False if there is no room for one more.
+    pub fn put(
+        &mut self,
+        id: ObjectId,
+        claim: Claim,
+        (tick, source): (Tick, Option<Link>),
+        heard: Micros,
+    ) -> bool {
+        if self.by_id.len() >= MAX_KNOWN && !self.by_id.contains_key(&id) {
+            return false;
+        }
+        let (doubted, orphan, course) = (None, None, Course::default());
+        self.by_id.insert(id, Known { claim, tick, source, doubted, orphan, heard, course });
+        true
+    }
+
+    /// Those of which nobody tells any more, and for whom nobody else is awaited.
+    pub fn forsaken(&self, now: Micros) -> Vec<ObjectId> {
+        let idle = |known: &Known| {
+            known.source.is_none() && known.orphan.is_none() && now - known.heard >= FORGET_AFTER
+        };
+        self.by_id.iter().filter(|(_, known)| idle(known)).map(|(id, _)| *id).collect()
+    }
+
+    pub fn remove(&mut self, id: ObjectId) -> Option<Known> {
+        self.by_id.remove(&id)
+    }
+
+    /// An object is no more.
+    pub fn bury(&mut self, id: ObjectId, epoch: Epoch) {
+        self.by_id.remove(&id);
+        if self.removed.insert(id, epoch).is_none() {
+            self.removed_order.push_back(id);
+            if self.removed_order.len() > MAX_REMOVED
+                && let Some(oldest) = self.removed_order.pop_front()
+            {
+                self.removed.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether a claim is about an object that was removed since.
+    pub fn is_buried(&self, id: ObjectId, epoch: Epoch) -> bool {
+        self.removed.get(&id).is_some_and(|removed| epoch <= *removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_claims_exactly_one_prevails() {
+        let claim = |epoch, owner| Claim { owner: PlayerId(owner), epoch: Epoch(epoch) };
+        let all = [claim(1, 1), claim(1, 2), claim(2, 2), claim(2, 1), claim(3, 9)];
+        for a in &all {
+            for b in &all {
+                assert_eq!(a != b, a.beats(b) ^ b.beats(a), "{a:?} {b:?}");
+            }
+        }
+        assert!(claim(2, 9).beats(&claim(1, 1)) && claim(2, 1).beats(&claim(2, 2)));
+        assert!(claim(1, 1).next(PlayerId(7)).beats(&claim(1, 0)));
+    }
+
+    #[test]
+    fn a_ghost_goes_on_as_predicted_and_further_only_when_its_owner_is_silent() {
+        let motion = Motion { moved: [7, -3, 0], ticks: 2 };
+        let course = Course { from: [100, 100, 0], motion };
+        let predicted = |rounds| [0, 1, 2].map(|axis| course.from[axis] + motion.way(rounds)[axis]);
+        for rounds in 0..40 {
+            assert_eq!(course.after(rounds, false), predicted(rounds));
+        }
+        assert_eq!(course.after(HORIZON, true), predicted(HORIZON));
+        assert_eq!(course.after(40, true), [240, 40, 0]);
+        assert_eq!(course.after(u32::MAX, true), course.after(MAX_GLIDE, true));
+    }
+
+    #[test]
+    fn what_was_removed_does_not_come_back_unless_it_changed_hands_since() {
+        let mut known = KnownObjects::default();
+        known.bury(ObjectId(1), Epoch(4));
+        assert!(known.is_buried(ObjectId(1), Epoch(4)) && !known.is_buried(ObjectId(1), Epoch(5)));
+        (2..2 + MAX_REMOVED as u64).for_each(|id| known.bury(ObjectId(id), Epoch(0)));
+        assert!(!known.is_buried(ObjectId(1), Epoch(0)), "memory is bounded");
+    }
+}

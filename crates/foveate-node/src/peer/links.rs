@@ -1,0 +1,271 @@
+//! Whom to know: which links to seek and which to end, what to gossip.
+//!
+//! A peer seeks links with those who are nearest to its avatar or to what it owns, and with a few
+//! whom chance picked. Whoever seeks it is let in as long as there is room; when there is none, the
+//! link that matters least gives way.
+
+use super::interest::{keepers, lot};
+use super::members::Ear;
+use super::neighbour::{Neighbour, UNNEEDED};
+use super::wire::{Digest, Message};
+use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
+use crate::game::{Game, PlayerId, Tenure};
+use crate::ghosts::apart;
+use crate::outbox::{Link, Outbox};
+use crate::session::{Refusal, write_message};
+use foveate_wire::{Micros, ObjectId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two digests of a peer, in steady state,
+const DIGEST_EVERY: Micros = Micros(5_000_000);
+/// right after it came in,
+const DIGEST_FIRST: Micros = Micros(700_000);
+/// of which there are so many,
+const FIRST_DIGESTS: u32 = 3;
+/// and when somebody should hear of it soon.
+pub(super) const HASTE: Micros = Micros(1_000_000);
+/// Neighbours that a peer's own digest goes to.
+const TOLD_FIRST: usize = 3;
+/// Links that are asked for in one look at most, by one who has few and by all others.
+const MAX_CALLS: (usize, usize) = (4, 2);
+/// Whoever has fewer links than this has few.
+const FEW_LINKS: usize = 6;
+/// Rounds between two turns of gossip.
+const GOSSIP_EVERY: u32 = 2;
+/// A neighbour is introduced to so many near ones in a look.
+const INTRODUCED: usize = 3;
+/// The same is not said again within this.
+const REMIND_AFTER: Micros = Micros(30_000_000);
+/// A link that is there counts as this much nearer than one that would have to be made.
+const LOYALTY: f32 = 0.8;
+/// A clock that is off by more rounds than this is put right,
+const CLOCK_SLACK: f32 = 1.5;
+/// by this part of a round at a time.
+const CLOCK_SHARE: u64 = 50;
+/// Looks between two calls to somebody who vanished.
+const RETRY_LOOKS: u32 = 3;
+
+impl<G: Game> Peer<G> {
+    /// Neighbours who said hello.
+    pub(super) fn open_players(&self) -> impl Iterator<Item = PlayerId> + '_ {
+        self.links.values().filter(|it| it.open).map(|it| it.player)
+    }
+
+    /// Now and then: links, keepers, budgets, doubts.
+    pub(super) fn look_about(&mut self, now: Micros, out: &mut impl Outbox) {
+        self.looks = self.looks.wrapping_add(1);
+        let open: BTreeSet<PlayerId> = self.open_players().collect();
+        self.members.expire(now, |player| open.contains(&player));
+        self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
+        for id in self.known.forsaken(now) {
+            self.stage.ghosts.remove(id);
+            let owner = self.known.get(id).map(|known| known.claim.owner);
+            if owner.is_none_or(|owner| !open.contains(&owner)) {
+                self.known.remove(id);
+            }
+        }
+        self.keep_time(now);
+        self.seek_links(now, out);
+        self.end_links(now, out);
+        self.choose_keepers();
+        self.share_uplink();
+        self.weigh_doubts(now);
+        self.introduce_one(now, out);
+    }
+
+    /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
+    /// round. A packet is expected to be as old as half its link's round trip.
+    fn keep_time(&mut self, now: Micros) {
+        let round = self.settings.rounds.length;
+        let lead = |it: &Neighbour| {
+            let observer = it.observer.and_then(|id| self.stage.publisher.observer(id))?;
+            let trip = observer.link().rtt()?.0 as f32 / round.0 as f32;
+            it.lag.filter(|_| it.is_settled(now)).map(|lag| lag - trip / 2.0)
+        };
+        let mut leads: Vec<f32> = self.links.values().filter_map(lead).collect();
+        leads.sort_unstable_by(f32::total_cmp);
+        let step = (round.0 / CLOCK_SHARE) as i64;
+        match leads.get(leads.len() / 2) {
+            Some(lead) if *lead > CLOCK_SLACK => self.offset -= step,
+            Some(lead) if *lead < -CLOCK_SLACK => self.offset += step,
+            _ => {}
+        }
+    }
+
+    /// How far somebody is from what this peer cares for: its avatar, and what it owns.
+    fn remoteness(&self, at: [f32; 3]) -> f32 {
+        let store = &self.stage.publisher.store;
+        let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
+        let away = placed.map(|(_, slot)| apart(store.position(slot), at));
+        away.fold(apart(self.here(), at), f32::min)
+    }
+
+    /// Those who should be neighbours, the nearest first.
+    fn wanted(&self) -> Vec<PlayerId> {
+        let mut order: Vec<(f32, PlayerId)> = Vec::new();
+        let linked = self.links.values().filter(|it| it.open);
+        for it in linked {
+            let at = self.place_of(it.player).unwrap_or_else(|| self.here());
+            order.push((LOYALTY * self.remoteness(at), it.player));
+        }
+        for (player, member) in self.members.iter() {
+            if !self.by_player.contains_key(&player) && !self.banned.contains_key(&player) {
+                order.push((self.remoteness(member.at()), player));
+            }
+        }
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let rest = order.split_off(order.len().min(NEAR_LINKS));
+        let mut wanted: Vec<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
+        // Chance is the same at every look: links that lead far last.
+        let mut rest: Vec<PlayerId> = rest.into_iter().map(|(_, player)| player).collect();
+        rest.sort_unstable_by_key(|player| lot(self.me.0.into(), player.0.into()));
+        wanted.extend(rest.into_iter().take(FAR_LINKS));
+        wanted
+    }
+
+    fn seek_links(&mut self, now: Micros, out: &mut impl Outbox) {
+        let wanted = self.wanted();
+        let (view, class) = (self.settings.view, 0);
+        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
+            let want = wanted.contains(&it.player);
+            if want != it.wanted_here {
+                it.wanted_here = want;
+                let said = Message::Subscribe { view, class, wanted: want };
+                out.message(*link, &write_message(&said));
+            }
+        }
+        let room = (NEAR_LINKS + FAR_LINKS).saturating_sub(self.calling.len());
+        let missing = wanted.iter().filter(|player| {
+            !self.by_player.contains_key(player) && !self.calling.contains_key(player)
+        });
+        let calls = if self.links.len() < FEW_LINKS { MAX_CALLS.0 } else { MAX_CALLS.1 };
+        let missing: Vec<PlayerId> = missing.copied().take(calls.min(room)).collect();
+        for player in missing {
+            let Some(member) = self.members.get(player) else { continue };
+            let (key, contact) = (member.digest.key, member.digest.contact.clone());
+            self.calling.insert(player, now);
+            self.events.push_back(PeerEvent::Connect(key, contact));
+        }
+        if self.looks.is_multiple_of(RETRY_LOOKS)
+            && let Some((player, key, contact)) = self.members.next_lost()
+            && !self.calling.contains_key(&player)
+        {
+            self.calling.insert(player, now);
+            self.events.push_back(PeerEvent::Connect(key, contact));
+        }
+    }
+
+    /// Links that neither end wants end. Of the two ends the lower player's does it, so that it is done
+    /// once.
+    fn end_links(&mut self, now: Micros, out: &mut impl Outbox) {
+        let me = self.me;
+        let mut ended = Vec::new();
+        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
+            if it.wanted_here || it.wanted_there {
+                it.unneeded = None;
+                continue;
+            }
+            let since = *it.unneeded.get_or_insert(now);
+            if now - since >= UNNEEDED && me < it.player {
+                ended.push(*link);
+            }
+        }
+        ended.into_iter().for_each(|link| self.end(link, out));
+    }
+
+    fn end(&mut self, link: Link, out: &mut impl Outbox) {
+        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
+        out.message(link, &write_message(&Message::Bye { leaving: false }));
+        out.close(link, Refusal::Closing);
+        self.drop_link(link);
+        self.release(player);
+        self.events.push_back(PeerEvent::Parted(player, false));
+    }
+
+    /// Somebody is at the door and all links are taken: the one that matters least may give way.
+    pub(super) fn make_room_for(&mut self, player: PlayerId, out: &mut impl Outbox) -> bool {
+        debug_assert!(self.links.len() >= MAX_LINKS);
+        let remote =
+            |player: PlayerId| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(at));
+        let idle = |it: &&Neighbour| it.open && !it.wanted_here;
+        let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
+        let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        match least {
+            // Somebody of whom nothing is known may be a newcomer who knows nobody else.
+            Some((away, other)) if self.members.get(player).is_none() || remote(player) < away => {
+                let link = self.by_player.get(&other).copied();
+                link.into_iter().for_each(|link| self.end(link, out));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Who keeps which of our objects: drawn by lot, and all who are told anyway.
+    fn choose_keepers(&mut self) {
+        let players: Vec<PlayerId> =
+            self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
+        let mut kept: BTreeMap<PlayerId, BTreeSet<ObjectId>> = BTreeMap::new();
+        for id in self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed) {
+            for player in keepers(*id, players.iter().copied(), self.settings.copies) {
+                kept.entry(player).or_default().insert(*id);
+            }
+        }
+        for it in self.links.values_mut() {
+            let theirs = kept.remove(&it.player).unwrap_or_default();
+            if it.kept != theirs {
+                (it.kept, it.regrade) = (theirs, true);
+            }
+        }
+    }
+
+    /// A few of those near a neighbour whom it may not know.
+    fn introduce_one(&mut self, now: Micros, out: &mut impl Outbox) {
+        let open: Vec<Link> =
+            self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
+        let Some(link) = open.get(self.looks as usize % open.len().max(1)) else { return };
+        let within = self.sight();
+        let Some(it) = self.links.get_mut(link) else { return };
+        it.introduced.retain(|_, since| now - *since < REMIND_AFTER);
+        let (player, mut met) = (it.player, it.linked.clone());
+        met.extend(it.introduced.keys());
+        let Some(at) = self.place_of(player) else { return };
+        let others = self.members.introduce(player, (at, within), &met, (INTRODUCED, 0));
+        if others.is_empty() {
+            return;
+        }
+        let named = others.iter().filter_map(|it| it.peek::<Digest>());
+        let named: Vec<PlayerId> = named.map(|digest| digest.key.player()).collect();
+        if let Some(it) = self.links.get_mut(link) {
+            it.introduced.extend(named.into_iter().map(|player| (player, now)));
+        }
+        out.message(*link, &write_message(&Message::Members(others)));
+    }
+
+    /// Passes on what is new, and says now and then how things stand here.
+    pub(super) fn gossip(&mut self, now: Micros, out: &mut impl Outbox) {
+        if self.is_inside() && now >= self.digest_at {
+            self.digests = self.digests.saturating_add(1);
+            let soon = self.digests < FIRST_DIGESTS;
+            self.digest_at = now + if soon { DIGEST_FIRST } else { DIGEST_EVERY };
+            let sealed = self.seal_digest(now, false);
+            let message = write_message(&Message::Members(vec![sealed]));
+            let mut open: Vec<_> = self.links.iter().filter(|(_, it)| it.open).collect();
+            open.sort_by_key(|(_, it)| lot(now.0, it.player.0.into()));
+            open.iter().take(TOLD_FIRST).for_each(|(link, _)| out.message(**link, &message));
+        }
+        let tick = self.tick_at(now);
+        if !tick.0.wrapping_add(self.me.0).is_multiple_of(GOSSIP_EVERY) {
+            return;
+        }
+        let Peer { links, members, .. } = self;
+        let ears: Vec<Ear<'_>> = links
+            .iter()
+            .filter(|(_, it)| it.open)
+            .map(|(link, it)| Ear { link: *link, player: it.player, linked: &it.linked })
+            .collect();
+        for (link, digests) in members.gossip(&ears) {
+            out.message(link, &write_message(&Message::Members(digests)));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Who is there: digests, learnt from others and passed on.
+//!
+//! A peer knows at most [`MAX_MEMBERS`] others, however large the game is: those near by, and a few
+//! elsewhere that chance picked. The latter keep the game in one piece, and introduce newcomers.
+
+use super::identity::{Key, Sealed, Signer};
+use super::interest::lot;
+use super::trust::Fault;
+use super::wire::{Digest, MAX_CONTACT, MAX_INTRODUCED, MAX_NAMED};
+use crate::game::PlayerId;
+use crate::ghosts::apart;
+use crate::outbox::Link;
+use foveate_wire::Micros;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Others that a peer knows of at most.
+pub const MAX_MEMBERS: usize = 192;
+/// So many of them because they are near.
+const NEAR_MEMBERS: usize = 96;
+/// Nothing new heard of somebody for so long: forgotten.
+pub const FORGET_AFTER: Micros = Micros(20_000_000);
+/// Times that news of somebody is passed on, and of somebody new.
+const RETOLD: (u8, u8) = (2, 3);
+/// Digests that leave in one turn at most.
+const MAX_RETOLD: usize = 16;
+/// Peers that vanished whose contacts are tried again: a partition may have ended.
+const MAX_LOST: usize = 24;
+/// Boards in one digest, and lanes of each, at most.
+const MAX_BOARDS: usize = 4;
+const MAX_LANES: usize = 64;
+
+/// Somebody as known from digests.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// What it said last.
+    pub digest: Digest,
+    /// The same, to be passed on.
+    pub sealed: Sealed,
+    /// When it came.
+    pub heard: Micros,
+    /// Over which link: the way back to its author.
+    pub via: Option<Link>,
+    retell: u8,
+}
+
+impl Member {
+    /// Where it was.
+    pub fn at(&self) -> [f32; 3] {
+        self.digest.at.map(|at| at as f32)
+    }
+}
+
+/// What became of a digest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Learnt {
+    /// It says something new of this player.
+    News(PlayerId),
+    /// Known already, or older.
+    Old,
+    /// Its key shares its first bits with somebody who was here before.
+    NameTaken,
+}
+
+/// A neighbour, as far as gossip is concerned.
+pub struct Ear<'a> {
+    /// Its link.
+    pub link: Link,
+    /// Who it is.
+    pub player: PlayerId,
+    /// Whom it hears from directly.
+    pub linked: &'a BTreeSet<PlayerId>,
+}
+
+/// All that a peer knows of others.
+#[derive(Debug)]
+pub struct Members {
+    me: PlayerId,
+    all: BTreeMap<PlayerId, Member>,
+    /// Contacts of those who vanished, the latest last.
+    lost: VecDeque<(PlayerId, Member)>,
+}
+
+impl Members {
+    /// Nobody yet.
+    pub fn new(me: PlayerId) -> Members {
+        Members { me, all: BTreeMap::new(), lost: VecDeque::new() }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether nobody is.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Somebody.
+    pub fn get(&self, player: PlayerId) -> Option<&Member> {
+        self.all.get(&player)
+    }
+
+    /// Everybody who has not left.
+    pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
+        self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
+    }
+
+    /// Takes a digest in. Old ones are told before the costly look at the signature.
+    pub fn learn(
+        &mut self,
+        (now, here): (Micros, [f32; 3]),
+        sealed: Sealed,
+        via: Option<Link>,
+        signer: &dyn Signer,
+    ) -> Result<Learnt, Fault> {
+        let digest: Digest = sealed.peek().ok_or(Fault::Malformed)?;
+        let fits = digest.contact.len() <= MAX_CONTACT
+            && digest.owned.len() <= MAX_NAMED
+            && digest.boards.len() <= MAX_BOARDS
+            && digest.boards.iter().all(|(_, _, lanes)| lanes.len() <= MAX_LANES);
+        if !fits {
+            return Err(Fault::Malformed);
+        }
+        let player = digest.key.player();
+        if player == self.me {
+            return Ok(Learnt::Old);
+        }
+        let known = self.all.get(&player);
+        if known.is_some_and(|known| known.digest.key != digest.key) {
+            return Ok(Learnt::NameTaken);
+        }
+        if known.is_some_and(|known| known.digest.number >= digest.number) {
+            return Ok(Learnt::Old);
+        }
+        if !sealed.holds(&digest, signer) {
+            return Err(Fault::Tampered);
+        }
+        let retell = if known.is_some() { RETOLD.0 } else { RETOLD.1 };
+        self.lost.retain(|(lost, _)| *lost != player);
+        self.all.insert(player, Member { digest, sealed, heard: now, via, retell });
+        self.make_room(here);
+        Ok(Learnt::News(player))
+    }
+
+    /// Those who are neither near nor lucky give way. Whoever has something for everybody stays.
+    fn make_room(&mut self, here: [f32; 3]) {
+        if self.all.len() <= MAX_MEMBERS {
+            return;
+        }
+        let mut order: Vec<(f32, PlayerId)> =
+            self.all.iter().map(|(player, it)| (apart(it.at(), here), *player)).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let far = order[NEAR_MEMBERS..].iter().map(|(_, player)| *player);
+        let far = far.filter(|player| self.all[player].digest.boards.is_empty());
+        let unlucky = far.max_by_key(|player| lot(self.me.0.into(), player.0.into()));
+        if let Some(player) = unlucky {
+            self.all.remove(&player);
+        }
+    }
+
+    /// Somebody vanished. Their contact is kept for a while.
+    pub fn vanished(&mut self, player: PlayerId) {
+        let Some(member) = self.all.remove(&player) else { return };
+        if self.lost.len() == MAX_LOST {
+            self.lost.pop_front();
+        }
+        self.lost.push_back((player, member));
+    }
+
+    /// Somebody is not to be heard of again.
+    pub fn forget(&mut self, player: PlayerId) {
+        self.all.remove(&player);
+        self.lost.retain(|(lost, _)| *lost != player);
+    }
+
+    /// Somebody who vanished, to be tried again: each in turn.
+    pub fn next_lost(&mut self) -> Option<(PlayerId, Key, Vec<u8>)> {
+        let (player, member) = self.lost.pop_front()?;
+        let found = (player, member.digest.key, member.digest.contact.clone());
+        self.lost.push_back((player, member));
+        Some(found)
+    }
+
+    /// Forgets those of whom nothing new was heard, but for neighbours.
+    pub fn expire(&mut self, now: Micros, is_linked: impl Fn(PlayerId) -> bool) {
+        self.all.retain(|player, it| now - it.heard < FORGET_AFTER || is_linked(*player));
+    }
+
+    /// What is passed on now: each piece of news to a neighbour whom chance picks from those who do not
+    /// hear its author directly.
+    pub fn gossip(&mut self, ears: &[Ear<'_>]) -> BTreeMap<Link, Vec<Sealed>> {
+        let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
+        let mut count = 0;
+        for (player, member) in &mut self.all {
+            if member.retell == 0 || count >= MAX_RETOLD {
+                continue;
+            }
+            let hears = |ear: &&Ear<'_>| {
+                ear.player != *player
+                    && Some(ear.link) != member.via
+                    && !ear.linked.contains(player)
+            };
+            let chance = |ear: &&Ear<'_>| {
+                let turn = u64::from(member.digest.number) << 8 | u64::from(member.retell);
+                lot(turn, lot(ear.player.0.into(), self.me.0.into()))
+            };
+            match ears.iter().filter(hears).min_by_key(chance) {
+                Some(ear) => {
+                    member.retell -= 1;
+                    count += 1;
+                    let batch = told.entry(ear.link).or_default();
+                    if batch.len() < MAX_INTRODUCED {
+                        batch.push(member.sealed.clone());
+                    }
+                }
+                None => member.retell = 0,
+            }
+        }
+        told
+    }
+
+    /// Whom somebody at a place should get to know: the nearest to it, and as many from anywhere.
+    pub fn introduce(
+        &self,
+        to: PlayerId,
+        (at, within): ([f32; 3], f32),
+        linked: &BTreeSet<PlayerId>,
+        (near, far): (usize, usize),
+    ) -> Vec<Sealed> {
+        let others = self.iter().filter(|(player, _)| *player != to && !linked.contains(player));
+        let mut order: Vec<(f32, PlayerId)> =
+            others.map(|(player, it)| (apart(it.at(), at), player)).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let close = order.iter().take_while(|(away, _)| *away <= within).count().min(near);
+        let mut rest = order.split_off(close);
+        rest.sort_unstable_by_key(|(_, player)| lot(to.0.into(), player.0.into()));
+        let chosen = order.iter().chain(rest.iter().take(far));
+        chosen.take(MAX_INTRODUCED).map(|(_, player)| self.all[player].sealed.clone()).collect()
+    }
+}

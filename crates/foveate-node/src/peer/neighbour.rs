@@ -1,0 +1,123 @@
+//! One link: who is at its other end, what they were told, what they tell.
+
+use super::identity::Key;
+use super::trust::Patience;
+use crate::game::PlayerId;
+use foveate_sync::{ObserverId, ReplicaSet};
+use foveate_wire::{Micros, ObjectId, Schema, Tick};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A neighbour hears something at least this often.
+pub const KEEP_ALIVE: Micros = Micros(400_000);
+/// Whoever is silent for so long is gone: six signs of life were lost, or never sent. So a crash is
+/// noticed within this and a round.
+pub const GONE_AFTER: Micros = Micros(2_400_000);
+/// A link is old when its ends cannot have missed each other of late.
+pub const SETTLED: Micros = Micros(10_000_000);
+/// A link that nobody wants is closed after this.
+pub const UNNEEDED: Micros = Micros(5_000_000);
+/// Rounds that an acknowledgement waits for a state packet to ride on.
+pub const ACK_WAITS: u8 = 2;
+/// Bytes of events that wait for a frame at most; what is beyond is not told.
+const MAX_EVENTS: usize = 600;
+
+/// One end of a link, as the other sees it.
+pub struct Neighbour {
+    pub key: Key,
+    pub player: PlayerId,
+    /// This end asked for the link.
+    pub called: bool,
+    /// Said hello, and was found to be one of us.
+    pub open: bool,
+    /// Whether it is in the world, or about to be.
+    pub inside: bool,
+    pub since: Micros,
+    pub heard: Micros,
+    pub spoke: Micros,
+    pub observer: Option<ObserverId>,
+    pub replicas: ReplicaSet,
+    /// Rounds by which its packets are behind our clock, smoothed.
+    pub lag: Option<f32>,
+    /// Rounds since a packet arrived that is to be acknowledged, counted from one.
+    pub owes: u8,
+    /// What it subscribed to.
+    pub view: u8,
+    pub class: u8,
+    /// Whether either end wants the link, and since when neither does.
+    pub wanted_there: bool,
+    pub wanted_here: bool,
+    pub unneeded: Option<Micros>,
+    /// Whom it has links with.
+    pub linked: BTreeSet<PlayerId>,
+    /// Whom it was introduced to, and when.
+    pub introduced: BTreeMap<PlayerId, Micros>,
+    /// What it keeps for us.
+    pub kept: BTreeSet<ObjectId>,
+    /// Its policy has to be made anew.
+    pub regrade: bool,
+    pub events: Vec<u8>,
+    pub patience: Patience,
+    /// Objects it has no right to that it was seen to claim.
+    pub doubts: BTreeSet<ObjectId>,
+}
+
+impl Neighbour {
+    pub fn new(
+        (key, called): (Key, bool),
+        schema: Arc<Schema>,
+        tick: Tick,
+        now: Micros,
+    ) -> Neighbour {
+        Neighbour {
+            key,
+            player: key.player(),
+            called,
+            open: false,
+            inside: false,
+            since: now,
+            heard: now,
+            spoke: now,
+            observer: None,
+            replicas: ReplicaSet::new(schema, tick),
+            lag: None,
+            owes: 0,
+            view: 0,
+            class: 0,
+            wanted_there: true,
+            wanted_here: true,
+            unneeded: None,
+            linked: BTreeSet::new(),
+            introduced: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            regrade: true,
+            events: Vec::new(),
+            patience: Patience::new(now),
+            doubts: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it is surely there.
+    pub fn is_live(&self, now: Micros) -> bool {
+        self.open && now - self.heard < GONE_AFTER
+    }
+
+    /// Whether both ends have heard each other for long.
+    pub fn is_settled(&self, now: Micros) -> bool {
+        self.is_live(now) && now - self.since >= SETTLED
+    }
+
+    /// A packet of this round arrived in that one of ours.
+    pub fn hear_time(&mut self, theirs: Tick, ours: Tick) {
+        let lag = ours.0.wrapping_sub(theirs.0) as i32 as f32;
+        let smooth = self.lag.unwrap_or(lag);
+        self.lag = Some(smooth + (lag - smooth) / 16.0);
+    }
+
+    /// Something happened near by.
+    pub fn notice(&mut self, event: &[u8]) {
+        if self.events.len() + event.len() <= MAX_EVENTS {
+            self.events.extend(event);
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Who owns what: handed to whoever clearly cares more, taken over from those who are gone, yielded to
+//! claims that prevail.
+//!
+//! An object is in exactly one of these places at a peer: in the store (it is the owner), among the
+//! ghosts (somebody else is), or not known.
+
+use super::interest::keepers;
+use super::known::{Claim, MAX_AHEAD, MAX_DONE};
+use super::wire::{Changes, Deed, Message, Named};
+use super::{Fault, Peer};
+use crate::game::{Game, PlayerId, Tenure};
+use crate::ghosts::apart;
+use crate::outbox::{Link, Outbox};
+use crate::session::write_message;
+use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
+use foveate_wire::{Epoch, Metres, Micros, ObjectId, Tick};
+use std::collections::VecDeque;
+
+/// Rounds between two looks at who cares more.
+const HAND_EVERY: u32 = 4;
+/// Objects handed over in one look at most: nobody is swamped.
+const MAX_GIVEN: usize = 8;
+/// An object stays with an owner at least this long.
+const HELD_FOR: Micros = Micros(1_000_000);
+/// Of those who could take over, each waits this much longer than the one who cares more,
+const RANK_WAIT: Micros = Micros(200_000);
+/// up to this rank: so everything has an owner within a second of its owner's being missed.
+const MAX_RANK: u32 = 4;
+/// A claim that nobody granted is a lie after this.
+const DOUBT_FOR: Micros = Micros(3_000_000);
+
+/// In place of an epoch: what was given is not taken.
+const NOT_TAKEN: u32 = u32::MAX;
+/// Between two answers to claims that do not prevail over ours.
+const ASSERT_EVERY: Micros = Micros(1_000_000);
+
+/// An object that this peer owns.
+#[derive(Clone, Debug)]
+pub(super) struct Owned {
+    pub since: Micros,
+    /// When others were last told so.
+    asserted: Micros,
+    /// What was asked of it and done.
+    pub done: VecDeque<(u32, u32)>,
+}
+
+impl Owned {
+    fn new(now: Micros, done: VecDeque<(u32, u32)>) -> Owned {
+        Owned { since: now, asserted: now, done }
+    }
+}
+
+/// An object on its way to somebody who has not said yet that it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Giving {
+    pub to: PlayerId,
+    pub epoch: Epoch,
+}
+
+impl<G: Game> Peer<G> {
+    /// This peer's claim on an object that it owns.
+    pub(super) fn my_claim(&self, id: ObjectId) -> Option<Claim> {
+        let store = &self.stage.publisher.store;
+        let slot = store.find(id)?;
+        Some(Claim { owner: self.me, epoch: store.owner(slot).1 })
+    }
+
+    /// Everything that a new neighbour must know.
+    pub(super) fn all_changes(&self) -> Changes {
+        let store = &self.stage.publisher.store;
+        let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
+        Changes {
+            linked: self.open_players().map(|player| player.0).collect(),
+            gained: worldly.map(|(id, slot)| (id.into(), store.owner(slot).1.0)).collect(),
+            ..Changes::default()
+        }
+    }
+
+    /// After the rules: what came into being and what is no more.
+    pub(super) fn account(&mut self, now: Micros) {
+        let Peer { stage, owned, changes, .. } = self;
+        let store = &stage.publisher.store;
+        if store.len() == owned.len() && store.iter().all(|(id, _)| owned.contains_key(&id)) {
+            return;
+        }
+        for (id, slot) in store.iter().filter(|(id, _)| !owned.contains_key(id)) {
+            if stage.game.tenure(id) != Tenure::Fixed {
+                changes.gained.push((id.into(), store.owner(slot).1.0));
+            }
+        }
+        let gone: Vec<ObjectId> =
+            owned.keys().filter(|id| store.find(**id).is_none()).copied().collect();
+        let new: Vec<ObjectId> =
+            store.iter().map(|it| it.0).filter(|id| !owned.contains_key(id)).collect();
+        for id in new {
+            self.owned.insert(id, Owned::new(now, VecDeque::new()));
+        }
+        for id in gone {
+            self.owned.remove(&id);
+            // Whatever its epoch was, no later one is honest.
+            self.known.bury(id, Epoch(u32::MAX));
+            self.changes.removed.push((id.into(), u32::MAX));
+        }
+    }
+
+    /// Hands objects to those who clearly care more.
+    pub(super) fn hand_over(&mut self, now: Micros, tick: Tick, out: &mut impl Outbox) {
+        if !tick.0.wrapping_add(self.me.0).is_multiple_of(HAND_EVERY) {
+            return;
+        }
+        let ripe = |(id, owned): (&ObjectId, &Owned)| {
+            let may = self.tenure(*id) == Tenure::ByInterest && now - owned.since >= HELD_FOR;
+            may.then(|| Some((*id, self.keenest(*id, now, false)?))).flatten()
+        };
+        let given: Vec<_> = self.owned.iter().filter_map(ripe).take(MAX_GIVEN).collect();
+        for (id, to) in given {
+            self.give(id, to, now, out);
+        }
+    }
+
+    /// The neighbour who cares most for an object of ours: clearly more than we do, or any at all.
+    pub(super) fn keenest(&self, id: ObjectId, now: Micros, anybody: bool) -> Option<PlayerId> {
+        let store = &self.stage.publisher.store;
+        let slot = store.find(id)?;
+        let there = store.kind(slot).place.map(|_| store.position(slot));
+        let mine = match there {
+            // Something without a place stays where it is.
+            None if !anybody => return None,
+            _ => self.interest(self.me, there),
+        };
+        let able = |player: &PlayerId| {
+            let link = self.by_player.get(player).and_then(|link| self.links.get(link));
+            link.is_some_and(|it| it.is_live(now) && it.inside && it.observer.is_some())
+        };
+        let others = self.by_player.keys().copied().filter(able);
+        let keen = others.map(|player| (self.interest(player, there), player));
+        let (most, player) = keen.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
+        (anybody || self.settings.interest.clearly_more(most, mine)).then_some(player)
+    }
+
+    /// How much somebody cares for a place.
+    fn interest(&self, player: PlayerId, there: Option<[f32; 3]>) -> f32 {
+        let here = self.place_of(player);
+        let away = here.zip(there).map_or(f32::MAX, |(a, b)| apart(a, b));
+        let trusted = self.settings.trusted.contains(&player);
+        self.settings.interest.interest(Metres(away), trusted)
+    }
+
+    /// Hands an object over: it is somebody else's from now on.
+    pub(super) fn give(&mut self, id: ObjectId, to: PlayerId, now: Micros, out: &mut impl Outbox) {
+        let (Some(claim), Some(link)) = (self.my_claim(id), self.by_player.get(&to).copied())
+        else {
+            return;
+        };
+        let claim = claim.next(to);
+        let done = self.owned.get(&id).map(|owned| owned.done.iter().copied().collect());
+        let Some(lanes) = self.let_go(id, claim, now) else { return };
+        let (object, epoch) = (Named::from(id), claim.epoch.0);
+        let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
+        out.message(link, &write_message(&Message::Give(deed)));
+        self.giving.insert(id, Giving { to, epoch: claim.epoch });
+        self.changes.gave.push((object, epoch, to.0));
+        self.counts.given += 1;
+        if let Some(neighbour) = self.links.get_mut(&link) {
+            neighbour.spoke = now;
+        }
+    }
+
+    /// An object of ours is somebody else's: it goes on as a ghost.
+    fn let_go(&mut self, id: ObjectId, claim: Claim, now: Micros) -> Option<Vec<i32>> {
+        let store = &mut self.stage.publisher.store;
+        let slot = store.find(id)?;
+        let mut lanes = store.lanes(slot).to_vec();
+        lanes[LANE_OWNER] = claim.owner.0 as i32;
+        lanes[LANE_EPOCH] = claim.epoch.0 as i32;
+        let tick = store.tick();
+        store.remove(slot).ok()?;
+        self.owned.remove(&id);
+        self.known.put(id, claim, (tick, None), now);
+        self.stage.ghosts.put(id, &lanes);
+        Some(lanes)
+    }
+
+    /// An object becomes ours.
+    fn take(&mut self, id: ObjectId, epoch: Epoch, lanes: &[i32], now: Micros) -> bool {
+        let mut lanes = lanes.to_vec();
+        if lanes.len() <= LANE_EPOCH {
+            return false;
+        }
+        lanes[LANE_EPOCH] = epoch.0 as i32;
+        if self.stage.restore(id, &lanes).is_err() {
+            self.counts.full += 1;
+            return false;
+        }
+        self.known.remove(id);
+        self.stage.ghosts.remove(id);
+        self.owned.insert(id, Owned::new(now, VecDeque::new()));
+        self.changes.gained.push((id.into(), epoch.0));
+        true
+    }
+
+    /// Somebody hands an object to us.
+    pub(super) fn accept(&mut self, link: Link, deed: &Deed, now: Micros, out: &mut impl Outbox) {
+        let (id, epoch) = (deed.object.id(), Epoch(deed.epoch));
+        let Some(giver) = self.links.get(&link).map(|it| it.player) else { return };
+        let claim = Claim { owner: self.me, epoch };
+        let lanes = self.stage.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
+        if self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
+            return self.strike(link, Fault::Forged, now);
+        }
+        let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
+        let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
+        let wild = known.is_some_and(|known| epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD));
+        let foreign = known.is_some_and(|it| it.owner != giver && it.owner != self.me);
+        if wild || (foreign && !stale && !self.may_follow(id, now)) {
+            // As far as is known it is not theirs to give: they may have it back.
+            self.counts.doubted += 1;
+            out.message(link, &write_message(&Message::Took(deed.object, NOT_TAKEN)));
+            return;
+        }
+        if self.known.is_buried(id, epoch) || stale {
+            // It is somebody else's by now, or no more: nobody waits for it.
+            out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
+            return;
+        }
+        if self.my_claim(id).is_none() && self.take(id, epoch, &deed.lanes, now) {
+            let done = deed.done.iter().copied().take(MAX_DONE).collect();
+            self.owned.insert(id, Owned::new(now, done));
+        }
+        out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
+    }
+
+    /// What was handed over has arrived, or comes back.
+    pub(super) fn delivered(&mut self, link: Link, id: ObjectId, epoch: u32, now: Micros) {
+        let player = self.links.get(&link).map(|it| it.player);
+        let Some(giving) = self.giving.get(&id).filter(|it| Some(it.to) == player) else { return };
+        if giving.epoch.0 != epoch && epoch != NOT_TAKEN {
+            return;
+        }
+        let claim = Claim { owner: giving.to, epoch: giving.epoch };
+        self.giving.remove(&id);
+        if epoch == NOT_TAKEN
+            && let Some(known) = self.known.get_mut(id).filter(|known| known.claim == claim)
+        {
+            known.orphan = Some(now);
+        }
+    }
+
+    /// Somebody wants an object that changes hands on request.
+    pub(super) fn requested(
+        &mut self,
+        link: Link,
+        id: ObjectId,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
+        let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= HELD_FOR);
+        if held && self.tenure(id) == Tenure::OnRequest {
+            self.give(id, player, now, out);
+        }
+    }
+
+    /// Asks an object's owner for it. It comes, or not; false: its owner is not a neighbour.
+    pub fn request(&mut self, id: ObjectId, out: &mut impl Outbox) -> bool {
+        let owner = self.known.get(id).map(|known| known.claim.owner);
+        let link = owner.and_then(|owner| self.by_player.get(&owner));
+        link.map(|link| out.message(*link, &write_message(&Message::Want(id.into())))).is_some()
+    }
+
+    /// What belonged to somebody who is gone.
+    pub(super) fn orphan(&mut self, player: PlayerId, now: Micros) {
+        let theirs = self.known.iter().filter(|(_, known)| known.claim.owner == player);
+        let theirs: Vec<ObjectId> = theirs.map(|(id, _)| id).collect();
+        for id in theirs {
+            if self.tenure(id) == Tenure::Fixed {
+                self.known.remove(id);
+                self.stage.ghosts.remove(id);
+                continue;
+            }
+            let rank = match self.giving.remove(&id) {
+                // They may never have got it: nobody is more entitled to it.
+                Some(giving) if giving.to == player => 0,
+                _ => self.rank(id, player, now),
+            };
+            let Some(known) = self.known.get_mut(id) else { continue };
+            match known.doubted.take() {
+                // Somebody noticed earlier than we did, and has it by now.
+                Some((claim, _)) if claim.owner != player => {
+                    (known.claim, known.source, known.heard) = (claim, None, now);
+                }
+                _ => known.orphan = Some(now + RANK_WAIT * rank),
+            }
+        }
+    }
+
+    /// How many come before this peer in taking an object over: those who are there, have it as far as
+    /// can be known, and care more.
+    fn rank(&self, id: ObjectId, gone: PlayerId, now: Micros) -> u32 {
+        let there = self.stage.ghosts.place(id);
+        let sight = self.views.values().map(|view| view.reach().0).fold(0.0, f32::max);
+        let theirs = self.links.values().filter(|it| it.linked.contains(&gone));
+        let candidates = theirs.clone().map(|it| it.player).chain([self.me]);
+        let keepers = keepers(id, candidates, self.settings.copies);
+        let mine = (self.interest(self.me, there), self.me);
+        let before = |player: PlayerId| {
+            let other = (self.interest(player, there), player);
+            other.0 > mine.0 || (other.0 == mine.0 && other.1 < mine.1)
+        };
+        let sees = |player: PlayerId| {
+            self.place_of(player).zip(there).is_some_and(|(a, b)| apart(a, b) <= sight)
+        };
+        let ahead = theirs.filter(|it| it.is_live(now) && now - it.heard < Micros(1_000_000));
+        let ahead = ahead.map(|it| it.player);
+        let ahead = ahead.filter(|it| before(*it) && (keepers.contains(it) || sees(*it)));
+        (ahead.count() as u32).min(MAX_RANK)
+    }
+
+    /// Takes over what has been without an owner for long enough.
+    pub(super) fn take_over(&mut self, now: Micros) {
+        let due = |known: &super::known::Known| known.orphan.is_some_and(|at| at <= now);
+        let due: Vec<(ObjectId, Claim)> =
+            self.known.iter().filter(|(_, it)| due(it)).map(|(id, it)| (id, it.claim)).collect();
+        for (id, claim) in due {
+            let lanes = self.stage.ghosts.lanes(id).map(<[i32]>::to_vec);
+            let Some(lanes) = lanes else {
+                self.known.remove(id);
+                continue;
+            };
+            if self.take(id, claim.next(self.me).epoch, &lanes, now) {
+                self.counts.taken_over += 1;
+            }
+        }
+    }
+
+    /// Somebody claims an object. True: as far as is known, it is theirs.
+    pub(super) fn hear_claim(
+        &mut self,
+        link: Link,
+        id: ObjectId,
+        claim: Claim,
+        now: Micros,
+    ) -> bool {
+        if self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0 {
+            self.strike(link, Fault::Forged, now);
+            return false;
+        }
+        if self.known.is_buried(id, claim.epoch) {
+            return false;
+        }
+        if let Some(mine) = self.my_claim(id) {
+            self.rival((link, id), claim, mine, now);
+            return false;
+        }
+        let Some(known) = self.known.get(id) else { return true };
+        if claim == known.claim || (claim.owner == known.claim.owner && claim.beats(&known.claim)) {
+            return true;
+        }
+        if !claim.beats(&known.claim)
+            || claim.epoch.0 > known.claim.epoch.0.saturating_add(MAX_AHEAD)
+        {
+            return false;
+        }
+        if self.may_follow(id, now) {
+            return true;
+        }
+        self.counts.doubted += 1;
+        if let Some(known) = self.known.get_mut(id) {
+            let since = known.doubted.filter(|it| it.0 == claim).map_or(now, |it| it.1);
+            known.doubted = Some((claim, since));
+        }
+        if let Some(neighbour) = self.links.get_mut(&link)
+            && neighbour.doubts.len() < MAX_DONE
+        {
+            neighbour.doubts.insert(id);
+        }
+        false
+    }
+
+    /// Whether a new owner of an object may be believed without a word of the old one: because that one
+    /// is not there to say it.
+    fn may_follow(&self, id: ObjectId, now: Micros) -> bool {
+        let owner = self.known.get(id).map(|known| known.claim.owner);
+        let link = owner.and_then(|owner| self.by_player.get(&owner));
+        link.and_then(|link| self.links.get(link)).is_none_or(|it| !it.is_live(now))
+    }
+
+    /// Somebody claims what is ours. After a crash or a partition the better claim prevails. But whoever
+    /// has heard from us all the time cannot have taken us for gone.
+    fn rival(&mut self, (link, id): (Link, ObjectId), claim: Claim, mine: Claim, now: Micros) {
+        if !claim.beats(&mine) {
+            // They cannot have heard of ours.
+            let owned =
+                self.owned.get_mut(&id).filter(|owned| now - owned.asserted >= ASSERT_EVERY);
+            if let Some(owned) = owned {
+                owned.asserted = now;
+                self.changes.gained.push((id.into(), mine.epoch.0));
+            }
+            return;
+        }
+        let settled = self.links.get(&link).is_some_and(|it| it.is_settled(now));
+        let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= DOUBT_FOR);
+        if !(settled && held) {
+            self.yield_to(id, claim, now);
+            return;
+        }
+        self.strike(link, Fault::Usurped, now);
+        if claim.epoch.0 > mine.epoch.0.saturating_add(MAX_AHEAD) {
+            return;
+        }
+        // Ours again, at an epoch that ends the matter for whoever is honest.
+        let epoch = claim.next(self.me).epoch;
+        let store = &mut self.stage.publisher.store;
+        if let Some(slot) = store.find(id) {
+            let mut lanes = store.lanes(slot).to_vec();
+            lanes[LANE_EPOCH] = epoch.0 as i32;
+            if store.set_lanes(slot, &lanes).is_ok() {
+                self.changes.gained.push((id.into(), epoch.0));
+            }
+        }
+    }
+
+    /// A better claim than ours on an object.
+    pub(super) fn yield_to(&mut self, id: ObjectId, claim: Claim, now: Micros) {
+        if self.let_go(id, claim, now).is_some() {
+            self.counts.yielded += 1;
+            self.changes.gave.push((id.into(), claim.epoch.0, claim.owner.0));
+        }
+    }
+
+    /// An owner says that an object is somebody else's now.
+    pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) {
+        let giver = self.links.get(&link).map(|it| it.player);
+        let Some(known) = self.known.get_mut(id) else { return };
+        if Some(known.claim.owner) == giver && claim.beats(&known.claim) {
+            (known.claim, known.doubted, known.orphan) = (claim, None, None);
+            (known.source, known.heard) = (None, now);
+        }
+    }
+
+    /// Claims that stayed without a grant although both sides are well known here.
+    pub(super) fn weigh_doubts(&mut self, now: Micros) {
+        let links: Vec<Link> = self.links.keys().copied().collect();
+        for link in links {
+            let Some(neighbour) = self.links.get_mut(&link) else { continue };
+            if !neighbour.is_settled(now) {
+                continue;
+            }
+            let (player, doubts) = (neighbour.player, std::mem::take(&mut neighbour.doubts));
+            for id in doubts {
+                let Some(known) = self.known.get(id) else { continue };
+                let Some((claim, since)) = known.doubted else { continue };
+                let owner = self.by_player.get(&known.claim.owner);
+                let there = owner.and_then(|link| self.links.get(link));
+                let settled = there.is_some_and(|it| it.is_settled(now));
+                if claim.owner != player || !claim.beats(&known.claim) {
+                    continue;
+                }
+                if settled && now - since >= DOUBT_FOR {
+                    self.strike(link, Fault::Usurped, now);
+                } else if let Some(neighbour) = self.links.get_mut(&link) {
+                    neighbour.doubts.insert(id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a receiver checks without any key: rates, replays, speeds, claims. Whoever does it too often is
+//! named and dropped.
+//!
+//! An honest peer trips some of these now and then: a link doubles a datagram, an avatar comes back to
+//! life elsewhere, two take over the same object. So each fault has an allowance that refills.
+
+use foveate_wire::Micros;
+
+/// What a peer can be caught at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// Told states of objects that are not its own.
+    Forged,
+    /// Sent again what had arrived.
+    Replayed,
+    /// Sent more than a peer may.
+    Flooded,
+    /// Claimed objects whose owners are there and did not give them.
+    Usurped,
+    /// Moved objects faster than their kinds can.
+    Leaped,
+    /// Passed on what its author did not sign.
+    Tampered,
+    /// Said what cannot be read, or out of turn.
+    Malformed,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 7] = [
+        Fault::Forged,
+        Fault::Replayed,
+        Fault::Flooded,
+        Fault::Usurped,
+        Fault::Leaped,
+        Fault::Tampered,
+        Fault::Malformed,
+    ];
+
+    /// So many at once are forgiven, and so many a second.
+    const fn allowance(self) -> (f32, f32) {
+        match self {
+            Fault::Forged => (3.0, 0.02),
+            // Networks double datagrams, and late ones look like old ones.
+            Fault::Replayed => (60.0, 10.0),
+            Fault::Flooded => (MAX_DATAGRAMS, 0.0),
+            Fault::Usurped => (3.0, 0.1),
+            // Somebody may be sent back to where they began.
+            Fault::Leaped => (6.0, 0.5),
+            Fault::Tampered => (2.0, 0.02),
+            Fault::Malformed => (4.0, 0.1),
+        }
+    }
+}
+
+/// Datagrams and messages that a neighbour may send in a second; more are not looked at. About five
+/// times what an honest one sends.
+pub const MAX_DATAGRAMS: f32 = 120.0;
+/// Bytes likewise.
+pub const MAX_BYTES: f32 = 256.0 * 1024.0;
+/// Seconds' worth that may come at once.
+const BURST: f32 = 2.0;
+
+/// What a neighbour may still do.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    left: [f32; Fault::ALL.len()],
+    counted: [u64; Fault::ALL.len()],
+    datagrams: f32,
+    bytes: f32,
+    at: Micros,
+}
+
+impl Patience {
+    /// All of it.
+    pub fn new(now: Micros) -> Patience {
+        Patience {
+            left: Fault::ALL.map(|fault| fault.allowance().0),
+            counted: [0; Fault::ALL.len()],
+            datagrams: MAX_DATAGRAMS * BURST,
+            bytes: MAX_BYTES * BURST,
+            at: now,
+        }
+    }
+
+    fn refill(&mut self, now: Micros) {
+        let seconds = (now - self.at).as_secs() as f32;
+        self.at = self.at.max(now);
+        for (left, fault) in self.left.iter_mut().zip(Fault::ALL) {
+            let (most, rate) = fault.allowance();
+            *left = (*left + rate * seconds).min(most);
+        }
+        self.datagrams = (self.datagrams + MAX_DATAGRAMS * seconds).min(MAX_DATAGRAMS * BURST);
+        self.bytes = (self.bytes + MAX_BYTES * seconds).min(MAX_BYTES * BURST);
+    }
+
+    /// Something of this many bytes arrived: whether it may be looked at.
+    pub fn admits(&mut self, now: Micros, bytes: usize) -> bool {
+        self.refill(now);
+        let room = self.datagrams >= 1.0 && self.bytes >= bytes as f32;
+        if room {
+            self.datagrams -= 1.0;
+            self.bytes -= bytes as f32;
+        }
+        room
+    }
+
+    /// It was caught; true when that was once too often.
+    pub fn strike(&mut self, now: Micros, fault: Fault) -> bool {
+        self.refill(now);
+        let at = fault as usize;
+        self.counted[at] += 1;
+        self.left[at] -= 1.0;
+        self.left[at] < 0.0
+    }
+
+    /// How often it was caught at something.
+    pub fn count(&self, fault: Fault) -> u64 {
+        self.counted[fault as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_to_honest_peers_is_forgiven_and_what_goes_on_is_not() {
+        let mut patience = Patience::new(Micros::ZERO);
+        let second = |n: u64| Micros(n * 1_000_000);
+        assert!((1..600).all(|n| !patience.strike(second(n * 3), Fault::Leaped)), "a life in 3 s");
+        let mut patience = Patience::new(Micros::ZERO);
+        let named = (1..100).find(|n| patience.strike(Micros(n * 50_000), Fault::Leaped));
+        assert!(named.is_some_and(|n| n < 10), "{named:?}");
+        assert_eq!(patience.count(Fault::Leaped), 99.min(named.unwrap_or(0)));
+    }
+
+    #[test]
+    fn a_flood_is_cut_to_the_stated_rate() {
+        let mut patience = Patience::new(Micros::ZERO);
+        let admitted = (0..100_000).filter(|n| patience.admits(Micros(n * 100), 50)).count();
+        let allowed = (MAX_DATAGRAMS * (10.0 + BURST)) as usize;
+        assert!((allowed - 5..=allowed + 5).contains(&admitted), "{admitted} of {allowed}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What peers say to each other. The bytes are described in `docs/WIRE.md`.
+//!
+//! **Datagrams** may be lost: at most one a tick to each neighbour unless states fill several, with the
+//! acknowledgement, events and a state packet. **Messages** are reliable and ordered: everything else.
+
+use super::identity::{Key, Sealable, Sealed};
+use crate::game::{By, PlayerId};
+use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
+use foveate_wire::{ObjectId, Tick};
+use serde::{Deserialize, Serialize};
+
+const FRAME: u8 = VERSION << 4 | 5;
+/// What a frame may add to a state packet.
+pub const FRAME_ROOM: usize = 16;
+/// The longest contact, in bytes.
+pub const MAX_CONTACT: usize = 96;
+/// Objects that one digest names at most; of more, the first by id.
+pub const MAX_NAMED: usize = 64;
+/// Digests in one message at most.
+pub const MAX_INTRODUCED: usize = 16;
+
+/// An object's name in messages: the kind goes to the low end, so that the world's own objects, which
+/// have no origin, take few bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Named(u64);
+
+impl Named {
+    /// The object.
+    pub fn id(self) -> ObjectId {
+        ObjectId(self.0.rotate_right(8))
+    }
+}
+
+impl From<ObjectId> for Named {
+    fn from(id: ObjectId) -> Named {
+        Named(id.0.rotate_left(8))
+    }
+}
+
+/// A datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Frame<'a> {
+    /// What arrived.
+    pub ack: Option<Ack>,
+    /// Events, one after the other.
+    pub events: &'a [u8],
+    /// A state packet, or nothing.
+    pub state: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the datagram to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let flags = [self.ack.is_some(), !self.events.is_empty(), !self.state.is_empty()];
+        out.push(FRAME);
+        out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
+        if let Some(ack) = self.ack {
+            out.extend(ack.newest.to_le_bytes());
+            out.extend(ack.before.to_le_bytes());
+        }
+        if !self.events.is_empty() {
+            out.extend((self.events.len() as u16).to_le_bytes());
+            out.extend(self.events);
+        }
+        out.extend(self.state);
+    }
+
+    /// Reads a datagram.
+    pub fn read(bytes: &'a [u8]) -> Option<Frame<'a>> {
+        if bytes.len() > MAX_PACKET + FRAME_ROOM {
+            return None;
+        }
+        let [FRAME, flags @ 0..8, rest @ ..] = bytes else { return None };
+        let (mut frame, mut rest) = (Frame::default(), rest);
+        if flags & 1 != 0 {
+            let (ack, after) = rest.split_at_checked(6)?;
+            let newest = u16::from_le_bytes([ack[0], ack[1]]);
+            let before = u32::from_le_bytes([ack[2], ack[3], ack[4], ack[5]]);
+            (frame.ack, rest) = (Some(Ack { newest, before }), after);
+        }
+        if flags & 2 != 0 {
+            let (length, after) = rest.split_at_checked(2)?;
+            let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+            (frame.events, rest) = after.split_at_checked(length)?;
+        }
+        frame.state = rest;
+        // A flag and what it speaks of go together.
+        (rest.is_empty() == (flags & 4 == 0)).then_some(frame)
+    }
+}
+
+/// A low-rate account of a peer, signed, passed on by others.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Digest {
+    /// Whose.
+    pub key: Key,
+    /// One more each time.
+    pub number: u32,
+    /// Where its avatar is, in whole units.
+    pub at: [i32; 3],
+    /// How to reach it; the transport's matter.
+    pub contact: Vec<u8>,
+    /// The world's objects that it owns, and their epochs.
+    pub owned: Vec<(Named, u32)>,
+    /// Those of them that everybody must know, because they have no place: id, tick, lanes.
+    pub boards: Vec<(Named, u32, Vec<i32>)>,
+    /// It has left.
+    pub gone: bool,
+}
+
+impl Sealable for Digest {
+    const DOMAIN: &'static [u8] = b"foveate digest 1";
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// Something asked of an object that somebody else owns.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ask {
+    /// Who asks.
+    pub key: Key,
+    /// The asker's running number: it is carried out once, however often it arrives.
+    pub number: u32,
+    /// Of which object.
+    pub object: Named,
+    /// In whose turn: an object of the asker's, or none for the player.
+    pub turn: Option<Named>,
+    /// The tick that the asker saw.
+    pub seen: u32,
+    /// Postcard of the game's action.
+    pub action: Vec<u8>,
+}
+
+impl Sealable for Ask {
+    const DOMAIN: &'static [u8] = b"foveate ask 1";
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Ask {
+    /// Who asks, as rules see it.
+    pub fn by(&self) -> By {
+        match self.turn {
+            Some(object) => By::Object(object.id()),
+            None => By::Player(self.key.player(), Tick(self.seen)),
+        }
+    }
+}
+
+/// What changed at a peer since it last said so; to a new neighbour, all there is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Changes {
+    /// It has a link with these now,
+    pub linked: Vec<u32>,
+    /// and with these no more.
+    pub unlinked: Vec<u32>,
+    /// It owns these now, at this epoch,
+    pub gained: Vec<(Named, u32)>,
+    /// handed these over or yielded them, to whom at which epoch,
+    pub gave: Vec<(Named, u32, u32)>,
+    /// and these are no more.
+    pub removed: Vec<(Named, u32)>,
+}
+
+impl Changes {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+}
+
+/// A whole object that changes hands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Deed {
+    /// The object.
+    pub object: Named,
+    /// Its epoch with the new owner.
+    pub epoch: u32,
+    /// All of its lanes.
+    pub lanes: Vec<i32>,
+    /// What was asked of it of late and done: asker and number.
+    pub done: Vec<(u32, u32)>,
+}
+
+/// What is said on the reliable stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// First on every link, by both ends.
+    Hello {
+        /// Versions of the wire.
+        versions: Vec<u8>,
+        /// The hash of the schema.
+        schema: u64,
+        /// Who it is.
+        digest: Sealed,
+        /// Its own clock, microseconds; comes back in `Time`.
+        clock: u64,
+        /// Whether it is in the world already.
+        inside: bool,
+    },
+    /// Answers a newcomer's `Hello`.
+    Time {
+        /// The newcomer's clock,
+        echo: u64,
+        /// and the world's time as it was heard.
+        time: u64,
+    },
+    /// How this end wants to be told: one of the game's views, so many times looser, and whether it
+    /// cares for the link at all.
+    Subscribe {
+        /// The view.
+        view: u8,
+        /// 0: as the view says; each step doubles the bounds.
+        class: u8,
+        /// Whether the link is wanted.
+        wanted: bool,
+    },
+    /// What changed.
+    Changes(Changes),
+    /// Others' digests, or this end's.
+    Members(Vec<Sealed>),
+    /// Own this from now on.
+    Give(Deed),
+    /// Taken over, at this epoch; the highest number there is: not taken.
+    Took(Named, u32),
+    /// May I have this object?
+    Want(Named),
+    /// For an object's owner, here or further on.
+    Ask(Sealed, u8),
+    /// An asker's number is dealt with.
+    Done(u32, u32),
+    /// Good-bye: to this link alone, or for good.
+    Bye {
+        /// For good.
+        leaving: bool,
+    },
+}
+
+/// The player behind a number on the wire.
+pub(super) fn player(number: u32) -> PlayerId {
+    PlayerId(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{read_message, write_message};
+
+    #[test]
+    fn frames_return_in_every_shape_and_nothing_else_is_read() {
+        for flags in 0..8u8 {
+            let set = |bit: u8| flags >> bit & 1 == 1;
+            let frame = Frame {
+                ack: set(0).then_some(Ack { newest: 7, before: 0b1011 }),
+                events: if set(1) { &[5, 6, 7] } else { &[] },
+                state: if set(2) { &[8, 9] } else { &[] },
+            };
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:03b}");
+            for cut in 0..bytes.len() {
+                let read = Frame::read(&bytes[..cut]);
+                assert!(read.is_none_or(|read| set(2) && !read.state.is_empty()), "cut at {cut}");
+            }
+        }
+        assert_eq!(Frame::read(&[FRAME, 8]), None);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = (0..rng.usize(..60)).map(|_| rng.u8(..)).collect();
+            read_message::<Message>(&bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first = FRAME;
+            }
+            Frame::read(&bytes);
+        }
+        let id = ObjectId::new(foveate_wire::KindId(3), 0, 9);
+        let gave = vec![(Named::from(id), 4, 5)];
+        assert_eq!(gave[0].0.id(), id);
+        let changes = Changes { linked: vec![1, 2], gave, ..Changes::default() };
+        let message = Message::Changes(changes);
+        assert_eq!(read_message(&write_message(&message)), Some(message));
+    }
+}
