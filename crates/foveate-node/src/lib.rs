@@ -39,6 +39,7 @@
 pub mod client;
 pub mod game;
 mod ghosts;
+pub mod lobby;
 pub mod outbox;
 pub mod peer;
 pub mod server;
