@@ -13,9 +13,12 @@ mod door;
 mod flood;
 mod lab;
 mod load;
+mod lobby;
 mod meter;
 mod monitor;
 mod observatory;
+#[cfg(feature = "peer")]
+mod peer;
 mod serve;
 mod site;
 mod token;
@@ -46,6 +49,11 @@ enum Command {
     Bots(bots::Bots),
     /// What a server costs with so many clients, on this machine
     Load(load::Load),
+    /// A list of games without a server
+    Lobby(lobby::Lobby),
+    /// A game without a server
+    #[cfg(feature = "peer")]
+    Peer(peer::Peer),
     /// The server's configuration
     #[command(subcommand)]
     Config(Config),
@@ -78,6 +86,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Bots(args) => bots::run(args),
         Command::Load(args) => load::run(args),
+        Command::Lobby(args) => lobby::run(args),
+        #[cfg(feature = "peer")]
+        Command::Peer(args) => peer::run(args),
         Command::Config(command) => configuration(command),
         Command::Token(command) => token::run(command),
     };

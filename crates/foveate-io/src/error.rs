@@ -68,6 +68,14 @@ pub enum Error {
         /// Why not.
         what: String,
     },
+    /// The peer was not dialled.
+    #[error("cannot connect to peer {peer:?}: {what}")]
+    Peer {
+        /// Its key.
+        peer: foveate_node::peer::Key,
+        /// Why not.
+        what: String,
+    },
     /// All places for links are taken; retry when one was closed.
     #[error("all {limit} links are in use")]
     Full {

@@ -5,8 +5,12 @@
 //! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
 //! it can be metered, and put under bad [`Conditions`] while it runs.
 //!
-//! Beside links: [`token`] says who may connect, `storage` (feature `sqlite`) keeps what outlives a
-//! restart, [`metrics`] tells how a server is doing. The latter two have threads of their own.
+//! Peers have links of their own kind, dialled by key: `peer` (feature `peer`); [`keys`] are what
+//! they prove and sign with.
+//!
+//! Beside links: [`token`] says who may connect, [`lobby`] lists games that have no server,
+//! `storage` (feature `sqlite`) keeps what outlives a restart, [`metrics`] tells how a server is
+//! doing. The latter two have threads of their own.
 //!
 //! What an endpoint refuses to do: it starts no thread and needs no async runtime; it knows nothing
 //! of games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
@@ -60,11 +64,15 @@ mod error;
 mod event;
 pub mod host;
 mod identity;
+pub mod keys;
 mod link;
+pub mod lobby;
 mod messages;
 mod meter;
 pub mod metrics;
 mod options;
+#[cfg(feature = "peer")]
+pub mod peer;
 mod slots;
 mod socket;
 mod stagger;

@@ -65,6 +65,8 @@ pub struct Counters {
     pub datagrams_over_rate: u64,
     /// Datagrams of ours that newer ones pushed out before they could be sent.
     pub datagrams_outdated: u64,
+    /// Datagrams dropped because the caller did not take those before them (links between peers).
+    pub datagrams_unread: u64,
     /// Links closed because they went far beyond their rate.
     pub closed_flood: u64,
     /// Links closed because of a message beyond the limit.

@@ -41,6 +41,7 @@ mod bytes;
 pub mod client;
 pub mod game;
 mod ghosts;
+pub mod lobby;
 pub mod outbox;
 pub mod peer;
 pub mod server;

@@ -5,9 +5,13 @@
 //! itself, [`ServerHost::poll_step`] or [`ClientsHost::poll_step`].
 
 mod clients;
+#[cfg(feature = "peer")]
+mod peer;
 mod server;
 
 pub use clients::{ClientsHost, Player};
+#[cfg(feature = "peer")]
+pub use peer::{MAX_HAPPENED, PeerHost};
 pub use server::{Door, Entry, Kept, MAX_OBSERVER_EVENTS, OpenDoor, ServerHost, Spent};
 
 use std::time::{Duration, Instant};

@@ -6,10 +6,47 @@
 use crate::game::PlayerId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// A public key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Key(pub [u8; 32]);
+
+/// Sixty-four hexadecimal digits.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Text that is no key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAKey;
+
+impl fmt::Display for NotAKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key is 64 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for NotAKey {}
+
+impl FromStr for Key {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<Key, NotAKey> {
+        let mut key = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(NotAKey);
+        }
+        for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| NotAKey)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| NotAKey)?;
+        }
+        Ok(Key(key))
+    }
+}
 
 impl Key {
     /// The player of this key: its first 24 bits, which name the player's objects. Two keys may agree
@@ -72,5 +109,19 @@ impl Sealed {
         signature[..32].copy_from_slice(&self.signature[0]);
         signature[32..].copy_from_slice(&self.signature[1]);
         signer.verify(&what.key(), &[T::DOMAIN, &self.body].concat(), &signature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_are_written_and_nothing_else_is() {
+        let key = Key(std::array::from_fn(|n| n as u8 * 7));
+        assert_eq!(key.to_string().parse(), Ok(key));
+        for wrong in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"é".repeat(32)] {
+            assert_eq!(wrong.parse::<Key>(), Err(NotAKey), "{wrong:?}");
+        }
     }
 }

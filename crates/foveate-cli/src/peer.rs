@@ -1,0 +1,403 @@
+//! `foveate peer`: a game of the arena without a server.
+
+use crate::truth::Record;
+use crate::usage;
+use foveate_arena::game::kinds::Avatar;
+use foveate_arena::{Arena, Fighter, Setup, Skill};
+use foveate_io::host::PeerHost;
+use foveate_io::keys::KeyPair;
+use foveate_io::lobby::LobbyClient;
+use foveate_io::peer::{PeerEndpoint, PeerOptions};
+use foveate_node::game::{Brain, Game};
+use foveate_node::lobby::{Announcement, Entry};
+use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_wire::{Bytes, Metres, Micros};
+use serde::Serialize;
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const ROUND: Micros = Micros(50_000);
+/// Rounds between two announcements, accounts and lines.
+const EVERY: u32 = 20;
+/// How long a lobby may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the lobby is asked for contacts before this peer gives up.
+const TRIES: usize = 5;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// A game without a server
+#[derive(clap::Args, Clone)]
+pub struct Peer {
+    /// Lobby to find the game at, and to be listed at; once for each family, or for several
+    #[arg(long, required = true)]
+    lobby: Vec<SocketAddr>,
+    /// Name of the game; whoever finds nobody in it begins it
+    #[arg(long, default_value = "arena")]
+    game: String,
+    /// Peers in this process, each with a link of its own, played by the machine
+    #[arg(long, default_value_t = 1)]
+    bots: usize,
+    /// Address to listen on, at most one of each family
+    #[arg(long)]
+    listen: Vec<SocketAddr>,
+    /// File with the peer's secret key, made at the first start; without it the key is new each time
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Relay where no direct way is found (`https://…`); all peers of a game name the same
+    #[arg(long)]
+    relay: Option<String>,
+    /// Bytes a second that may leave
+    #[arg(long)]
+    uplink: Option<u32>,
+    /// Players that the world is made for, if this peer begins it
+    #[arg(long, default_value_t = 32)]
+    players: u16,
+    /// Seed of the world, if this peer begins it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the movement of what this peer owns there, as the laboratory reads it
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// How long to play, in seconds; without it until told to stop
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// No line about the game every second
+    #[arg(long)]
+    headless: bool,
+    /// Write once a second what this peer owns
+    #[arg(long, hide = true)]
+    account: Option<PathBuf>,
+}
+
+/// What a joiner must know of a world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct About {
+    seed: u64,
+    players: u16,
+}
+
+impl About {
+    fn write(self) -> Vec<u8> {
+        [&self.seed.to_le_bytes()[..], &self.players.to_le_bytes()].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<About> {
+        let (seed, rest) = bytes.split_first_chunk::<8>()?;
+        let players = rest.first_chunk::<2>().filter(|_| rest.len() == 2)?;
+        Some(About { seed: u64::from_le_bytes(*seed), players: u16::from_le_bytes(*players) })
+    }
+}
+
+/// What playing cost a peer.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct Figures {
+    player: u32,
+    seconds: f64,
+    sent_bytes_s: f64,
+    received_bytes_s: f64,
+    links: usize,
+    players: usize,
+    owned: usize,
+    given: u64,
+    taken_over: u64,
+    rtt_ms: f64,
+}
+
+/// What a peer owns in a round.
+#[derive(Serialize)]
+struct Account {
+    tick: u32,
+    player: u32,
+    links: usize,
+    players: usize,
+    /// Objects and their epochs.
+    owned: Vec<(u64, u32)>,
+    /// Of this player: how often it won and lost a fight.
+    fights: u32,
+    sent_bytes: u64,
+    received_bytes: u64,
+    cpu_s: f64,
+}
+
+/// Plays until told to stop.
+pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let (began, cpu) = (Instant::now(), usage::processor_time());
+    let (tell, told) = mpsc::channel();
+    let (mut tell, mut threads) = (Some(tell), Vec::new());
+    for nth in 0..args.bots.max(1) {
+        let (args, stop, tell) = (args.clone(), Arc::clone(&stop), tell.take());
+        threads.push(std::thread::spawn(move || Match::enter(&args, nth)?.play(&stop, tell)));
+        // The others join through the first, if it comes in at all.
+        if nth == 0 && told.recv().is_err() {
+            break;
+        }
+    }
+    let mut failure = None;
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(figures)) => println!("{}", serde_json::to_string(&figures)?),
+            Ok(Err(error)) => failure = Some(error.to_string()),
+            Err(_) => failure = Some("a peer's thread has panicked".into()),
+        }
+    }
+    let spent = (usage::processor_time() - cpu).as_secs_f64() / args.bots.max(1) as f64;
+    let share = spent / began.elapsed().as_secs_f64() * 100.0;
+    println!(
+        "{share:.1} % of a core and {:.0} KiB a peer",
+        usage::resident_kib() / args.bots.max(1) as f64
+    );
+    failure.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// One peer in a game.
+struct Match<'a> {
+    args: &'a Peer,
+    about: About,
+    lobbies: Vec<LobbyClient>,
+    host: PeerHost<Arena>,
+    brain: Fighter,
+    record: Option<Record>,
+    account: Option<BufWriter<File>>,
+    tries: usize,
+    /// The world's second that was last accounted for.
+    second: u32,
+    is_first: bool,
+}
+
+impl<'a> Match<'a> {
+    /// Finds the game, or begins it.
+    fn enter(args: &'a Peer, nth: usize) -> Result<Match<'a>, Failure> {
+        let keys = match &args.key {
+            Some(file) => KeyPair::keep(&numbered(file, nth))?,
+            None => KeyPair::generate()?,
+        };
+        let key = keys.key();
+        let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
+        let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
+        let found = contacts(&mut lobbies, &args.game, key)?;
+        let about = match found.first() {
+            Some(entry) => About::read(&entry.said.about).ok_or("this game is not the arena")?,
+            None => About { seed: args.seed, players: args.players },
+        };
+        let arena =
+            Arc::new(Arena::new(Setup::for_players(usize::from(about.players), about.seed))?);
+        let options = PeerOptions { relay: args.relay.clone(), ..PeerOptions::default() };
+        let endpoint = PeerEndpoint::bind(&listen(args), &keys, options)?;
+        let player = key.player();
+        let sight = Metres(arena.view(0).map_or(f32::INFINITY, |view| view.zones[2]));
+        let settings =
+            Settings { uplink: args.uplink.map(Bytes), ..Settings::new(ROUND, sight, Vec::new()) };
+        let skills = [Skill::Novice, Skill::Regular, Skill::Expert];
+        let skill = skills[player.0 as usize % skills.len()];
+        let brain = Fighter::new(Arc::clone(&arena), skill, about.seed, u64::from(player.0));
+        let name = format!("peer-{:06x}", player.0);
+        let mut host = PeerHost::new(arena, settings, keys, endpoint, &name);
+        match found.is_empty() {
+            true => host.found()?,
+            false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
+        }
+        let record = args.record.as_ref().map(|file| Record::create(&numbered(file, nth)));
+        let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
+        Ok(Match {
+            args,
+            about,
+            lobbies,
+            host,
+            brain,
+            record: record.transpose()?,
+            account: account.transpose()?.map(BufWriter::new),
+            tries: 1,
+            second: 0,
+            is_first: nth == 0,
+        })
+    }
+
+    /// Plays until the end; whoever waits for it is told when the player is inside and listed.
+    fn play(
+        mut self,
+        stop: &AtomicBool,
+        mut inside: Option<mpsc::Sender<()>>,
+    ) -> Result<Figures, Failure> {
+        let began = Instant::now();
+        let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
+        while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+            let brain = &mut self.brain;
+            self.host.step(|world, me, asks| brain.think(world, me, asks))?;
+            for lobby in &mut self.lobbies {
+                lobby.poll();
+            }
+            let events: Vec<_> = self.host.happened().collect();
+            for event in events {
+                match event {
+                    PeerEvent::Inside => {
+                        self.say("inside");
+                        self.announce();
+                    }
+                    PeerEvent::Verdict(player, fault) => {
+                        self.say(&format!("player {} is dropped: {fault:?}", player.0));
+                    }
+                    _ => {}
+                }
+            }
+            let second = self.host.tick().0 / EVERY;
+            if second != self.second && self.host.peer.is_inside() {
+                self.second = second;
+                self.announce();
+                self.note()?;
+                if let Some(inside) = inside.take() {
+                    // Nobody waits if this is the only peer here.
+                    inside.send(()).unwrap_or(());
+                }
+            }
+            if let Some(record) = &mut self.record {
+                let store = &self.host.peer.stage.publisher.store;
+                record.note(self.host.tick(), ROUND.0 as f64 / 1_000.0, store)?;
+            }
+            if self.host.is_stranded() {
+                self.ask_again()?;
+            }
+        }
+        for lobby in &mut self.lobbies {
+            // A lobby that is away forgets by itself.
+            lobby.leave(Duration::from_millis(500)).unwrap_or(());
+        }
+        let figures = self.figures(began.elapsed());
+        self.host.leave(Micros::from_millis(2_000))?;
+        Ok(figures)
+    }
+
+    /// Those who were listed do not answer: perhaps others do by now.
+    fn ask_again(&mut self) -> Result<(), Failure> {
+        self.tries += 1;
+        if self.tries > TRIES {
+            return Err("nobody who is listed lets this peer in".into());
+        }
+        let found = contacts(&mut self.lobbies, &self.args.game, self.host.endpoint.key())?;
+        self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
+        Ok(())
+    }
+
+    fn players(&self) -> usize {
+        self.host.peer.members().len() + 1
+    }
+
+    fn announce(&mut self) {
+        let said = Announcement {
+            game: self.args.game.clone(),
+            players: self.players() as u16,
+            room: self.about.players,
+            about: self.about.write(),
+            contacts: self.host.endpoint.addresses(),
+        };
+        self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
+    }
+
+    fn say(&self, what: &str) {
+        if !self.args.headless {
+            println!("{}: {what}", self.host.peer.player().0);
+        }
+    }
+
+    /// Writes down what this peer owns, and says how it is.
+    fn note(&mut self) -> Result<(), Failure> {
+        let (peer, total) = (&self.host.peer, self.host.endpoint.total());
+        let account = Account {
+            tick: self.host.tick().0,
+            player: peer.player().0,
+            links: peer.neighbours().count(),
+            players: self.players(),
+            owned: peer.owned().map(|(id, epoch)| (id.0, epoch)).collect(),
+            fights: peer.world().get::<Avatar>(peer.avatar()).map_or(0, |it| fights(&it)),
+            sent_bytes: total.sent.bytes,
+            received_bytes: total.received.bytes,
+            cpu_s: usage::processor_time().as_secs_f64(),
+        };
+        if self.is_first {
+            let (players, owned) = (account.players, account.owned.len());
+            self.say(&format!("{players} players, {} links, owns {owned}", account.links));
+        }
+        if let Some(file) = &mut self.account {
+            writeln!(file, "{}", serde_json::to_string(&account)?)?;
+            file.flush()?;
+        }
+        Ok(())
+    }
+
+    fn figures(&self, span: Duration) -> Figures {
+        let (peer, total) = (&self.host.peer, self.host.endpoint.total());
+        let (counts, rate) = (peer.counts(), |bytes: u64| bytes as f64 / span.as_secs_f64());
+        Figures {
+            player: peer.player().0,
+            seconds: span.as_secs_f64(),
+            sent_bytes_s: rate(total.sent.bytes),
+            received_bytes_s: rate(total.received.bytes),
+            links: peer.neighbours().count(),
+            players: self.players(),
+            owned: peer.owned().count(),
+            given: counts.given,
+            taken_over: counts.taken_over,
+            rtt_ms: total.round_trip.0 as f64 / 1e3,
+        }
+    }
+}
+
+/// Everybody who is listed for the game, in an order that differs from peer to peer, so that not all
+/// newcomers knock at the same door.
+fn contacts(lobbies: &mut [LobbyClient], game: &str, me: Key) -> Result<Vec<Entry>, Failure> {
+    let (mut found, mut failure) = (Vec::<Entry>::new(), None);
+    for lobby in lobbies {
+        match lobby.list(game, PATIENCE) {
+            Ok(entries) => found.extend(entries),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if let (true, Some(failure)) = (found.is_empty(), failure) {
+        return Err(failure.into());
+    }
+    found.retain(|entry| entry.key != me);
+    found.sort_by_key(|entry| entry.key);
+    found.dedup_by_key(|entry| entry.key);
+    let mut random = fastrand::Rng::with_seed(u64::from(me.player().0));
+    random.shuffle(&mut found);
+    Ok(found)
+}
+
+fn listen(args: &Peer) -> Vec<SocketAddr> {
+    if !args.listen.is_empty() {
+        return args.listen.clone();
+    }
+    let local = |address: &SocketAddr| address.ip().is_loopback();
+    let families = [("127.0.0.1:0", "0.0.0.0:0"), ("[::1]:0", "[::]:0")];
+    let all_local = args.lobby.iter().all(local);
+    let chosen = families.map(|(here, anywhere)| if all_local { here } else { anywhere });
+    let wanted = |address: &SocketAddr| {
+        !all_local || args.lobby.iter().any(|lobby| lobby.is_ipv4() == address.is_ipv4())
+    };
+    chosen.iter().filter_map(|text| text.parse().ok()).filter(wanted).collect()
+}
+
+fn fights(avatar: &Avatar) -> u32 {
+    u32::from(avatar.kills) + u32::from(avatar.deaths)
+}
+
+/// The file of the first peer has the name that was given, those of others a number at its end.
+fn numbered(file: &Path, nth: usize) -> PathBuf {
+    if nth == 0 {
+        return file.to_owned();
+    }
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{nth}"));
+    name.into()
+}

@@ -1,0 +1,269 @@
+//! A peer's loop: a node of a game without a server, on real links.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foveate_node::game::{Game, World};
+use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::session::Refusal;
+use foveate_node::{Link, Outbox, Peer};
+use foveate_wire::{Micros, ObjectId, Tick};
+
+use super::{LAST_WORDS, REFUSED, name};
+use crate::error::Error;
+use crate::event::CloseCode;
+use crate::keys::KeyPair;
+use crate::peer::{self, PeerEndpoint, contact};
+use crate::slots::LinkId;
+
+/// A contact has so long to let this peer in before the next one is asked.
+const CONTACT_FOR: Duration = Duration::from_secs(4);
+
+/// What is kept of what happened until somebody asks; what is beyond is forgotten, oldest first.
+pub const MAX_HAPPENED: usize = 4_096;
+
+/// A peer on real links.
+pub struct PeerHost<G: Game> {
+    /// The node: the world as it knows it, neighbours, counts.
+    pub peer: Peer<G>,
+    /// The links: meters, conditions, limits.
+    pub endpoint: PeerEndpoint,
+    began: Instant,
+    round: Micros,
+    tick: Tick,
+    /// Links that were dialled and are not open yet.
+    dialled: BTreeMap<LinkId, Key>,
+    /// Links to be closed once what was said last has had time to arrive.
+    closing: Vec<(Instant, LinkId, CloseCode, Refusal)>,
+    /// Contacts that were not asked yet, and when the last one was.
+    contacts: VecDeque<(Key, Vec<SocketAddr>)>,
+    asked: Instant,
+    events: Vec<peer::PeerEvent>,
+    happened: VecDeque<PeerEvent<G::Event>>,
+}
+
+impl<G: Game> PeerHost<G> {
+    /// A peer outside of any game: [`found`](PeerHost::found) one, or [`join`](PeerHost::join) one.
+    /// Where others reach it is filled in.
+    pub fn new(
+        game: Arc<G>,
+        settings: Settings,
+        keys: KeyPair,
+        endpoint: PeerEndpoint,
+        name: &str,
+    ) -> PeerHost<G> {
+        let contact = contact::write(&endpoint.addresses());
+        let round = settings.rounds.length;
+        let signer: Box<dyn Signer> = Box::new(keys);
+        let now = Instant::now();
+        PeerHost {
+            peer: Peer::new(game, Settings { contact, ..settings }, signer, name),
+            endpoint,
+            began: now,
+            round,
+            tick: Tick(0),
+            dialled: BTreeMap::new(),
+            closing: Vec::new(),
+            contacts: VecDeque::new(),
+            asked: now,
+            events: Vec::new(),
+            happened: VecDeque::new(),
+        }
+    }
+
+    /// Begins a new world, as the only one in it.
+    pub fn found(&mut self) -> Result<(), foveate_sync::StoreError> {
+        self.peer.found(self.now())
+    }
+
+    /// Asks to be let in by one of these, one after the other.
+    pub fn join(&mut self, contacts: impl IntoIterator<Item = (Key, Vec<SocketAddr>)>) {
+        self.contacts = contacts.into_iter().filter(|it| it.0 != self.endpoint.key()).collect();
+        self.ask_next();
+    }
+
+    /// Whether nobody of those named has let this peer in, and nobody is left to ask.
+    pub fn is_stranded(&self) -> bool {
+        !self.peer.is_inside() && self.contacts.is_empty() && self.asked.elapsed() > CONTACT_FOR
+    }
+
+    fn ask_next(&mut self) {
+        if let Some((key, addresses)) = self.contacts.pop_front() {
+            self.asked = Instant::now();
+            self.peer.join(key, contact::write(&addresses), self.now());
+        }
+    }
+
+    /// The time that the node goes by.
+    pub fn now(&self) -> Micros {
+        Micros(self.began.elapsed().as_micros() as u64)
+    }
+
+    /// The tick that was last.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// What happened since the last call.
+    pub fn happened(&mut self) -> std::collections::vec_deque::Drain<'_, PeerEvent<G::Event>> {
+        self.happened.drain(..)
+    }
+
+    /// Waits for the next round of the world, taking in what arrives, and plays it. `decide` gives the
+    /// player's input, and may ask things of objects.
+    pub fn step(
+        &mut self,
+        decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+    ) -> Result<(), Error> {
+        let now = self.now();
+        let until = self.began + Duration::from_micros(self.next_round(now).0);
+        loop {
+            self.endpoint.wait(until, &mut self.events)?;
+            self.take_in();
+            if Instant::now() >= until {
+                self.play(decide);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same without waiting, for programs that have a loop of their own; true if a round was played.
+    pub fn poll_step(
+        &mut self,
+        decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+    ) -> Result<bool, Error> {
+        self.endpoint.wait(Instant::now(), &mut self.events)?;
+        self.take_in();
+        let due = self.peer.tick_at(self.now()) != self.tick;
+        if due {
+            self.play(decide);
+        }
+        Ok(due)
+    }
+
+    /// When the next round begins. All peers' rounds begin together, by the world's clock, which only
+    /// the node knows: so it is asked in ever smaller steps.
+    fn next_round(&self, now: Micros) -> Micros {
+        let this = self.peer.tick_at(now);
+        let (mut before, mut after) = (0, self.round.0);
+        while after - before > 1 {
+            let middle = (before + after) / 2;
+            match self.peer.tick_at(now + Micros(middle)) == this {
+                true => before = middle,
+                false => after = middle,
+            }
+        }
+        now + Micros(after)
+    }
+
+    fn play(
+        &mut self,
+        mut decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+    ) {
+        let now = self.now();
+        self.tick = self.peer.tick_at(now);
+        if self.peer.is_inside() {
+            let mut asks = Vec::new();
+            let input = decide(&self.peer.world(), self.peer.avatar(), &mut asks);
+            self.peer.input(input);
+            for (object, action) in asks {
+                self.peer.ask(object, action);
+            }
+        } else if self.asked.elapsed() > CONTACT_FOR {
+            self.ask_next();
+        }
+        self.peer.tick(now, &mut Links(&mut self.endpoint, &mut self.closing));
+        self.answer();
+        let now = Instant::now();
+        self.closing.retain(|(at, link, code, why)| {
+            if *at <= now {
+                self.endpoint.close(*link, *code, &format!("{why:?}"));
+            }
+            *at > now
+        });
+    }
+
+    fn take_in(&mut self) {
+        let now = self.now();
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            let out = &mut Links(&mut self.endpoint, &mut self.closing);
+            match event {
+                peer::PeerEvent::Connected { link, peer, dialled, .. } => {
+                    self.dialled.remove(&link);
+                    self.peer.connected(name(link), (peer, dialled), now, out);
+                }
+                peer::PeerEvent::Datagram { link, bytes } => {
+                    self.peer.datagram(name(link), &bytes, now);
+                }
+                peer::PeerEvent::Message { link, bytes } => {
+                    self.peer.message(name(link), &bytes, now, out);
+                }
+                peer::PeerEvent::Closed { link, .. } => match self.dialled.remove(&link) {
+                    Some(key) => self.peer.unreachable(key, now),
+                    None => self.peer.closed(name(link), now),
+                },
+            }
+        }
+        self.events = events;
+        self.answer();
+    }
+
+    /// Does what the node asks for.
+    fn answer(&mut self) {
+        while let Some(event) = self.peer.poll() {
+            match event {
+                PeerEvent::Connect(key, contact) => self.dial(key, &contact),
+                other => {
+                    if self.happened.len() >= MAX_HAPPENED {
+                        self.happened.pop_front();
+                    }
+                    self.happened.push_back(other);
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, key: Key, contact: &[u8]) {
+        let addresses = contact::read(contact).unwrap_or_default();
+        match self.endpoint.connect(key, &addresses) {
+            Ok(link) => {
+                self.dialled.insert(link, key);
+            }
+            Err(_) => self.peer.unreachable(key, self.now()),
+        }
+    }
+
+    /// Hands over what others can have, says good-bye, and ends. Takes at most `limit`.
+    pub fn leave(mut self, limit: Micros) -> Result<(), Error> {
+        let now = self.now();
+        self.peer.leave(now, &mut Links(&mut self.endpoint, &mut self.closing));
+        self.endpoint.shutdown(limit, &mut self.events)?;
+        Ok(())
+    }
+}
+
+/// The node's words go straight to the endpoint.
+struct Links<'a>(&'a mut PeerEndpoint, &'a mut Vec<(Instant, LinkId, CloseCode, Refusal)>);
+
+impl Outbox for Links<'_> {
+    fn datagram(&mut self, to: Link, bytes: &[u8]) {
+        // Lost is lost: states are sent again.
+        self.0.send_datagram(LinkId::from_bits(to.0), bytes).unwrap_or(());
+    }
+
+    fn message(&mut self, to: Link, bytes: &[u8]) {
+        let link = LinkId::from_bits(to.0);
+        if self.0.send_message(link, bytes).is_err() {
+            self.0.close(link, CloseCode::MESSAGE_TOO_LARGE, "too much waits to be read");
+        }
+    }
+
+    fn close(&mut self, link: Link, why: Refusal) {
+        let at = Refusal::ALL.iter().position(|known| *known == why).unwrap_or(0);
+        let (at, code) = (Instant::now() + LAST_WORDS, CloseCode(REFUSED + at as u32));
+        self.1.push((at, LinkId::from_bits(link.0), code, why));
+    }
+}

@@ -1,0 +1,626 @@
+//! What the caller's thread and the background thread share: links, limits, events.
+//!
+//! One lock holds all of it. Both sides take it for a moment at a time and never wait while they
+//! have it; nothing here calls the system but QUIC's own queues.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use foveate_node::peer::Key;
+use foveate_wire::{Bytes, Micros};
+use iroh::endpoint::{Connection, VarInt};
+use tokio::sync::{Notify, mpsc};
+
+use super::event::PeerEvent;
+use super::held::{Arrival, Held};
+use super::options::PeerOptions;
+use crate::admission::{Admission, Load, Origin, Verdict};
+use crate::error::Error;
+use crate::event::{CloseCode, Reason};
+use crate::link::{Flow, Passage, Stage};
+use crate::meter::{Counters, Meter, Traffic};
+use crate::options::{Ways, duration};
+use crate::slots::{LinkId, Slots};
+
+/// Bytes of datagrams of one link that wait for the caller; what is beyond is dropped.
+pub const MAX_UNREAD: usize = 64 * 1024;
+
+/// Links with one peer at once: both may dial at the same time, and either may come back before the
+/// other has missed it. Which of them stays is for the node to decide.
+pub const MAX_LINKS_PER_PEER: usize = 4;
+
+/// Everything, and a bell for the caller.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) ready: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(key: Key, options: PeerOptions) -> Shared {
+        Shared { state: Mutex::new(State::new(key, options)), ready: Condvar::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something that the caller may wait for.
+    pub(super) fn tell<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let done = change(&mut self.lock());
+        self.ready.notify_one();
+        done
+    }
+}
+
+pub(super) struct State {
+    pub(super) options: PeerOptions,
+    pub(super) counters: Counters,
+    pub(super) closing: bool,
+    key: Key,
+    origin: Instant,
+    links: Slots<PeerLink>,
+    admission: Admission,
+    handshakes: u32,
+    /// Links that hold something back.
+    conditioned: u32,
+    events: VecDeque<PeerEvent>,
+    /// What links that are gone had.
+    total: Meter,
+}
+
+struct PeerLink {
+    id: LinkId,
+    stage: Stage,
+    /// Whom it counts for; none if this side began it.
+    origin: Option<Origin>,
+    peer: Option<Key>,
+    conn: Option<Connection>,
+    /// Messages on their way to the stream, and how many bytes of them.
+    outbox: Option<mpsc::UnboundedSender<bytes::Bytes>>,
+    backlog: usize,
+    /// The stream is being ended, and the end is not acknowledged.
+    finishing: bool,
+    flow: Flow,
+    /// What waits for the caller, in bytes.
+    unread_datagrams: usize,
+    unread_messages: usize,
+    /// Rung when the caller has read messages.
+    room: Arc<Notify>,
+    received: Traffic,
+    sent: Traffic,
+    shortest: Micros,
+    held: Option<Box<Held>>,
+}
+
+/// What a task needs to serve a link that is open.
+pub(super) struct Opened {
+    pub(super) dialled: bool,
+    pub(super) outbox: mpsc::UnboundedReceiver<bytes::Bytes>,
+    pub(super) room: Arc<Notify>,
+}
+
+impl State {
+    fn new(key: Key, options: PeerOptions) -> State {
+        State {
+            options,
+            counters: Counters::default(),
+            closing: false,
+            key,
+            origin: Instant::now(),
+            links: Slots::default(),
+            admission: Admission::default(),
+            handshakes: 0,
+            conditioned: 0,
+            events: VecDeque::new(),
+            total: Meter::default(),
+        }
+    }
+
+    fn micros(&self, now: Instant) -> Micros {
+        Micros(now.saturating_duration_since(self.origin).as_micros() as u64)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    fn add(&mut self, now: Instant, origin: Option<Origin>) -> LinkId {
+        let flow = Flow::new(&self.options.limits, self.micros(now));
+        self.handshakes += 1;
+        let id = self.links.insert(|id| PeerLink {
+            id,
+            stage: Stage::Handshake,
+            origin,
+            peer: None,
+            conn: None,
+            outbox: None,
+            backlog: 0,
+            finishing: false,
+            flow,
+            unread_datagrams: 0,
+            unread_messages: 0,
+            room: Arc::default(),
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            shortest: Micros::UNBOUNDED,
+            held: None,
+        });
+        if self.options.conditions.is_some() {
+            self.set_conditions(id, self.options.conditions);
+        }
+        id
+    }
+
+    /// A place for a link that this side begins.
+    pub(super) fn begin(&mut self, now: Instant, peer: Key) -> Result<LinkId, Error> {
+        if peer == self.key {
+            return Err(Error::Peer { peer, what: "that is this peer itself".into() });
+        }
+        let limit = self.options.limits.max_links;
+        if self.closing || self.links.len() >= limit as usize {
+            return Err(Error::Full { limit });
+        }
+        Ok(self.add(now, None))
+    }
+
+    /// What to do with somebody who begins a link. All who come through a relay count as one address.
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        address: Option<SocketAddr>,
+        proved: bool,
+    ) -> (Verdict, Option<LinkId>) {
+        if self.closing {
+            self.counters.refused_full += 1;
+            return (Verdict::Refuse, None);
+        }
+        let ip = address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip());
+        let origin = Origin::from(ip);
+        let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
+        let at = self.micros(now);
+        let rules = (&self.options.limits, &mut self.counters);
+        let verdict = self.admission.judge(origin, proved, load, at, rules);
+        let accepted = (verdict == Verdict::Accept).then(|| {
+            self.counters.accepted += 1;
+            self.add(now, Some(origin))
+        });
+        (verdict, accepted)
+    }
+
+    /// The handshake is over. None if the link is not wanted any more, or the peer has enough of them;
+    /// the connection is closed then.
+    pub(super) fn open(
+        &mut self,
+        id: LinkId,
+        conn: Connection,
+        address: Option<SocketAddr>,
+    ) -> Option<Opened> {
+        let peer = Key(*conn.remote_id().as_bytes());
+        let same = |link: &&PeerLink| link.stage == Stage::Open && link.peer == Some(peer);
+        let others = self.links.iter().filter(same).count();
+        let link = self.links.get_mut(id).filter(|link| link.stage == Stage::Handshake);
+        let Some(link) = link else {
+            conn.close(VarInt::from_u32(CloseCode::DONE.0), b"not wanted any more");
+            return None;
+        };
+        (link.conn, link.peer) = (Some(conn), Some(peer));
+        if others >= MAX_LINKS_PER_PEER {
+            self.close(id, CloseCode::ENOUGH, "there are enough links already");
+            return None;
+        }
+        let (sender, outbox) = mpsc::unbounded_channel();
+        (link.stage, link.outbox) = (Stage::Open, Some(sender));
+        let (dialled, room) = (link.origin.is_none(), Arc::clone(&link.room));
+        self.handshakes -= 1;
+        self.events.push_back(PeerEvent::Connected { link: id, peer, address, dialled });
+        Some(Opened { dialled, outbox, room })
+    }
+
+    /// A link is over, for whatever reason.
+    pub(super) fn ended(&mut self, now: Instant, id: LinkId, reason: Reason) {
+        let now = self.micros(now);
+        let Some(link) = self.links.get_mut(id) else { return };
+        match (&mut link.held, link.stage) {
+            (_, Stage::Closed) => {}
+            (Some(held), Stage::Open) => held.arrive(now, Arrival::Closed(reason)),
+            _ => self.finish(id, reason),
+        }
+    }
+
+    /// Closes a link from this side; true if there was one.
+    pub(super) fn close(&mut self, id: LinkId, code: CloseCode, reason: &str) -> bool {
+        let Some(link) = self.links.get_mut(id) else { return false };
+        if link.stage == Stage::Closed {
+            return false;
+        }
+        if let Some(conn) = &link.conn {
+            conn.close(VarInt::from_u32(code.0), reason.as_bytes());
+        }
+        self.finish(id, Reason::Here { code, reason: reason.to_owned() });
+        true
+    }
+
+    fn finish(&mut self, id: LinkId, reason: Reason) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        let was = std::mem::replace(&mut link.stage, Stage::Closed);
+        // A link that nobody here knows of ends in silence.
+        let silent = was == Stage::Handshake && link.origin.is_some();
+        link.finishing = false;
+        link.outbox = None;
+        link.room.notify_one();
+        if let Some(origin) = link.origin {
+            self.admission.release(origin);
+        }
+        self.free(id);
+        if was == Stage::Handshake {
+            self.handshakes -= 1;
+            self.counters.handshakes_failed += 1;
+        }
+        match silent {
+            true => self.forget(id),
+            false => self.events.push_back(PeerEvent::Closed { link: id, reason }),
+        }
+    }
+
+    /// Frees the place. Until the caller has heard of its end a link keeps it, so that what waits
+    /// for the caller is bounded.
+    fn forget(&mut self, id: LinkId) {
+        if let Some(meter) = self.meter(id) {
+            add(&mut self.total, &meter);
+            self.links.remove(id.index);
+        }
+    }
+
+    /// A datagram came; false if nobody wants more of this link.
+    pub(super) fn datagram(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
+        let at = self.micros(now);
+        let Some(link) = self.links.get_mut(id) else { return false };
+        if link.stage != Stage::Open {
+            return false;
+        }
+        match link.flow.datagram(&self.options.limits, at, bytes.len()) {
+            Passage::Free => {}
+            Passage::Dropped => {
+                self.counters.datagrams_over_rate += 1;
+                return true;
+            }
+            Passage::Flood => {
+                self.flood(id);
+                return false;
+            }
+        }
+        match &mut link.held {
+            Some(held) => {
+                if !held.receive(at, bytes) {
+                    self.counters.conditioned_away += 1;
+                }
+            }
+            None => self.deliver(id, bytes),
+        }
+        true
+    }
+
+    fn deliver(&mut self, id: LinkId, bytes: bytes::Bytes) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        if link.unread_datagrams + bytes.len() > MAX_UNREAD {
+            self.counters.datagrams_unread += 1;
+            return;
+        }
+        link.unread_datagrams += bytes.len();
+        link.received.datagrams += 1;
+        self.events.push_back(PeerEvent::Datagram { link: id, bytes });
+    }
+
+    fn flood(&mut self, id: LinkId) {
+        self.counters.closed_flood += 1;
+        self.close(id, CloseCode::FLOOD, "too much for too long");
+    }
+
+    /// A message came; false if no more should be read before the caller has read some.
+    pub(super) fn message(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
+        let at = self.micros(now);
+        let Some(link) = self.links.get_mut(id) else { return true };
+        if link.stage != Stage::Open {
+            return true;
+        }
+        if link.flow.message(&self.options.limits, at, bytes.len()) == Passage::Flood {
+            self.flood(id);
+            return true;
+        }
+        link.unread_messages += bytes.len();
+        let full = link.unread_messages > self.options.limits.max_message.0 as usize;
+        match &mut link.held {
+            Some(held) => held.arrive(at, Arrival::Message(bytes)),
+            None => self.hand_over(id, bytes),
+        }
+        !full
+    }
+
+    fn hand_over(&mut self, id: LinkId, bytes: bytes::Bytes) {
+        if let Some(link) = self.links.get_mut(id) {
+            link.received.messages += 1;
+            self.events.push_back(PeerEvent::Message { link: id, bytes });
+        }
+    }
+
+    /// Whether the link is open, and the caller has read enough for more messages.
+    pub(super) fn has_room(&self, id: LinkId) -> bool {
+        let limit = self.options.limits.max_message.0 as usize;
+        self.links.get(id).is_none_or(|link| link.unread_messages <= limit)
+    }
+
+    pub(super) fn oversized(&mut self, id: LinkId) {
+        self.counters.closed_oversized += 1;
+        self.close(id, CloseCode::MESSAGE_TOO_LARGE, "a message exceeds the limit");
+    }
+
+    /// The stream took a message.
+    pub(super) fn written(&mut self, id: LinkId, bytes: usize) {
+        if let Some(link) = self.links.get_mut(id) {
+            link.backlog -= bytes;
+        }
+    }
+
+    /// All messages of a link have arrived, or never will.
+    pub(super) fn finished(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(id) {
+            link.finishing = false;
+        }
+    }
+
+    /// No more messages: the streams end. What conditions hold back leaves at once.
+    pub(super) fn finish_messages(&mut self) {
+        for link in self.links.iter_mut().filter(|link| link.stage == Stage::Open) {
+            if let (Some(held), Some(outbox)) = (&mut link.held, &link.outbox) {
+                while let Some(message) = held.left(Micros::UNBOUNDED) {
+                    // The task is there as long as the link is open.
+                    outbox.send(message).unwrap_or(());
+                }
+            }
+            link.finishing = link.sent.messages > 0;
+            link.outbox = None;
+        }
+    }
+
+    /// Links whose messages are not known to have arrived.
+    pub(super) fn finishing(&self) -> usize {
+        self.links.iter().filter(|link| link.finishing).count()
+    }
+
+    pub(super) fn ids(&self) -> Vec<LinkId> {
+        self.links.iter().map(|link| link.id).collect()
+    }
+
+    pub(super) fn send_datagram(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let at = self.micros(now);
+        let link = open(&mut self.links, id)?;
+        let conn = link.conn.as_ref().ok_or(Error::NotConnected)?;
+        let limit = conn.max_datagram_size().ok_or(Error::NotConnected)?;
+        if bytes.len() > limit {
+            let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
+            return Err(Error::DatagramTooLarge { size, limit });
+        }
+        link.sent.datagrams += 1;
+        let bytes = bytes::Bytes::copy_from_slice(bytes);
+        match &mut link.held {
+            Some(held) => {
+                if !held.send(at, bytes) {
+                    self.counters.conditioned_away += 1;
+                }
+            }
+            None => transmit(conn, bytes, &mut self.counters),
+        }
+        Ok(())
+    }
+
+    pub(super) fn send_message(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let at = self.micros(now);
+        let link = open(&mut self.links, id)?;
+        let limits = &self.options.limits;
+        let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        if size > limits.max_message {
+            return Err(Error::MessageTooLarge { size, limit: limits.max_message });
+        }
+        let waiting = Bytes(link.backlog as u32);
+        if waiting.0.saturating_add(size.0) > limits.max_backlog.0 {
+            return Err(Error::BacklogFull { waiting, limit: limits.max_backlog });
+        }
+        let outbox = link.outbox.as_ref().ok_or(Error::Closed)?;
+        link.backlog += bytes.len();
+        link.sent.messages += 1;
+        let bytes = bytes::Bytes::copy_from_slice(bytes);
+        match &mut link.held {
+            Some(held) => held.leave(at, bytes),
+            // A task that has ended is about to report that the link has.
+            None => outbox.send(bytes).unwrap_or(()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn max_datagram(&self, id: LinkId) -> Option<Bytes> {
+        let size = self.links.get(id)?.conn.as_ref()?.max_datagram_size()?;
+        Some(Bytes(size as u32))
+    }
+
+    pub(super) fn set_conditions(&mut self, id: LinkId, ways: Option<Ways>) -> bool {
+        let seed = self.options.seed ^ (u64::from(id.generation) << 32 | u64::from(id.index)) << 1;
+        let Some(link) = self.links.get_mut(id) else { return false };
+        match (&mut link.held, ways) {
+            (Some(held), ways) => held.set(ways),
+            (none @ None, Some(ways)) if link.stage != Stage::Closed => {
+                *none = Some(Box::new(Held::new(ways, seed)));
+                self.conditioned += 1;
+            }
+            (None, _) => {}
+        }
+        true
+    }
+
+    /// Lets go of what conditions held until now.
+    pub(super) fn release(&mut self, now: Instant) {
+        if self.conditioned == 0 {
+            return;
+        }
+        let at = self.micros(now);
+        for id in self.ids() {
+            while let Some(bytes) = self.held(id).and_then(|held| held.received(at)) {
+                self.deliver(id, bytes);
+            }
+            while let Some(bytes) = self.held(id).and_then(|held| held.sent(at)) {
+                let conn = self.links.get(id).and_then(|link| link.conn.as_ref());
+                if let Some(conn) = conn {
+                    transmit(conn, bytes, &mut self.counters);
+                }
+            }
+            while let Some(message) = self.held(id).and_then(|held| held.left(at)) {
+                let outbox = self.links.get(id).and_then(|link| link.outbox.as_ref());
+                if let Some(outbox) = outbox {
+                    outbox.send(message).unwrap_or(());
+                }
+            }
+            while let Some(arrival) = self.held(id).and_then(|held| held.arrived(at)) {
+                match arrival {
+                    Arrival::Message(bytes) => self.hand_over(id, bytes),
+                    Arrival::Closed(reason) => self.finish(id, reason),
+                }
+            }
+            if self.held(id).is_some_and(|held| held.is_done()) {
+                self.free(id);
+            }
+        }
+    }
+
+    /// The link is under no conditions any more.
+    fn free(&mut self, id: LinkId) {
+        let link = self.links.get_mut(id);
+        if link.is_some_and(|link| link.held.take().is_some()) {
+            self.conditioned -= 1;
+        }
+    }
+
+    fn held(&mut self, id: LinkId) -> Option<&mut Held> {
+        self.links.get_mut(id)?.held.as_deref_mut()
+    }
+
+    /// When something that is held must go on.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        if self.conditioned == 0 {
+            return None;
+        }
+        let due = self.links.iter().filter_map(|link| link.held.as_ref()?.next_due()).min()?;
+        // What is held for ever is never due.
+        (due < Micros::UNBOUNDED).then(|| self.origin + duration(due))
+    }
+
+    pub(super) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Hands out what happened.
+    pub(super) fn take(&mut self, events: &mut Vec<PeerEvent>) {
+        while let Some(event) = self.events.pop_front() {
+            match &event {
+                PeerEvent::Connected { .. } => {}
+                PeerEvent::Datagram { link, bytes } => {
+                    if let Some(link) = self.links.get_mut(*link) {
+                        link.unread_datagrams -= bytes.len();
+                    }
+                }
+                PeerEvent::Message { link, bytes } => {
+                    if let Some(link) = self.links.get_mut(*link) {
+                        link.unread_messages -= bytes.len();
+                        link.room.notify_one();
+                    }
+                }
+                PeerEvent::Closed { link, .. } => self.forget(*link),
+            }
+            events.push(event);
+        }
+    }
+
+    pub(super) fn meter(&mut self, id: LinkId) -> Option<Meter> {
+        self.links.get_mut(id).map(PeerLink::meter)
+    }
+
+    pub(super) fn total(&mut self) -> Meter {
+        let mut total = self.total;
+        let (mut trips, mut shortest) = (0, Micros::UNBOUNDED);
+        for meter in self.links.iter_mut().map(PeerLink::meter) {
+            add(&mut total, &meter);
+            trips += meter.round_trip.0;
+            shortest = shortest.min(meter.shortest_round_trip);
+            total.window += meter.window;
+        }
+        let links = self.links.len() as u64;
+        total.round_trip = Micros(trips.checked_div(links).unwrap_or(0));
+        total.shortest_round_trip = if links > 0 { shortest } else { Micros::ZERO };
+        total
+    }
+}
+
+impl PeerLink {
+    fn meter(&mut self) -> Meter {
+        let Some(conn) = &self.conn else { return Meter::default() };
+        let stats = conn.stats();
+        let paths = conn.paths();
+        let path = paths.iter().find(|path| path.is_selected()).map(|path| path.stats());
+        let round_trip = path.map_or(Micros::ZERO, |path| Micros(path.rtt.as_micros() as u64));
+        if round_trip > Micros::ZERO {
+            self.shortest = self.shortest.min(round_trip);
+        }
+        let traffic = |udp: iroh::endpoint::UdpStats, ours: Traffic| Traffic {
+            packets: udp.datagrams,
+            bytes: udp.bytes,
+            ..ours
+        };
+        Meter {
+            received: traffic(stats.udp_rx, self.received),
+            sent: traffic(stats.udp_tx, self.sent),
+            lost_packets: stats.lost_packets,
+            round_trip,
+            shortest_round_trip: self.shortest.min(round_trip),
+            window: path.map_or(0, |path| path.cwnd),
+        }
+    }
+}
+
+/// The link, if something can be sent on it.
+fn open(links: &mut Slots<PeerLink>, id: LinkId) -> Result<&mut PeerLink, Error> {
+    match links.get_mut(id) {
+        Some(link) if link.stage == Stage::Open => Ok(link),
+        Some(link) if link.stage == Stage::Handshake => Err(Error::NotConnected),
+        _ => Err(Error::Closed),
+    }
+}
+
+/// Hands a datagram to QUIC, whose queue lets newer ones push out older ones.
+fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut Counters) {
+    if conn.datagram_send_buffer_space() < bytes.len() {
+        counters.datagrams_outdated += 1;
+    }
+    // It fails on a link that is about to be reported as closed.
+    conn.send_datagram(bytes).unwrap_or(());
+}
+
+/// Adds what passed over a link to what passed in all.
+fn add(total: &mut Meter, link: &Meter) {
+    for (sum, part) in [(&mut total.received, &link.received), (&mut total.sent, &link.sent)] {
+        sum.packets += part.packets;
+        sum.bytes += part.bytes;
+        sum.datagrams += part.datagrams;
+        sum.messages += part.messages;
+    }
+    total.lost_packets += link.lost_packets;
+}

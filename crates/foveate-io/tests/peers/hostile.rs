@@ -1,0 +1,50 @@
+//! Bytes that nobody should send.
+
+use std::net::UdpSocket;
+
+use foveate_io::peer::PeerOptions;
+use foveate_io::{Endpoint, Event, Options, Trust};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Party, anywhere, pair, until};
+
+#[test]
+fn random_packets_change_nothing() {
+    let (mut one, mut two, there, _) = pair(PeerOptions::default(), PeerOptions::default());
+    let socket = UdpSocket::bind(anywhere()).expect("a free port");
+    let mut random = fastrand::Rng::with_seed(5);
+    for n in 0..2_000 {
+        let mut bytes = vec![0; random.usize(0..1_300)];
+        random.fill(&mut bytes);
+        if let (true, Some(first)) = (n % 2 == 0, bytes.first_mut()) {
+            // Looks like the beginning of a QUIC handshake.
+            *first |= 0xc0;
+        }
+        for address in two.endpoint.addresses() {
+            // A full buffer loses it, which is as good.
+            socket.send_to(&bytes, address).map_or((), |_| ());
+        }
+    }
+    one.endpoint.send_message(there, b"still here").expect("open");
+    until(&mut one, &mut two, "a message", |_, two| !two.messages.is_empty());
+    assert_eq!((two.connected.len(), two.closed.len()), (1, 0));
+}
+
+#[test]
+fn a_client_of_servers_is_turned_away() {
+    let mut peer = Party::new(1, PeerOptions::default());
+    let trust = Trust::Pinned(Vec::new());
+    let mut client = Endpoint::client(anywhere(), &trust, Options::client()).expect("a free port");
+    client.connect(peer.endpoint.addresses()[0], "localhost").expect("room");
+    let (mut events, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+    while !events.iter().any(|event| matches!(event, Event::Closed { .. })) {
+        assert!(Instant::now() < deadline, "waited in vain");
+        client.wait(Instant::now() + Duration::from_millis(2), &mut events).expect("it works");
+        peer.step();
+    }
+    assert!(peer.connected.is_empty());
+    until(&mut peer, &mut Party::new(2, PeerOptions::default()), "a free place", |peer, _| {
+        peer.endpoint.links() == 0
+    });
+    assert_eq!(peer.endpoint.counters().handshakes_failed, 1);
+}
