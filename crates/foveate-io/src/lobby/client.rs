@@ -236,7 +236,7 @@ impl LobbyClient {
         let mut bytes = encode(&Asked { nonce, request });
         bytes.resize(bytes.len().max(MIN_HELLO), 0);
         // Lost is lost: it is sent again.
-        self.socket.send(&bytes).map_or((), |_| ());
+        let _ = self.socket.send(&bytes);
     }
 
     /// The next reply that can be read.

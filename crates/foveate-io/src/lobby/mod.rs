@@ -113,7 +113,7 @@ fn answer(socket: &UdpSocket, lobby: &mut Lobby, now: Micros) -> Result<(), Erro
             Ok((length, from)) => {
                 if let Some(reply) = lobby.handle(now, from, &bytes[..length]) {
                     // Lost is lost: whoever wants to know asks again.
-                    socket.send_to(&reply, from).map_or((), |_| ());
+                    let _ = socket.send_to(&reply, from);
                 }
             }
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(()),

@@ -255,9 +255,10 @@ impl Lobby {
             return Err(No::Full);
         }
         self.rates.checks += 1;
-        if !self.verifier.verify(&key, said, signature) {
+        if !sealed.holds(&saying, &*self.signer) {
             return Err(No::Forged);
         }
+        let key = saying.key;
         if self.peers.get(&key).is_some_and(|known| known.stamp >= saying.stamp) {
             return Err(No::Stale);
         }
