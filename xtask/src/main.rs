@@ -29,6 +29,8 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
+  play --topology peer [OPTION...]
+                   the same without a server: a lobby and a dozen peers; options go to `foveate peer`
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
   tidy             hold the tree against the house style

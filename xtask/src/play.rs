@@ -1,26 +1,131 @@
 //! `cargo xtask play`: builds what is missing and starts the arena with bots.
 
-use std::path::Path;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use crate::error::Error;
 use crate::steps::say_and_check;
 use crate::{process, web};
 
-/// Bots that play along.
+/// Bots that play along with a server,
 const BOTS: &str = "60";
+/// and peers where there is none, the one with the page among them.
+const PEERS: usize = 12;
 /// Where the page is.
 const PAGE: &str = "127.0.0.1:8080";
 /// Players that the world is made for: the bots, and room for a few people.
 const PLAYERS: &str = "80";
+const PEER_PLAYERS: &str = "16";
 
-/// Builds page and program, and plays until interrupted. What is given goes to `foveate serve`.
+/// Builds page and program, and plays until interrupted. What is given goes to `foveate serve`; with
+/// `--topology peer` to the `foveate peer` that serves the page.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+    let play = match arguments {
+        ["--topology", "peer", rest @ ..] | ["--topology=peer", rest @ ..] => Play::Peers(rest),
+        ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => Play::Server(rest),
+        ["--topology", ..] => return Err(Error::Usage("expected --topology server or peer, first")),
+        rest => Play::Server(rest),
+    };
     web::build(root)?;
     let build = ["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
     say_and_check(&mut process::cargo(root, &build))?;
-    let mut serve = Command::new(root.join("target/release/foveate"));
+    match play {
+        Play::Server(rest) => serve(root, rest),
+        Play::Peers(rest) => peers(root, rest),
+    }
+}
+
+/// Who owns the world.
+enum Play<'a> {
+    Server(&'a [&'a str]),
+    Peers(&'a [&'a str]),
+}
+
+fn foveate(root: &Path) -> Command {
+    // Where cargo has put it, if it was told where to put things.
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut command = Command::new(target.join("release/foveate"));
+    command.current_dir(root);
+    command
+}
+
+fn serve(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+    let mut serve = foveate(root);
     serve.args(["serve", "--bots", BOTS, "--players", PLAYERS, "--web", PAGE, "--observe"]);
-    serve.args(["--reports", "reports"]).args(arguments);
-    process::check(serve.current_dir(root))
+    process::check(serve.args(["--reports", "reports"]).args(arguments))
+}
+
+/// A lobby, a peer that begins the game and serves the page, and as many others as there should be.
+fn peers(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+    let lobby = Said::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
+    let (_lobby, address) = lobby.until("listening on ")?;
+    let peer = ["peer", "--lobby", &address, "--bots", "1", "--players", PEER_PLAYERS];
+    let first = Said::start(foveate(root).args(peer).args(["--web", PAGE]).args(arguments))?;
+    let (first, _) = first.until("pages on ")?;
+    let mut others = Vec::new();
+    for _ in 1..PEERS {
+        // What they have to say would only drown what the first says.
+        let mut other = foveate(root);
+        others.push(start(other.args(peer).arg("--headless").stdout(Stdio::null()))?);
+    }
+    println!("{PEERS} peers and no server; end with Ctrl-C");
+    first.end()
+}
+
+/// A process that does not outlive this one's interest in it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        self.0.kill().unwrap_or(());
+        let _ = self.0.wait();
+    }
+}
+
+fn start(command: &mut Command) -> Result<Running, Error> {
+    let shown = process::show(command);
+    command.spawn().map(Running).map_err(|source| Error::Start { command: shown, source })
+}
+
+/// A process whose lines are shown, and waited for.
+struct Said {
+    shown: String,
+    child: Running,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Said {
+    fn start(command: &mut Command) -> Result<Said, Error> {
+        let shown = process::show(command);
+        let mut child = start(command.stdout(Stdio::piped()))?;
+        let what = "its output cannot be read".to_owned();
+        let out = child.0.stdout.take();
+        let out = out.ok_or_else(|| Error::Result { command: shown.clone(), what })?;
+        Ok(Said { shown, child, lines: BufReader::new(out).lines() })
+    }
+
+    /// Shows lines until one begins so; what follows in it.
+    fn until(mut self, begin: &str) -> Result<(Said, String), Error> {
+        while let Some(Ok(line)) = self.lines.next() {
+            println!("{line}");
+            if let Some(rest) = line.strip_prefix(begin) {
+                let rest = rest.to_owned();
+                return Ok((self, rest));
+            }
+        }
+        let what = format!("ended without a line `{begin}…`");
+        Err(Error::Result { command: self.shown, what })
+    }
+
+    /// Shows all others until it ends.
+    fn end(mut self) -> Result<(), Error> {
+        self.lines.by_ref().map_while(Result::ok).for_each(|line| println!("{line}"));
+        match self.child.0.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Error::Failed { command: self.shown, status }),
+            Err(source) => Err(Error::Start { command: self.shown, source }),
+        }
+    }
 }

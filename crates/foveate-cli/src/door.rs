@@ -1,4 +1,5 @@
-//! Who may come in, and what is kept of them: tokens and storage, as the configuration has them.
+//! Who may come in, and what is kept of them: tokens and storage, as the configuration has them; or a peer's
+//! own player and nobody else.
 
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
@@ -14,7 +15,7 @@ use std::error::Error;
 /// Objects are saved in so many parts, one a tick: each of them within half a second.
 const PARTS: u32 = 8;
 
-/// The door of `foveate serve`.
+/// The door of `foveate serve`, and of a peer's window.
 pub struct MainDoor {
     verifier: Option<Verifier>,
     keeper: Keeper,
@@ -24,6 +25,8 @@ pub struct MainDoor {
 enum Keeper {
     /// Nowhere: numbers are handed out as they come.
     Memory(OpenDoor),
+    /// With their peer: whoever comes in is this player.
+    Peer(PlayerId),
     /// In a file; who waits for an answer.
     File { writer: Box<Writer>, asked: BTreeMap<String, Link> },
 }
@@ -60,6 +63,11 @@ impl MainDoor {
         Ok(MainDoor { verifier, keeper: Keeper::File { writer, asked: BTreeMap::new() } })
     }
 
+    /// The door of a peer's window: whoever comes in sits down as the peer's player.
+    pub fn of_peer(player: PlayerId) -> MainDoor {
+        MainDoor { verifier: None, keeper: Keeper::Peer(player) }
+    }
+
     /// Saves the part of the kept objects whose turn it is. Unchanged ones cost a comparison.
     pub fn save<G: Game>(&mut self, stage: &Stage<G>, tick: u32) {
         let Keeper::File { writer, .. } = &mut self.keeper else { return };
@@ -73,7 +81,7 @@ impl MainDoor {
     /// Why the last write failed, if it did.
     pub fn trouble(&self) -> Option<String> {
         match &self.keeper {
-            Keeper::Memory(_) => None,
+            Keeper::Memory(_) | Keeper::Peer(_) => None,
             Keeper::File { writer, .. } => writer.report().trouble,
         }
     }
@@ -81,7 +89,7 @@ impl MainDoor {
     /// Writes what waits.
     pub fn close(self) -> Result<(), Box<dyn Error>> {
         match self.keeper {
-            Keeper::Memory(_) => Ok(()),
+            Keeper::Memory(_) | Keeper::Peer(_) => Ok(()),
             Keeper::File { writer, .. } => Ok(writer.close()?),
         }
     }
@@ -110,6 +118,7 @@ impl Door for MainDoor {
         }
         match &mut self.keeper {
             Keeper::Memory(door) => door.enter(link, name, token),
+            Keeper::Peer(player) => Entry::Now(*player, Kept::new()),
             Keeper::File { writer, asked } => match writer.join(name, UnixTime::now()) {
                 Ok(()) => {
                     asked.insert(name.into(), link);
@@ -136,6 +145,8 @@ impl Door for MainDoor {
     fn leave(&mut self, player: PlayerId, objects: Kept) {
         match &mut self.keeper {
             Keeper::Memory(door) => door.leave(player, objects),
+            // The objects are the peer's all the while.
+            Keeper::Peer(_) => {}
             Keeper::File { writer, .. } => {
                 writer.save(objects.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
                 objects.iter().for_each(|(id, _)| writer.forget(*id));

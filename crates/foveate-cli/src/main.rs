@@ -25,6 +25,8 @@ mod token;
 mod truth;
 mod usage;
 mod web;
+#[cfg(feature = "peer")]
+mod window;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;

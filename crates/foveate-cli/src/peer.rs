@@ -2,6 +2,7 @@
 
 use crate::truth::Record;
 use crate::usage;
+use crate::window::Window;
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::PeerHost;
@@ -42,9 +43,14 @@ pub struct Peer {
     /// Name of the game; whoever finds nobody in it begins it
     #[arg(long, default_value = "arena")]
     game: String,
-    /// Peers in this process, each with a link of its own, played by the machine
-    #[arg(long, default_value_t = 1)]
+    /// Peers in this process, each with links of its own, that the machine plays. Without it there is one
+    /// peer, for the player at --web
+    #[arg(long, default_value_t = 0)]
     bots: usize,
+    /// Serve the page there, for a browser of this machine: whoever opens it plays as this peer, in the
+    /// place of its bot
+    #[arg(long, value_parser = local)]
+    web: Option<SocketAddr>,
     /// Address to listen on, at most one of each family
     #[arg(long)]
     listen: Vec<SocketAddr>,
@@ -75,6 +81,13 @@ pub struct Peer {
     /// Write once a second what this peer owns
     #[arg(long, hide = true)]
     account: Option<PathBuf>,
+}
+
+impl Peer {
+    /// There is always one.
+    fn count(&self) -> usize {
+        self.bots.max(1)
+    }
 }
 
 /// What a joiner must know of a world.
@@ -120,8 +133,11 @@ struct Account {
     players: usize,
     /// Objects and their epochs.
     owned: Vec<(u64, u32)>,
+    /// Other players whose avatars are known.
+    sees: Vec<u32>,
     /// Of this player: how often it won and lost a fight.
     fights: u32,
+    taken_over: u64,
     sent_bytes: u64,
     received_bytes: u64,
     cpu_s: f64,
@@ -136,7 +152,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     let (began, cpu) = (Instant::now(), usage::processor_time());
     let (tell, told) = mpsc::channel();
     let (mut tell, mut threads) = (Some(tell), Vec::new());
-    for nth in 0..args.bots.max(1) {
+    for nth in 0..args.count() {
         let (args, stop, tell) = (args.clone(), Arc::clone(&stop), tell.take());
         threads.push(std::thread::spawn(move || Match::enter(&args, nth)?.play(&stop, tell)));
         // The others join through the first, if it comes in at all.
@@ -152,12 +168,10 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
             Err(_) => failure = Some("a peer's thread has panicked".into()),
         }
     }
-    let spent = (usage::processor_time() - cpu).as_secs_f64() / args.bots.max(1) as f64;
+    let spent = (usage::processor_time() - cpu).as_secs_f64() / args.count() as f64;
     let share = spent / began.elapsed().as_secs_f64() * 100.0;
-    println!(
-        "{share:.1} % of a core and {:.0} KiB a peer",
-        usage::resident_kib() / args.bots.max(1) as f64
-    );
+    let memory = usage::resident_kib() / args.count() as f64;
+    println!("{share:.1} % of a core and {memory:.0} KiB a peer");
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -167,7 +181,9 @@ struct Match<'a> {
     about: About,
     lobbies: Vec<LobbyClient>,
     host: PeerHost<Arena>,
-    brain: Fighter,
+    /// Plays while nobody else does.
+    brain: Option<Fighter>,
+    window: Option<Window>,
     record: Option<Record>,
     account: Option<BufWriter<File>>,
     tries: usize,
@@ -215,7 +231,8 @@ impl<'a> Match<'a> {
             about,
             lobbies,
             host,
-            brain,
+            brain: (nth < args.bots).then_some(brain),
+            window: None,
             record: record.transpose()?,
             account: account.transpose()?.map(BufWriter::new),
             tries: 1,
@@ -233,24 +250,11 @@ impl<'a> Match<'a> {
         let began = Instant::now();
         let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
         while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
-            let brain = &mut self.brain;
-            self.host.step(|world, me, asks| brain.think(world, me, asks))?;
+            self.round()?;
             for lobby in &mut self.lobbies {
                 lobby.poll();
             }
-            let events: Vec<_> = self.host.happened().collect();
-            for event in events {
-                match event {
-                    PeerEvent::Inside => {
-                        self.say("inside");
-                        self.announce();
-                    }
-                    PeerEvent::Verdict(player, fault) => {
-                        self.say(&format!("player {} is dropped: {fault:?}", player.0));
-                    }
-                    _ => {}
-                }
-            }
+            self.tell()?;
             let second = self.host.tick().0 / EVERY;
             if second != self.second && self.host.peer.is_inside() {
                 self.second = second;
@@ -274,8 +278,61 @@ impl<'a> Match<'a> {
             lobby.leave(Duration::from_millis(500)).unwrap_or(());
         }
         let figures = self.figures(began.elapsed());
+        self.window.map_or(Ok(()), Window::close)?;
         self.host.leave(Micros::from_millis(2_000))?;
         Ok(figures)
+    }
+
+    /// The next round of the world, in which the player at the window plays, or else the machine.
+    fn round(&mut self) -> Result<(), Failure> {
+        let Match { host, brain, window, .. } = self;
+        let Some(window) = window else {
+            return Ok(host.step(|peer| think(brain.as_mut(), peer))?);
+        };
+        loop {
+            window.wait()?;
+            let played = host.poll_step(|peer| {
+                // What was done at a window that is empty by now is done, too.
+                window.act(peer);
+                think(brain.as_mut().filter(|_| !window.is_taken()), peer);
+            })?;
+            if played {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees to what happened in a round.
+    fn tell(&mut self) -> Result<(), Failure> {
+        let events: Vec<_> = self.host.happened().collect();
+        let mut happened = Vec::new();
+        for event in events {
+            match event {
+                PeerEvent::Inside => {
+                    self.say("inside");
+                    self.announce();
+                    self.open_window()?;
+                }
+                PeerEvent::Verdict(player, fault) => {
+                    self.say(&format!("player {} is dropped: {fault:?}", player.0));
+                }
+                PeerEvent::Happened(event) => happened.push(event),
+                PeerEvent::Connect(..) | PeerEvent::Met(_) | PeerEvent::Parted(..) => {}
+            }
+        }
+        if let Some(window) = &mut self.window {
+            window.show(&self.host.peer, &happened)?;
+        }
+        Ok(())
+    }
+
+    fn open_window(&mut self) -> Result<(), Failure> {
+        if let Some(listen) = self.args.web.filter(|_| self.is_first && self.window.is_none()) {
+            let window = Window::open(listen, &self.host.peer, ROUND)?;
+            println!("pages on http://{}/", window.address());
+            self.window = Some(window);
+        }
+        Ok(())
     }
 
     /// Those who were listed do not answer: perhaps others do by now.
@@ -313,13 +370,16 @@ impl<'a> Match<'a> {
     /// Writes down what this peer owns, and says how it is.
     fn note(&mut self) -> Result<(), Failure> {
         let (peer, total) = (&self.host.peer, self.host.endpoint.total());
+        let (me, others) = (peer.player().0, peer.world().of_kind(peer.avatar().kind()));
         let account = Account {
             tick: self.host.tick().0,
-            player: peer.player().0,
+            player: me,
             links: peer.neighbours().count(),
             players: self.players(),
             owned: peer.owned().map(|(id, epoch)| (id.0, epoch)).collect(),
+            sees: others.iter().map(|id| id.origin()).filter(|it| *it != me).collect(),
             fights: peer.world().get::<Avatar>(peer.avatar()).map_or(0, |it| fights(&it)),
+            taken_over: peer.counts().taken_over,
             sent_bytes: total.sent.bytes,
             received_bytes: total.received.bytes,
             cpu_s: usage::processor_time().as_secs_f64(),
@@ -350,6 +410,26 @@ impl<'a> Match<'a> {
             taken_over: counts.taken_over,
             rtt_ms: total.round_trip.0 as f64 / 1e3,
         }
+    }
+}
+
+/// The machine's turn, if it plays.
+fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
+    let Some(brain) = brain else { return };
+    let mut asks = Vec::new();
+    let input = brain.think(&peer.world(), peer.avatar(), &mut asks);
+    peer.input(input);
+    for (object, action) in asks {
+        peer.ask(object, action);
+    }
+}
+
+/// An address of this machine: whoever reaches the page plays as the peer.
+fn local(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "expected address and port".to_owned())?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err("expected an address of this machine, such as 127.0.0.1:8080".into()),
     }
 }
 

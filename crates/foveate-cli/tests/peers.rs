@@ -22,7 +22,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended already.
         self.0.kill().unwrap_or(());
-        self.0.wait().map_or((), |_| ());
+        let _ = self.0.wait();
     }
 }
 
@@ -53,12 +53,29 @@ impl Peer {
     fn start(lobby: &Lobby, folder: &Path, nth: usize) -> Peer {
         let account = folder.join(format!("{nth}.jsonl"));
         let child = foveate()
-            .args(["peer", "--headless", "--players", "16", "--lobby", &lobby.address, "--account"])
+            .args(["peer", "--bots", "1", "--headless", "--players", "128"])
+            .args(["--lobby", &lobby.address, "--account"])
             .arg(&account)
+            // Who comes back under the same number is the same player.
+            .arg("--key")
+            .arg(folder.join(format!("{nth}.key")))
             .stdout(Stdio::null())
             .spawn()
             .expect("the program starts");
         Peer { process: Process(child), account }
+    }
+
+    /// Tells it to leave, and waits until it has.
+    fn leave(mut self) {
+        let id = self.process.0.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &id]).status().expect("kill is there");
+        assert!(told.success());
+        let status = self.process.0.wait().expect("it ends");
+        assert!(status.success(), "it leaves in order: {status}");
+    }
+
+    fn player(&self) -> Option<u64> {
+        self.accounts().last().map(|last| number(last, "player"))
     }
 
     /// What it wrote down so far; the last line may be cut off.
@@ -72,55 +89,90 @@ fn number(account: &Value, field: &str) -> u64 {
     account[field].as_u64().expect("a number")
 }
 
-/// The world's objects, and how many peers own each, in the last second of which all peers have
-/// written. None while somebody has not, or does not know everybody.
-fn owners(peers: &[Peer]) -> Option<(u64, BTreeMap<u64, usize>)> {
-    let by_second: Vec<BTreeMap<u64, Value>> = peers
-        .iter()
-        .map(|peer| {
-            let accounts = peer.accounts().into_iter();
-            accounts.map(|account| (number(&account, "tick") / 20, account)).collect()
-        })
-        .collect();
-    let seconds = by_second.first()?.keys().rev();
-    let common = seconds.copied().find(|at| by_second.iter().all(|it| it.contains_key(at)))?;
-    let mut owners = BTreeMap::new();
-    for accounts in &by_second {
-        let account = &accounts[&common];
-        if number(account, "players") != peers.len() as u64 {
-            return None;
-        }
-        for owned in account["owned"].as_array()? {
-            let id = ObjectId(owned[0].as_u64()?);
-            if id.origin() == 0 {
-                *owners.entry(id.0).or_default() += 1;
-            }
-        }
-    }
-    Some((common, owners))
+/// Who owns what in one second of the world.
+struct Picture {
+    second: u64,
+    /// The world's objects, and which of the peers own each: their places in the list.
+    owners: BTreeMap<u64, Vec<usize>>,
+    /// Whether everybody knows of everybody, and of nobody else.
+    acquainted: bool,
 }
 
-/// Waits until every one of these objects has exactly one owner, in a second after the given one.
-fn settled(peers: &[Peer], objects: &BTreeSet<u64>, after: u64) -> (u64, BTreeSet<u64>) {
+impl Picture {
+    /// The last second of which all peers have written; none before there is one.
+    fn take(peers: &[Peer]) -> Option<Picture> {
+        let by_second: Vec<BTreeMap<u64, Value>> = peers
+            .iter()
+            .map(|peer| {
+                let accounts = peer.accounts().into_iter();
+                accounts.map(|account| (number(&account, "tick") / 20, account)).collect()
+            })
+            .collect();
+        let mut seconds = by_second.first()?.keys().rev().copied();
+        let second = seconds.find(|at| by_second.iter().all(|it| it.contains_key(at)))?;
+        let (mut owners, mut acquainted) = (BTreeMap::<u64, Vec<usize>>::new(), true);
+        for (nth, accounts) in by_second.iter().enumerate() {
+            let account = &accounts[&second];
+            acquainted &= number(account, "players") == peers.len() as u64;
+            for owned in account["owned"].as_array()? {
+                let id = ObjectId(owned[0].as_u64()?);
+                if id.origin() == 0 {
+                    owners.entry(id.0).or_default().push(nth);
+                }
+            }
+        }
+        Some(Picture { second, owners, acquainted })
+    }
+
+    fn objects(&self) -> BTreeSet<u64> {
+        self.owners.keys().copied().collect()
+    }
+}
+
+/// Waits until each of these objects, and whatever else there is, has exactly one owner in a second
+/// after the given one.
+fn settled(peers: &[Peer], objects: &BTreeSet<u64>, after: u64) -> Picture {
+    settled_if(peers, objects, after, |_| true)
+}
+
+/// The same, and everybody knows of everybody.
+fn acquainted(peers: &[Peer], objects: &BTreeSet<u64>, after: u64) -> Picture {
+    settled_if(peers, objects, after, |picture| picture.acquainted)
+}
+
+fn settled_if(
+    peers: &[Peer],
+    objects: &BTreeSet<u64>,
+    after: u64,
+    holds: impl Fn(&Picture) -> bool,
+) -> Picture {
     let deadline = Instant::now() + PATIENCE;
     let mut last = None;
     while Instant::now() < deadline {
-        if let Some((second, owners)) = owners(peers).filter(|it| it.0 > after) {
-            let single = owners.values().all(|count| *count == 1);
-            let all: BTreeSet<u64> = owners.keys().copied().collect();
-            if single && !all.is_empty() && all.is_superset(objects) {
-                return (second, all);
+        if let Some(picture) = Picture::take(peers).filter(|it| it.second > after) {
+            let single = picture.owners.values().all(|owners| owners.len() == 1);
+            let all = !picture.owners.is_empty() && picture.objects().is_superset(objects);
+            if single && all && holds(&picture) {
+                return picture;
             }
-            last = Some(owners);
+            last = Some(picture.owners);
         }
         std::thread::sleep(Duration::from_millis(200));
     }
     let owners = last.unwrap_or_default();
     let lost: Vec<_> = objects.iter().filter(|id| !owners.contains_key(id)).collect();
-    let doubled: Vec<_> = owners.iter().filter(|(_, count)| **count > 1).collect();
+    let doubled: Vec<_> = owners.iter().filter(|(_, owners)| owners.len() > 1).collect();
     let players: Vec<_> =
         peers.iter().map(|it| it.accounts().last().map(|last| number(last, "players"))).collect();
     panic!("lost {lost:?}, doubled {doubled:?}, players as each knows them {players:?}");
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not in time");
+        std::thread::sleep(Duration::from_millis(500));
+    }
 }
 
 fn fights(peers: &[Peer]) -> u64 {
@@ -140,40 +192,80 @@ fn cost(peer: &Peer) -> Option<[f64; 3]> {
     Some([rate("sent_bytes")?, rate("received_bytes")?, rate("cpu_s")? * 100.0])
 }
 
+/// A folder of the test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("foveate-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    folder
+}
+
+#[test]
+fn who_leaves_hands_everything_over_and_comes_back_as_the_same_player() {
+    let (folder, lobby) = (folder("leaving"), lobby());
+    let mut peers = vec![Peer::start(&lobby, &folder, 0)];
+    let objects = settled(&peers, &BTreeSet::new(), 0).objects();
+    peers.extend((1..3).map(|nth| Peer::start(&lobby, &folder, nth)));
+    let before = acquainted(&peers, &objects, 0);
+
+    // The one who began the world leaves.
+    let player = peers[0].player();
+    peers.remove(0).leave();
+    let after = acquainted(&peers, &objects, before.second + 1);
+    let taken = peers.iter().filter_map(|it| Some(number(it.accounts().last()?, "taken_over")));
+    assert_eq!(taken.sum::<u64>(), 0, "what is handed over need not be taken over");
+
+    peers.push(Peer::start(&lobby, &folder, 0));
+    acquainted(&peers, &objects, after.second);
+    assert_eq!(peers[2].player(), player);
+    // The others see it, and play with it.
+    let sees = |peer: &Peer| {
+        let last = peer.accounts().pop().map_or(Value::Null, |mut last| last["sees"].take());
+        last.as_array().is_some_and(|sees| sees.iter().any(|it| it.as_u64() == player))
+    };
+    wait_until("the one who came back is seen", || peers[..2].iter().any(sees));
+    drop(peers);
+    std::fs::remove_dir_all(&folder).expect("ours");
+}
+
 #[test]
 fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled() {
-    let folder = std::env::temp_dir().join(format!("foveate-peers-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let lobby = lobby();
+    let (folder, lobby) = (folder("peers"), lobby());
     let mut peers = vec![Peer::start(&lobby, &folder, 0)];
     // Whoever finds nobody begins a world: the others come when there is one.
-    let (_, founded) = settled(&peers, &BTreeSet::new(), 0);
+    let objects = settled(&peers, &BTreeSet::new(), 0).objects();
     peers.extend((1..12).map(|nth| Peer::start(&lobby, &folder, nth)));
-    let (second, objects) = settled(&peers, &founded, 0);
+    // By then objects have come to those who care for them.
+    let spread = |picture: &Picture| {
+        let owners: BTreeSet<usize> = picture.owners.values().flatten().copied().collect();
+        picture.acquainted && owners.len() >= 4
+    };
+    let picture = settled_if(&peers, &objects, 0, spread);
+    assert_eq!(picture.objects(), objects);
     println!("12 peers, {} objects of the world, each with one owner", objects.len());
 
     // Six die at once, the one who began the world among them.
     for peer in &mut peers[..6] {
         peer.process.0.kill().expect("it runs");
     }
-    let died = Instant::now();
+    let last = |peer: &Peer| peer.accounts().last().map_or(0, |last| number(last, "tick") / 20);
+    let died = peers[..6].iter().map(last).max().unwrap_or(0);
+    let orphans = picture.owners.values().filter(|owners| owners[0] < 6).count();
     drop(peers.drain(..6));
-    let (second, left) = settled(&peers, &objects, second + 1);
+    let picture = settled(&peers, &objects, died + 1);
+    assert_eq!(picture.objects(), objects);
     println!(
-        "6 killed: every object has one owner again, seen {:.1} s later",
-        died.elapsed().as_secs_f64()
+        "6 killed, who owned {orphans} of them: each has one owner again {} s later",
+        picture.second - died
     );
 
     peers.extend((12..15).map(|nth| Peer::start(&lobby, &folder, nth)));
-    let (second, _) = settled(&peers, &left, second);
+    let picture = acquainted(&peers, &objects, picture.second);
+    assert_eq!(picture.objects(), objects);
     let before = fights(&peers);
-    let deadline = Instant::now() + PATIENCE;
-    while fights(&peers) <= before {
-        assert!(Instant::now() < deadline, "nobody fights any more");
-        std::thread::sleep(Duration::from_millis(500));
-    }
-    settled(&peers, &left, second + 3);
-    println!("3 joined: every object has one owner, and play goes on");
+    wait_until("somebody wins a fight", || fights(&peers) > before);
+    let picture = settled(&peers, &objects, picture.second + 3);
+    assert_eq!(picture.objects(), objects);
+    println!("3 joined: each object has one owner, and play goes on");
 
     let costs: Vec<[f64; 3]> = peers.iter().filter_map(cost).collect();
     let mean = |nth: usize| costs.iter().map(|cost| cost[nth]).sum::<f64>() / costs.len() as f64;

@@ -32,6 +32,11 @@ impl Ghosts {
         self.by_id.get(&id).map(Vec::as_slice)
     }
 
+    /// All of them, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &[i32])> {
+        self.by_id.iter().map(|(id, lanes)| (*id, lanes.as_slice()))
+    }
+
     /// A ghost appears or changes. Lanes of another count than its kind's are not taken.
     pub fn put(&mut self, id: ObjectId, lanes: &[i32]) -> bool {
         let fits = self.schema.kind(id.kind()).is_some_and(|kind| kind.lane_count() == lanes.len());

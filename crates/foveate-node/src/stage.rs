@@ -124,6 +124,20 @@ impl<G: Game> Stage<G> {
         self.elsewhere.drain(..)
     }
 
+    /// Takes what was asked and has not had its turn: for whoever carries it out elsewhere.
+    pub fn drain_waiting(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
+        self.waiting.drain(..)
+    }
+
+    /// Calls `found` with everything that is known here, own objects and ghosts alike.
+    pub fn each(&self, mut found: impl FnMut(ObjectId, &[i32])) {
+        let store = &self.publisher.store;
+        store.iter().for_each(|(id, slot)| found(id, store.lanes(slot)));
+        // What has just become this node's may still have its ghost.
+        let others = self.ghosts.iter().filter(|(id, _)| store.find(*id).is_none());
+        others.for_each(|(id, lanes)| found(id, lanes));
+    }
+
     /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
     pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(Spot, G::Event)) {
         let asked = std::mem::take(&mut self.waiting);

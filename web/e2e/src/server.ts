@@ -112,7 +112,7 @@ export class Server {
   }
 }
 
-function program(): string {
+export function program(): string {
   const built = ["release", "debug"].map((profile) => join(ROOT, "target", profile, "foveate"));
   const found = process.env.FOVEATE_BIN ?? built.find((path) => existsSync(path));
   if (!found) throw new Error("no program: build it, or say where it is in FOVEATE_BIN");

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate_node::game::{Game, World};
+use foveate_node::game::Game;
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
 use foveate_node::session::Refusal;
 use foveate_node::{Link, Outbox, Peer};
-use foveate_wire::{Micros, ObjectId, Tick};
+use foveate_wire::{Micros, Tick};
 
 use super::{LAST_WORDS, REFUSED, name};
 use crate::error::Error;
@@ -111,34 +111,28 @@ impl<G: Game> PeerHost<G> {
         self.happened.drain(..)
     }
 
-    /// Waits for the next round of the world, taking in what arrives, and plays it. `decide` gives the
-    /// player's input, and may ask things of objects.
-    pub fn step(
-        &mut self,
-        decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
-    ) -> Result<(), Error> {
+    /// Waits for the next round of the world, taking in what arrives, and plays it. In `act` the player,
+    /// if it is inside, gives its input and may ask things of objects.
+    pub fn step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<(), Error> {
         let now = self.now();
         let until = self.began + Duration::from_micros(self.next_round(now).0);
         loop {
             self.endpoint.wait(until, &mut self.events)?;
             self.take_in();
             if Instant::now() >= until {
-                self.play(decide);
+                self.play(act);
                 return Ok(());
             }
         }
     }
 
     /// The same without waiting, for programs that have a loop of their own; true if a round was played.
-    pub fn poll_step(
-        &mut self,
-        decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
-    ) -> Result<bool, Error> {
+    pub fn poll_step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<bool, Error> {
         self.endpoint.wait(Instant::now(), &mut self.events)?;
         self.take_in();
         let due = self.peer.tick_at(self.now()) != self.tick;
         if due {
-            self.play(decide);
+            self.play(act);
         }
         Ok(due)
     }
@@ -158,19 +152,11 @@ impl<G: Game> PeerHost<G> {
         now + Micros(after)
     }
 
-    fn play(
-        &mut self,
-        mut decide: impl FnMut(&World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
-    ) {
+    fn play(&mut self, act: impl FnOnce(&mut Peer<G>)) {
         let now = self.now();
         self.tick = self.peer.tick_at(now);
         if self.peer.is_inside() {
-            let mut asks = Vec::new();
-            let input = decide(&self.peer.world(), self.peer.avatar(), &mut asks);
-            self.peer.input(input);
-            for (object, action) in asks {
-                self.peer.ask(object, action);
-            }
+            act(&mut self.peer);
         } else if self.asked.elapsed() > CONTACT_FOR {
             self.ask_next();
         }

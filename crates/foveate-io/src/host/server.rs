@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::server::{ServerEvent, Settings};
 use foveate_node::session::{Refusal, ResumeKey};
-use foveate_node::{Link, Server};
+use foveate_node::{Link, Server, Stage};
+use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
 
@@ -185,12 +186,22 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         Ok(due.then(|| Spent { receive, ..self.play() }))
     }
 
-    /// Takes in what arrives; the time that took, waiting left out.
-    fn receive_until(&mut self, until: Instant) -> Result<Duration, Error> {
+    /// For a window (see [`Server::show`]), whose rounds are played elsewhere: takes in what arrives until
+    /// then; the time that took, waiting left out.
+    pub fn receive_until(&mut self, until: Instant) -> Result<Duration, Error> {
         self.endpoint.wait(until, &mut self.events)?;
         let woke = Instant::now();
         self.take_in();
         Ok(woke.elapsed())
+    }
+
+    /// The same: shows a round that was played on another stage.
+    pub fn show(&mut self, played: &Stage<G>, happened: &[G::Event]) -> Result<Spent, StoreError> {
+        let (begin, now) = (Instant::now(), self.now());
+        self.tick = played.publisher.store.tick();
+        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        self.server.show(played, happened, now, out)?;
+        Ok(self.send(Spent::default(), begin))
     }
 
     fn play(&mut self) -> Spent {
@@ -199,17 +210,22 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         self.tick = self.tick.plus(1);
         let now = self.now();
         self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
-        self.answer();
-        let told = Instant::now();
-        self.closing.close_due(&mut self.endpoint, told);
-        self.endpoint.flush();
-        let flush = told.elapsed();
+        let spent = self.send(Spent { late, ..Spent::default() }, begin);
         self.next += self.round;
         // Whoever cannot keep up drops rounds instead of falling behind for ever.
         if Instant::now() > self.next + self.round {
             self.next = Instant::now();
         }
-        Spent { receive: Duration::ZERO, tick: told - begin, flush, late }
+        spent
+    }
+
+    /// Sends what a round left behind; with how long both took.
+    fn send(&mut self, spent: Spent, begin: Instant) -> Spent {
+        self.answer();
+        let told = Instant::now();
+        self.closing.close_due(&mut self.endpoint, told);
+        self.endpoint.flush();
+        Spent { tick: told - begin, flush: told.elapsed(), ..spent }
     }
 
     fn take_in(&mut self) {

@@ -12,6 +12,7 @@
 
 mod oversee;
 mod seat;
+mod window;
 
 pub use oversee::Present;
 pub use seat::Away;

@@ -1,0 +1,76 @@
+//! A server that plays nothing itself: a window through which a session looks at somebody else's stage.
+//!
+//! A peer's player may sit at a browser, which speaks the protocol of clients. The peer runs the rules;
+//! this server tells the browser what the peer knows, and takes from it what the player does. A round:
+//! [`take_inputs`](Server::take_inputs) and [`take_asks`](Server::take_asks), the peer's tick,
+//! [`show`](Server::show). In this order, what is shown takes the same inputs into account that it says
+//! it does, as in a server's own tick.
+
+use super::Server;
+use crate::game::{By, Game, PlayerId};
+use crate::outbox::Outbox;
+use crate::stage::Stage;
+use foveate_sync::{Slot, StoreError};
+use foveate_wire::schema::LANE_OWNER;
+use foveate_wire::{Micros, ObjectId, OwnerId};
+use std::collections::BTreeSet;
+
+impl<G: Game> Server<G> {
+    /// What players do in the coming tick, for those who run the rules.
+    pub fn take_inputs(&mut self, mut given: impl FnMut(PlayerId, G::Input)) {
+        for seat in self.seats.iter_mut().flatten() {
+            while let Some(input) = seat.next_input() {
+                given(seat.player, input);
+            }
+        }
+    }
+
+    /// What players asked since the last call.
+    pub fn take_asks(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
+        self.stage.drain_waiting()
+    }
+
+    /// Instead of a tick: shows a round that was played on another stage, and what happened there within
+    /// the notice of the players here.
+    pub fn show(
+        &mut self,
+        played: &Stage<G>,
+        happened: &[G::Event],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> Result<(), StoreError> {
+        let tick = played.publisher.store.tick();
+        if !tick.is_after(self.stage.publisher.store.tick()) {
+            return Ok(());
+        }
+        self.copy(played)?;
+        for event in happened {
+            let Ok(bytes) = postcard::to_allocvec(event) else { continue };
+            self.seats.iter_mut().flatten().for_each(|seat| seat.notice(&bytes));
+        }
+        self.look_about(tick);
+        self.tell_states(tick, now, out);
+        self.show_out(now, out);
+        Ok(())
+    }
+
+    /// The objects become those of another stage, own ones and ghosts alike.
+    fn copy(&mut self, played: &Stage<G>) -> Result<(), StoreError> {
+        let store = &mut self.stage.publisher.store;
+        let (mut there, mut refused) = (BTreeSet::new(), Ok(()));
+        played.each(|id, lanes| {
+            there.insert(id);
+            let written = match store.find(id) {
+                Some(slot) => store.set_lanes(slot, lanes),
+                None => store.create_lanes(id, OwnerId(lanes[LANE_OWNER] as u32), lanes).map(|_| ()),
+            };
+            if let Err(error) = written {
+                refused = Err(error);
+            }
+        });
+        let gone: Vec<Slot> =
+            store.iter().filter(|(id, _)| !there.contains(id)).map(|(_, slot)| slot).collect();
+        gone.into_iter().try_for_each(|slot| store.remove(slot))?;
+        refused
+    }
+}
