@@ -133,11 +133,17 @@ struct Account {
     players: usize,
     /// Objects and their epochs.
     owned: Vec<(u64, u32)>,
+    /// Objects of the world that others own, and whose state is known here.
+    kept: Vec<u64>,
     /// Other players whose avatars are known.
     sees: Vec<u32>,
     /// Of this player: how often it won and lost a fight.
     fights: u32,
     taken_over: u64,
+    /// Players that were dropped as liars, and why.
+    banned: Vec<(u32, String)>,
+    /// What was not taken in, by fault.
+    refused: Vec<u64>,
     sent_bytes: u64,
     received_bytes: u64,
     cpu_s: f64,
@@ -371,15 +377,19 @@ impl<'a> Match<'a> {
     fn note(&mut self) -> Result<(), Failure> {
         let (peer, total) = (&self.host.peer, self.host.endpoint.total());
         let (me, others) = (peer.player().0, peer.world().of_kind(peer.avatar().kind()));
+        let kept = peer.stage.ghosts.iter().filter(|(id, _)| id.origin() == 0);
         let account = Account {
             tick: self.host.tick().0,
             player: me,
             links: peer.neighbours().count(),
             players: self.players(),
             owned: peer.owned().map(|(id, epoch)| (id.0, epoch)).collect(),
+            kept: kept.map(|(id, _)| id.0).collect(),
             sees: others.iter().map(|id| id.origin()).filter(|it| *it != me).collect(),
             fights: peer.world().get::<Avatar>(peer.avatar()).map_or(0, |it| fights(&it)),
             taken_over: peer.counts().taken_over,
+            banned: peer.banned().map(|(it, fault)| (it.0, format!("{fault:?}"))).collect(),
+            refused: peer.counts().refused.to_vec(),
             sent_bytes: total.sent.bytes,
             received_bytes: total.received.bytes,
             cpu_s: usage::processor_time().as_secs_f64(),

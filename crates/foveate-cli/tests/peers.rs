@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Peers beside its owner that keep each object, by default.
+const COPIES: usize = 6;
+
 fn foveate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_foveate"))
 }
@@ -94,6 +97,8 @@ struct Picture {
     second: u64,
     /// The world's objects, and which of the peers own each: their places in the list.
     owners: BTreeMap<u64, Vec<usize>>,
+    /// How many others have a copy of each.
+    copies: BTreeMap<u64, usize>,
     /// Whether everybody knows of everybody, and of nobody else.
     acquainted: bool,
 }
@@ -111,9 +116,13 @@ impl Picture {
         let mut seconds = by_second.first()?.keys().rev().copied();
         let second = seconds.find(|at| by_second.iter().all(|it| it.contains_key(at)))?;
         let (mut owners, mut acquainted) = (BTreeMap::<u64, Vec<usize>>::new(), true);
+        let mut copies = BTreeMap::new();
         for (nth, accounts) in by_second.iter().enumerate() {
             let account = &accounts[&second];
             acquainted &= number(account, "players") == peers.len() as u64;
+            for id in account["kept"].as_array()?.iter().filter_map(Value::as_u64) {
+                *copies.entry(id).or_default() += 1;
+            }
             for owned in account["owned"].as_array()? {
                 let id = ObjectId(owned[0].as_u64()?);
                 if id.origin() == 0 {
@@ -121,7 +130,7 @@ impl Picture {
                 }
             }
         }
-        Some(Picture { second, owners, acquainted })
+        Some(Picture { second, owners, copies, acquainted })
     }
 
     fn objects(&self) -> BTreeSet<u64> {
@@ -162,9 +171,12 @@ fn settled_if(
     let owners = last.unwrap_or_default();
     let lost: Vec<_> = objects.iter().filter(|id| !owners.contains_key(id)).collect();
     let doubled: Vec<_> = owners.iter().filter(|(_, owners)| owners.len() > 1).collect();
-    let players: Vec<_> =
-        peers.iter().map(|it| it.accounts().last().map(|last| number(last, "players"))).collect();
-    panic!("lost {lost:?}, doubled {doubled:?}, players as each knows them {players:?}");
+    let told = |last: Value| {
+        let (player, players) = (&last["player"], &last["players"]);
+        format!("{player} knows {players}, dropped {}, refused {}", last["banned"], last["refused"])
+    };
+    let each: Vec<_> = peers.iter().filter_map(|it| it.accounts().pop().map(told)).collect();
+    panic!("lost {lost:?}, doubled {doubled:?}, {each:#?}");
 }
 
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -234,14 +246,16 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
     // Whoever finds nobody begins a world: the others come when there is one.
     let objects = settled(&peers, &BTreeSet::new(), 0).objects();
     peers.extend((1..12).map(|nth| Peer::start(&lobby, &folder, nth)));
-    // By then objects have come to those who care for them.
+    // By then objects have come to those who care for them, and six others have a copy of each: of any
+    // six who die, one at least leaves a copy behind.
     let spread = |picture: &Picture| {
         let owners: BTreeSet<usize> = picture.owners.values().flatten().copied().collect();
-        picture.acquainted && owners.len() >= 4
+        let copied = |id: &u64| picture.copies.get(id).is_some_and(|copies| *copies >= COPIES);
+        picture.acquainted && owners.len() >= 4 && objects.iter().all(copied)
     };
     let picture = settled_if(&peers, &objects, 0, spread);
     assert_eq!(picture.objects(), objects);
-    println!("12 peers, {} objects of the world, each with one owner", objects.len());
+    println!("12 peers, {} objects of the world, each with one owner and {COPIES} copies", objects.len());
 
     // Six die at once, the one who began the world among them.
     for peer in &mut peers[..6] {

@@ -140,8 +140,10 @@ impl House {
                     Letter::Close(_) => self.client.closed(),
                 }
             }
+            // Nobody's steps are so even that they need not be told.
+            let step = if self.round % 2 == 0 { input } else { input / 2 };
             let mut out = Letters::default();
-            self.client.tick(now, &mut out, |_, _| input);
+            self.client.tick(now, &mut out, |_, _| step);
             self.up.extend(out.0);
         }
     }
@@ -168,7 +170,7 @@ fn who_sits_at_a_window_plays_on_the_stage_behind_it_and_is_foreseen_as_at_a_ser
     house.run(60, 4, &[]);
     let seated = house.client.seated().unwrap();
     assert_eq!((seated.player, seated.avatar.origin()), (ME, ME.0));
-    assert!(house.walker(seated.avatar).unwrap().pos[0] > 20.0, "inputs arrive");
+    assert!(house.walker(seated.avatar).unwrap().pos[0] > 10.0, "inputs arrive");
     let counts = house.client.counts();
     assert!(counts.foreseen > 20 && counts.corrected == 0, "{counts:?}");
 
