@@ -23,8 +23,12 @@ const PEER_PLAYERS: &str = "16";
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), Error> {
     let play = match arguments {
         ["--topology", "peer", rest @ ..] | ["--topology=peer", rest @ ..] => Play::Peers(rest),
-        ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => Play::Server(rest),
-        ["--topology", ..] => return Err(Error::Usage("expected --topology server or peer, first")),
+        ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
+            Play::Server(rest)
+        }
+        ["--topology", ..] => {
+            return Err(Error::Usage("expected --topology server or peer, first"));
+        }
         rest => Play::Server(rest),
     };
     web::build(root)?;
@@ -44,7 +48,8 @@ enum Play<'a> {
 
 fn foveate(root: &Path) -> Command {
     // Where cargo has put it, if it was told where to put things.
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/foveate"));
     command.current_dir(root);
     command

@@ -255,7 +255,10 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
     };
     let picture = settled_if(&peers, &objects, 0, spread);
     assert_eq!(picture.objects(), objects);
-    println!("12 peers, {} objects of the world, each with one owner and {COPIES} copies", objects.len());
+    println!(
+        "12 peers, {} objects of the world, each with one owner and {COPIES} copies",
+        objects.len()
+    );
 
     // Six die at once, the one who began the world among them.
     for peer in &mut peers[..6] {

@@ -84,8 +84,7 @@ impl House {
             stage.spawn(ME, &spawn).unwrap();
         }
         let settings = Settings { max_players: 1, ..Settings::default() };
-        let window =
-            Server::new(Arc::clone(&game), settings, Box::new(|| ResumeKey([1; 16])));
+        let window = Server::new(Arc::clone(&game), settings, Box::new(|| ResumeKey([1; 16])));
         let client = Client::new(game, "ada", &[]);
         let (up, refused) = (Vec::new(), Vec::new());
         House { stage, window, client, round: 70_000, up, refused }

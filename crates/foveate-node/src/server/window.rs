@@ -62,7 +62,9 @@ impl<G: Game> Server<G> {
             there.insert(id);
             let written = match store.find(id) {
                 Some(slot) => store.set_lanes(slot, lanes),
-                None => store.create_lanes(id, OwnerId(lanes[LANE_OWNER] as u32), lanes).map(|_| ()),
+                None => {
+                    store.create_lanes(id, OwnerId(lanes[LANE_OWNER] as u32), lanes).map(|_| ())
+                }
             };
             if let Err(error) = written {
                 refused = Err(error);
