@@ -58,8 +58,6 @@ pub struct Neighbour {
     pub regrade: bool,
     pub events: Vec<u8>,
     pub patience: Patience,
-    /// Objects it has no right to that it was seen to claim.
-    pub doubts: BTreeSet<ObjectId>,
 }
 
 impl Neighbour {
@@ -93,7 +91,6 @@ impl Neighbour {
             regrade: true,
             events: Vec::new(),
             patience: Patience::new(now),
-            doubts: BTreeSet::new(),
         }
     }
 
