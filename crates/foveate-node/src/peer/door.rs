@@ -253,7 +253,6 @@ impl<G: Game> Peer<G> {
             out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
         }
         self.open_up(link, player, if hello.inside { REMINDED } else { INTRODUCED }, out);
-        self.give_again(link, player, out);
         self.watch(link, now);
     }
 

@@ -237,9 +237,8 @@ impl<G: Game> Peer<G> {
         let theirs = self.known.iter().filter(|(_, known)| known.claim.owner == player);
         for id in theirs.map(|(id, _)| id).collect::<Vec<_>>() {
             // What was on its way to them may have been lost with the link: it comes back.
-            let lost = self.giving.remove(&id).filter(|giving| giving.to == player);
-            if let Some(known) = self.known.get_mut(id).filter(|_| lost.is_some()) {
-                known.orphan = Some(now);
+            if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
+                self.take_back(id, now);
                 continue;
             }
             self.known.remove(id);

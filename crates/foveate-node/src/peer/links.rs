@@ -41,6 +41,10 @@ const MAX_GOSSIP: usize = 600;
 const INTRODUCED: usize = 3;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(30_000_000);
+/// Links with those who are near, however far that is.
+const MIN_LINKS: usize = 10;
+/// Whoever is within so many times the sight is near: links are there before they are needed.
+const SIGHTS: f32 = 1.3;
 /// A link that is there counts as this much nearer than one that would have to be made.
 const LOYALTY: f32 = 0.8;
 /// A clock that is off by more rounds than this is put right,
@@ -70,6 +74,7 @@ impl<G: Game> Peer<G> {
             }
         }
         self.keep_time(now);
+        self.give_again(now, out);
         self.seek_links(now, out);
         self.end_links(now, out);
         self.choose_keepers();
@@ -104,8 +109,10 @@ impl<G: Game> Peer<G> {
         away.fold(apart(self.here(), at), f32::min)
     }
 
-    /// Those who should be neighbours, the nearest first.
-    fn wanted(&self) -> Vec<PlayerId> {
+    /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
+    /// and a few in any case.
+    fn wanted(&mut self) -> Vec<PlayerId> {
+        let within = SIGHTS * self.sight();
         let mut order: Vec<(f32, PlayerId)> = Vec::new();
         let linked = self.links.values().filter(|it| it.open);
         for it in linked {
@@ -118,7 +125,9 @@ impl<G: Game> Peer<G> {
             }
         }
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let rest = order.split_off(order.len().min(NEAR_LINKS));
+        let near = order.iter().take_while(|(away, _)| *away <= within).count();
+        let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
+        let rest = order.split_off(near);
         let mut wanted: Vec<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
         // Chance is the same at every look: links that lead far last.
         let mut rest: Vec<PlayerId> = rest.into_iter().map(|(_, player)| player).collect();

@@ -30,6 +30,8 @@ const MAX_RANK: u32 = 4;
 /// What was taken over may have been taken over by somebody else as well; after this it is clear who has it.
 const CLEAR_AFTER: Micros = Micros(3_000_000);
 
+/// What was handed over and not confirmed is handed over again after this.
+const GIVE_AGAIN: Micros = Micros(1_000_000);
 /// In place of an epoch: what was given is not taken.
 const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers, or two questions, about claims on one object.
@@ -62,6 +64,7 @@ impl Owned {
 #[derive(Clone, Debug)]
 pub(super) struct Giving {
     pub to: PlayerId,
+    since: Micros,
     pub deed: Deed,
 }
 
@@ -166,7 +169,7 @@ impl<G: Game> Peer<G> {
         let (object, epoch) = (Named::from(id), claim.epoch.0);
         let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
         out.message(link, &write_message(&Message::Give(deed.clone())));
-        self.giving.insert(id, Giving { to, deed });
+        self.giving.insert(id, Giving { to, since: now, deed });
         self.changes.gave.push((object, epoch, to.0));
         self.counts.given += 1;
         if let Some(neighbour) = self.links.get_mut(&link) {
@@ -239,10 +242,25 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
     }
 
-    /// Hands over again what may have been lost with an earlier link.
-    pub(super) fn give_again(&self, link: Link, player: PlayerId, out: &mut impl Outbox) {
-        for giving in self.giving.values().filter(|giving| giving.to == player) {
-            out.message(link, &write_message(&Message::Give(giving.deed.clone())));
+    /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
+    pub(super) fn give_again(&mut self, now: Micros, out: &mut impl Outbox) {
+        let late = self.giving.iter().filter(|(_, it)| now - it.since >= GIVE_AGAIN);
+        let late: Vec<(ObjectId, Giving)> = late.map(|(id, it)| (*id, it.clone())).collect();
+        for (id, giving) in late {
+            match self.by_player.get(&giving.to) {
+                Some(link) => out.message(*link, &write_message(&Message::Give(giving.deed))),
+                None => self.take_back(id, now),
+            }
+        }
+    }
+
+    /// What was handed over was not taken: it is ours again.
+    pub(super) fn take_back(&mut self, id: ObjectId, now: Micros) {
+        let Some(giving) = self.giving.remove(&id) else { return };
+        let given = Claim { owner: giving.to, epoch: Epoch(giving.deed.epoch) };
+        if self.known.get(id).is_some_and(|known| known.claim == given) {
+            let epoch = given.next(self.me).epoch;
+            self.take(id, epoch, &giving.deed.lanes, now);
         }
     }
 
@@ -258,12 +276,10 @@ impl<G: Game> Peer<G> {
         if giving.deed.epoch != epoch && epoch != NOT_TAKEN {
             return;
         }
-        let claim = Claim { owner: giving.to, epoch: Epoch(giving.deed.epoch) };
-        self.giving.remove(&id);
-        if epoch == NOT_TAKEN
-            && let Some(known) = self.known.get_mut(id).filter(|known| known.claim == claim)
-        {
-            known.orphan = Some(now);
+        if epoch == NOT_TAKEN {
+            self.take_back(id, now);
+        } else {
+            self.giving.remove(&id);
         }
     }
 
