@@ -74,8 +74,7 @@ struct Scratch {
     search: u32,
     /// The most pairs that any observer has had.
     most_pairs: usize,
-    /// Pairs that need more than a look.
-    attention: Vec<u32>,
+    looks: quiet::Looks,
     graded: Vec<Graded>,
     /// Pairs whose observer must be told that the replica is frozen or gone.
     notices: Vec<u32>,

@@ -25,6 +25,8 @@ const LEAST_TIMEOUT: Micros = Micros(60_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SentRecord {
     pub alias: Alias,
+    /// Where the pair was then: mostly it still is.
+    pub pair: u16,
     pub kind: SentKind,
 }
 
@@ -121,7 +123,7 @@ impl Link {
         &mut self,
         ack: &Ack,
         now: Micros,
-        mut settle: impl FnMut(Settled, Tick, SentRecord),
+        mut settle: impl FnMut(Settled, Tick, &SentRecord),
     ) {
         let mut at = 0;
         for index in 0..self.packets.len() {
@@ -142,7 +144,7 @@ impl Link {
                 _ => {}
             }
             self.resolve(index, settled);
-            self.records.range(records).for_each(|record| settle(settled, packet.tick, *record));
+            self.records.range(records).for_each(|record| settle(settled, packet.tick, record));
         }
         self.forget();
     }
@@ -152,7 +154,7 @@ impl Link {
         &mut self,
         now: Micros,
         round: Micros,
-        mut settle: impl FnMut(Settled, Tick, SentRecord),
+        mut settle: impl FnMut(Settled, Tick, &SentRecord),
     ) {
         let timeout = self.timeout(round);
         let mut at = 0;
@@ -170,7 +172,7 @@ impl Link {
             }
             self.resolve(index, Settled::Lost);
             let records = self.records.range(records);
-            records.for_each(|record| settle(Settled::Lost, packet.tick, *record));
+            records.for_each(|record| settle(Settled::Lost, packet.tick, record));
         }
         self.forget();
     }
@@ -224,7 +226,7 @@ mod tests {
     use super::*;
 
     fn send(link: &mut Link, alias: u16, ms: u64) {
-        link.note(SentRecord { alias: Alias(alias), kind: SentKind::Gone });
+        link.note(SentRecord { alias: Alias(alias), pair: alias, kind: SentKind::Gone });
         link.sent(Tick(ms as u32 / 50), Micros::from_millis(ms), 1);
     }
 
