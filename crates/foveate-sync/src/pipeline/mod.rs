@@ -26,6 +26,9 @@ const BATCH: usize = 4;
 /// Rounds after which observers are ordered anew: nobody gets far in them.
 const REORDER: u32 = 16;
 
+/// Observers whose memory is fetched together.
+const WARMED: usize = 16;
+
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rounds {
@@ -183,6 +186,9 @@ impl Publisher {
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
         for at in 0..self.scratch.order.len() {
+            if at % WARMED == 0 {
+                warm(&observers, self.scratch.order[at..].iter().take(WARMED));
+            }
             let (_, id) = self.scratch.order[at];
             let Some(observer) = &mut observers[id.0 as usize] else { continue };
             probe.enter(Stage::Ack);
@@ -251,4 +257,18 @@ impl Publisher {
             }
         }
     }
+}
+
+/// Reads a little of everything that the next observers' turns begin with. One after the other each
+/// turn would wait for its memory several times; read in a run, where nothing hangs on what is read,
+/// all of it comes at the same time.
+fn warm<'a>(
+    observers: &[Option<Observer>],
+    turns: impl Iterator<Item = &'a (u32, ObserverId)> + Clone,
+) {
+    let turns = turns.filter_map(|(_, id)| observers[id.0 as usize].as_ref());
+    let own: usize = turns.clone().map(Observer::read_own).fold(0, usize::wrapping_add);
+    let lists: usize = turns.clone().map(Observer::read_lists).fold(0, usize::wrapping_add);
+    let pairs: usize = turns.map(Observer::read_sent_pairs).fold(0, usize::wrapping_add);
+    std::hint::black_box((own, lists, pairs));
 }

@@ -363,6 +363,31 @@ impl Observer {
         link.on_time(now, round, |settled, sent, record| known.settle(settled, sent, record));
     }
 
+    /// Reads something of each part of the observer itself: see `warm` in the pipeline.
+    pub(crate) fn read_own(&self) -> usize {
+        let Counters { packets, looked, samples, kept, fired, .. } = &self.counters;
+        let counts = packets ^ looked ^ samples[0] ^ kept[0] ^ fired[0];
+        let lists = self.wakes.len() ^ self.gates.len() ^ self.pairs.len() ^ self.by_alias.len();
+        let rest = self.acks.len() ^ self.closed.len() ^ self.refresh_at.0 as usize;
+        counts as usize ^ lists ^ rest ^ self.pivots.len() ^ usize::from(self.link.next_seq())
+    }
+
+    /// Reads something of each list that every round needs.
+    pub(crate) fn read_lists(&self) -> usize {
+        // As many as a line of the cache holds.
+        let wakes = self.wakes.iter().step_by(64 / size_of::<Wake>());
+        let wakes: usize = wakes.map(|wake| usize::from(wake.tally)).sum();
+        let pivot = self.pivots.first().map_or(0, |pivot| pivot.at[0].to_bits());
+        let ack = self.acks.first().map_or(0, |(ack, _)| ack.newest);
+        wakes ^ pivot as usize ^ usize::from(ack) ^ self.link.read_oldest()
+    }
+
+    /// Reads something of each pair that an acknowledgement will be about.
+    pub(crate) fn read_sent_pairs(&self) -> usize {
+        let pairs = self.link.oldest_pairs().filter_map(|pair| self.pairs.get(usize::from(pair)));
+        pairs.map(|pair| usize::from(pair.sends)).sum()
+    }
+
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
         self.pairs.clear();

@@ -95,6 +95,19 @@ impl Link {
         self.packets.iter().filter(|packet| !packet.resolved).count()
     }
 
+    /// Reads something of the packet, and of its first record, that an acknowledgement is awaited of first.
+    pub(crate) fn read_oldest(&self) -> usize {
+        let packet = self.packets.front().map_or(0, |packet| packet.records);
+        let record = self.records.front().map_or(0, |record| record.pair);
+        usize::from(packet) ^ usize::from(record)
+    }
+
+    /// The pairs that that packet is about.
+    pub(crate) fn oldest_pairs(&self) -> impl Iterator<Item = u16> + '_ {
+        let count = self.packets.front().map_or(0, |packet| usize::from(packet.records));
+        self.records.iter().take(count).map(|record| record.pair)
+    }
+
     /// Makes room for the records of a few rounds in which everything is said.
     pub(crate) fn reserve(&mut self, records: usize) {
         self.records.reserve(records);
