@@ -455,3 +455,33 @@ fn eyes(store: &Store, slot: Slot) -> Pivot {
     pivot.reach = Metres(hot.reach);
     pivot
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Reference;
+    use foveate_wire::Motion;
+
+    #[test]
+    fn an_acknowledgement_finds_its_pair_wherever_it_has_moved() {
+        let (tick, alias) = (Tick(5), Alias(0));
+        let (at, facing, motion) = ([0; 3], [0; 2], Motion::default());
+        let state = Reference { push: 0, tick, at, facing, motion, number: 1, own: false };
+        // It was the first, or is where one is now that is only watched, or where none is any more.
+        for pair in [0, 2, 9] {
+            let mut pairs = [0; 3].map(|_| Pair::watch(tick));
+            pairs[0].alias = alias;
+            let mut told = Told {
+                pairs: &mut pairs,
+                gates: &mut [0, 1, 2].map(|slot| Gate::new(Slot(slot), tick)),
+                wakes: &mut [Wake::new(tick); 3],
+                by_alias: &[0],
+                closed: &mut Vec::new(),
+                tick,
+            };
+            let record = SentRecord { alias, pair, kind: SentKind::State(state) };
+            told.settle(Settled::Arrived, tick, &record);
+            assert_eq!(pairs.map(|pair| pair.base), [Some(state), None, None], "sent by {pair}");
+        }
+    }
+}
