@@ -8,7 +8,7 @@ use super::{Publisher, Rounds, Scratch, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
-use crate::store::{Hot, Slot, Store};
+use crate::store::{Hot, Jump, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
@@ -26,10 +26,11 @@ impl Publisher {
         let Publisher { store, index, scratch, rounds, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
-        observer.stale |= jumped || disturbed(observer, store);
+        observer.stale |= jumped;
         if observer.stale || !observer.refresh_at.is_after(tick) {
             refresh(observer, store, index, scratch, *now);
         }
+        meet_jumped(observer, store, scratch);
         drop_closed(observer, store);
         quiet::pass(observer, store, &mut scratch.looks);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
@@ -253,16 +254,47 @@ fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
     Some(best)
 }
 
-/// Whether an object jumped into or out of the neighbourhood.
-fn disturbed(observer: &Observer, store: &Store) -> bool {
+/// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
+/// are looked at. Nobody else has to be.
+fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &mut Scratch) {
+    if store.jumped.is_empty() {
+        return;
+    }
     let reach = observer.policy.reach().0 * (1.0 + MARGIN);
-    store.jumped.iter().any(|jump| {
+    let near = |pivots: &[Pivot], pos: [f32; 3]| {
         !reach.is_finite()
-            || [store.hot[jump.slot.at()].pos, jump.from].iter().any(|pos| {
-                nearest(&observer.pivots, *pos).is_some_and(|(_, square)| square <= reach * reach)
-            })
-            || !store.hot[jump.slot.at()].placed
-    })
+            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
+    };
+    let (tick, before) = (store.tick(), observer.gates.len());
+    let Observer { pairs, gates, wakes, pivots, .. } = observer;
+    let (sought, found) = (scratch.next_search(), scratch.next_search());
+    let mut any = false;
+    for Jump { slot, from } in &store.jumped {
+        let hot = &store.hot[slot.at()];
+        if !hot.placed || near(pivots, hot.pos) || near(pivots, *from) {
+            scratch.met[slot.at()] = sought;
+            any = true;
+        }
+    }
+    if !any {
+        return;
+    }
+    for (gate, wake) in gates.iter().zip(wakes.iter_mut()) {
+        let met = &mut scratch.met[gate.slot.at()];
+        if *met == sought {
+            *met = found;
+            wake.set(tick);
+        }
+    }
+    for Jump { slot, .. } in &store.jumped {
+        let (met, hot) = (scratch.met[slot.at()], &store.hot[slot.at()]);
+        if met == sought && (!hot.placed || near(pivots, hot.pos)) {
+            pairs.push(Pair::watch(tick));
+            gates.push(Gate::new(*slot, tick));
+            wakes.push(Wake::new(tick));
+        }
+    }
+    gates[before..].iter().for_each(|gate| store.pin(gate.slot));
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
@@ -280,8 +312,7 @@ fn refresh(
     let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
     let wide = reach + looks * closing;
     observer.refresh_at = tick.plus(looks as u32);
-    scratch.search = scratch.search.wrapping_add(1).max(1);
-    let search = scratch.search;
+    let search = scratch.next_search();
     let mut at = 0;
     while at < observer.gates.len() {
         let (wake, slot) = (&mut observer.wakes[at], observer.gates[at].slot);

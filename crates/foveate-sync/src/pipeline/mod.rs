@@ -91,6 +91,14 @@ struct Scratch {
     encode: encode::Scratch,
 }
 
+impl Scratch {
+    /// The number of a new search.
+    fn next_search(&mut self) -> u32 {
+        self.search = self.search.wrapping_add(1).max(1);
+        self.search
+    }
+}
+
 impl Publisher {
     /// A publisher without objects and observers.
     pub fn new(schema: Arc<Schema>, rounds: Rounds) -> Publisher {
