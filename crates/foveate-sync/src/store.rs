@@ -103,6 +103,9 @@ pub struct Store {
     /// Written since the last commit.
     written: Vec<bool>,
     current: Vec<i32>,
+    /// The newest state of each ring, beside `current`: comparing the two reads no ring, which are far
+    /// apart in memory.
+    newest: Vec<i32>,
     ring: Vec<i32>,
     /// When each state of a ring was pushed, [`HISTORY`] for each row.
     pushed_at: Vec<Tick>,
@@ -131,6 +134,7 @@ impl Store {
             pins: Vec::new(),
             written: Vec::new(),
             current: Vec::new(),
+            newest: Vec::new(),
             ring: Vec::new(),
             pushed_at: Vec::new(),
             changed: Vec::new(),
@@ -245,6 +249,7 @@ impl Store {
         self.pins.push(0);
         self.written.push(false);
         self.current.resize(self.current.len() + lanes, 0);
+        self.newest.resize(self.current.len(), 0);
         self.ring.resize(self.ring.len() + lanes * HISTORY as usize, 0);
         self.pushed_at.resize(self.pushed_at.len() + HISTORY as usize, Tick(0));
         self.changed.resize(self.changed.len() + fields, Tick(0));
@@ -337,8 +342,7 @@ impl Store {
             move_to(hot, place, current, &mut self.jumped, slot);
         }
         hot.facing = facing_of(kind, current);
-        let old = hot.ring as usize + (hot.head.wrapping_sub(1) % HISTORY) as usize * count;
-        let old = &self.ring[old..old + count];
+        let old = &mut self.newest[lanes_at..lanes_at + count];
         let fresh = hot.others == hot.head;
         if !fresh && old == current {
             return;
@@ -352,6 +356,7 @@ impl Store {
         if kind.shared.iter().any(|lane| old[*lane] != current[*lane]) {
             hot.others = hot.head;
         }
+        old.copy_from_slice(current);
         let new = hot.ring as usize + (hot.head % HISTORY) as usize * count;
         self.ring[new..new + count].copy_from_slice(current);
         let push = slot.at() * HISTORY as usize + (hot.head % HISTORY) as usize;

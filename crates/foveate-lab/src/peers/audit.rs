@@ -21,13 +21,19 @@ pub struct Census {
 impl Census {
     /// Looks at everybody.
     pub fn take<G: Game>(net: &PeerNet<G>) -> Census {
+        Census::among(net, |_| true)
+    }
+
+    /// Looks at everybody whom `counts` says to: what a liar makes of its own copy is its own affair.
+    pub fn among<G: Game>(net: &PeerNet<G>, counts: impl Fn(usize) -> bool) -> Census {
+        let present = || net.present().filter(|(at, _)| counts(*at));
         let mut owners: BTreeMap<ObjectId, Vec<usize>> = BTreeMap::new();
-        for (at, node) in net.present() {
+        for (at, node) in present() {
             for (id, _) in node.peer.owned().filter(|(id, _)| id.origin() == 0) {
                 owners.entry(id).or_default().push(at);
             }
         }
-        for (_, node) in net.present() {
+        for (_, node) in present() {
             let game = &node.peer.stage.game;
             for kind in 0..game.schema().kinds().len() as u8 {
                 for id in node.peer.stage.ghosts.of_kind(foveate_wire::KindId(kind)) {
@@ -39,8 +45,8 @@ impl Census {
         }
         // What is on its way between two who are there has an owner in a moment.
         let here: BTreeMap<PlayerId, usize> =
-            net.present().map(|(at, node)| (node.peer.player(), at)).collect();
-        for (_, node) in net.present() {
+            present().map(|(at, node)| (node.peer.player(), at)).collect();
+        for (_, node) in present() {
             for (id, to) in node.peer.giving() {
                 let owners = owners.entry(id).or_default();
                 if owners.is_empty() {
@@ -95,9 +101,9 @@ impl Coherence {
         let area = Area { interaction: f64::from(spec.interaction), view: f64::from(spec.view) };
         let mut seen: BTreeMap<usize, Vec<Seen>> = BTreeMap::new();
         let (mut lacking, mut pairs, mut agree, mut asked) = (0usize, 0usize, 0usize, 0usize);
-        let census = Census::take(net);
+        let census = Census::among(net, &counts);
         for (id, owners) in census.owners.iter().filter(|(id, _)| id.kind() == BASE) {
-            let Some(truth) = best(net, *id, owners) else { continue };
+            let Some(truth) = best(net, *id, owners, &counts) else { continue };
             let away = |pos: [f32; 2]| f64::from((pos[0] - truth[0]).hypot(pos[1] - truth[1]));
             let interested = players.iter().filter(|(_, pos)| area.sees(away(*pos)));
             let interested: Vec<(usize, f64)> =
@@ -131,10 +137,16 @@ impl Coherence {
 }
 
 /// Where a base is: at its owner, or wherever it is kept.
-fn best(net: &PeerNet<Meadow>, id: ObjectId, owners: &[usize]) -> Option<[f32; 2]> {
+fn best(
+    net: &PeerNet<Meadow>,
+    id: ObjectId,
+    owners: &[usize],
+    counts: impl Fn(usize) -> bool,
+) -> Option<[f32; 2]> {
     let at = |at: usize| net.nodes[at].as_ref()?.peer.world().get::<Base>(id);
     let known = owners.first().and_then(|owner| at(*owner));
-    let kept = || net.present().find_map(|(_, node)| node.peer.world().get::<Base>(id));
+    let mut present = net.present().filter(|(at, _)| counts(*at));
+    let kept = || present.find_map(|(_, node)| node.peer.world().get::<Base>(id));
     let known = known.or_else(kept);
     known.map(|base| base.pos)
 }

@@ -18,7 +18,7 @@ const SETTLE: Micros = Micros(400_000);
 /// Whom a newcomer is introduced to: near where it will be, and elsewhere;
 const INTRODUCED: (usize, usize) = (8, 8);
 /// and whom one who is in already: what it knows may lie on the other side of a partition.
-const REMINDED: (usize, usize) = (1, 1);
+const REMINDED: (usize, usize) = (0, 1);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
@@ -101,7 +101,7 @@ impl<G: Game> Peer<G> {
             self.drop_link(old);
             out.close(old, Refusal::NameTaken);
         }
-        if self.links.len() >= MAX_LINKS && !self.make_room_for(player, out) {
+        if self.links.len() >= MAX_LINKS && !self.make_room_for(player, now, out) {
             self.counts.full += 1;
             let others = self.introductions(player, INTRODUCED);
             out.message(link, &write_message(&Message::Members(others)));
@@ -301,7 +301,7 @@ impl<G: Game> Peer<G> {
             self.counts.full += u64::from(self.stage.spawn(self.me, &spawn).is_err());
         }
         self.phase = Phase::Inside;
-        (self.digest_at, self.digests) = (now, 0);
+        (self.came_in, self.digest_at, self.digests) = (now, now, 0);
         self.asks.begin((self.time(now).0 / 1_000) as u32);
         self.events.push_back(PeerEvent::Inside);
     }

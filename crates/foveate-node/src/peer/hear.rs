@@ -208,6 +208,10 @@ impl<G: Game> Peer<G> {
             Message::Changes(changes) => self.hear_changes(link, &changes, now),
             Message::Give(deed) => self.accept(link, &deed, now, out),
             Message::Took(object, epoch) => self.delivered(link, object.id(), epoch, now),
+            Message::Claimed(object, epoch, by) => {
+                let claim = Claim { owner: player(by), epoch: Epoch(epoch) };
+                self.hear_claimed(link, object.id(), claim, now, out);
+            }
             Message::Want(object) => self.requested(link, object.id(), now, out),
             Message::Ask(ask, hops) => self.hear_ask(link, ask, hops, now, out),
             Message::Done(asker, number) => self.hear_done(player(asker), number, out),
@@ -225,13 +229,18 @@ impl<G: Game> Peer<G> {
             self.orphan(player, now);
             return;
         }
-        self.release(player);
+        self.release(player, now);
     }
 
     /// A link ended though both are well: what only came over it is not kept up any more.
-    pub(super) fn release(&mut self, player: PlayerId) {
+    pub(super) fn release(&mut self, player: PlayerId, now: Micros) {
         let theirs = self.known.iter().filter(|(_, known)| known.claim.owner == player);
         for id in theirs.map(|(id, _)| id).collect::<Vec<_>>() {
+            // What was on its way to them may have been lost with the link: it comes back.
+            if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
+                self.take_back(id, now);
+                continue;
+            }
             self.known.remove(id);
             self.stage.ghosts.remove(id);
         }

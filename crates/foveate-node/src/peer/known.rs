@@ -79,7 +79,8 @@ pub struct Known {
     pub tick: Tick,
     /// Where its states come from; none before the new owner's first one.
     pub source: Option<Link>,
-    /// A claim that would prevail, but whose maker has no right to it as far as is known; and since when.
+    /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
+    /// when, or when its owner was last asked about it.
     pub doubted: Option<(Claim, Micros)>,
     /// Its owner is gone; when it is to be taken over here.
     pub orphan: Option<Micros>,

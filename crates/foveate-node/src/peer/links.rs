@@ -26,16 +26,25 @@ const FIRST_DIGESTS: u32 = 3;
 pub(super) const HASTE: Micros = Micros(1_000_000);
 /// Neighbours that a peer's own digest goes to.
 const TOLD_FIRST: usize = 3;
-/// Links that are asked for in one look at most, by one who has few and by all others.
-const MAX_CALLS: (usize, usize) = (4, 2);
-/// Whoever has fewer links than this has few.
+/// Links that are asked for in one look at most, by one who is new or has few and by all others.
+const MAX_CALLS: (usize, usize) = (4, 1);
+/// Whoever has fewer links than this has few,
 const FEW_LINKS: usize = 6;
+/// and is new for so long.
+const NEW_FOR: Micros = Micros(10_000_000);
 /// Rounds between two turns of gossip.
 const GOSSIP_EVERY: u32 = 2;
+/// Bytes of others' digests that may leave in a turn, and at once after a calm time.
+const GOSSIP_ROOM: usize = 100;
+const MAX_GOSSIP: usize = 600;
 /// A neighbour is introduced to so many near ones in a look.
 const INTRODUCED: usize = 3;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(30_000_000);
+/// Links with those who are near, however far that is.
+const MIN_LINKS: usize = 10;
+/// Whoever is within so many times the sight is near: links are there before they are needed.
+const SIGHTS: f32 = 1.3;
 /// A link that is there counts as this much nearer than one that would have to be made.
 const LOYALTY: f32 = 0.8;
 /// A clock that is off by more rounds than this is put right,
@@ -51,7 +60,7 @@ impl<G: Game> Peer<G> {
         self.links.values().filter(|it| it.open).map(|it| it.player)
     }
 
-    /// Now and then: links, keepers, budgets, doubts.
+    /// Now and then: links, keepers, budgets.
     pub(super) fn look_about(&mut self, now: Micros, out: &mut impl Outbox) {
         self.looks = self.looks.wrapping_add(1);
         let open: BTreeSet<PlayerId> = self.open_players().collect();
@@ -65,11 +74,11 @@ impl<G: Game> Peer<G> {
             }
         }
         self.keep_time(now);
+        self.give_again(now, out);
         self.seek_links(now, out);
         self.end_links(now, out);
         self.choose_keepers();
         self.share_uplink();
-        self.weigh_doubts(now);
         self.introduce_one(now, out);
     }
 
@@ -100,8 +109,10 @@ impl<G: Game> Peer<G> {
         away.fold(apart(self.here(), at), f32::min)
     }
 
-    /// Those who should be neighbours, the nearest first.
-    fn wanted(&self) -> Vec<PlayerId> {
+    /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
+    /// and a few in any case.
+    fn wanted(&mut self) -> Vec<PlayerId> {
+        let within = SIGHTS * self.sight();
         let mut order: Vec<(f32, PlayerId)> = Vec::new();
         let linked = self.links.values().filter(|it| it.open);
         for it in linked {
@@ -114,7 +125,9 @@ impl<G: Game> Peer<G> {
             }
         }
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let rest = order.split_off(order.len().min(NEAR_LINKS));
+        let near = order.iter().take_while(|(away, _)| *away <= within).count();
+        let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
+        let rest = order.split_off(near);
         let mut wanted: Vec<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
         // Chance is the same at every look: links that lead far last.
         let mut rest: Vec<PlayerId> = rest.into_iter().map(|(_, player)| player).collect();
@@ -138,7 +151,8 @@ impl<G: Game> Peer<G> {
         let missing = wanted.iter().filter(|player| {
             !self.by_player.contains_key(player) && !self.calling.contains_key(player)
         });
-        let calls = if self.links.len() < FEW_LINKS { MAX_CALLS.0 } else { MAX_CALLS.1 };
+        let eager = self.links.len() < FEW_LINKS || now - self.came_in < NEW_FOR;
+        let calls = if eager { MAX_CALLS.0 } else { MAX_CALLS.1 };
         let missing: Vec<PlayerId> = missing.copied().take(calls.min(room)).collect();
         for player in missing {
             let Some(member) = self.members.get(player) else { continue };
@@ -161,7 +175,8 @@ impl<G: Game> Peer<G> {
         let me = self.me;
         let mut ended = Vec::new();
         for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
-            if it.wanted_here || it.wanted_there {
+            let giving = self.giving.values().any(|giving| giving.to == it.player);
+            if it.wanted_here || it.wanted_there || giving {
                 it.unneeded = None;
                 continue;
             }
@@ -170,31 +185,36 @@ impl<G: Game> Peer<G> {
                 ended.push(*link);
             }
         }
-        ended.into_iter().for_each(|link| self.end(link, out));
+        ended.into_iter().for_each(|link| self.end(link, now, out));
     }
 
-    fn end(&mut self, link: Link, out: &mut impl Outbox) {
+    fn end(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
         out.message(link, &write_message(&Message::Bye { leaving: false }));
         out.close(link, Refusal::Closing);
         self.drop_link(link);
-        self.release(player);
+        self.release(player, now);
         self.events.push_back(PeerEvent::Parted(player, false));
     }
 
     /// Somebody is at the door and all links are taken: the one that matters least may give way.
-    pub(super) fn make_room_for(&mut self, player: PlayerId, out: &mut impl Outbox) -> bool {
+    pub(super) fn make_room_for(
+        &mut self,
+        player: PlayerId,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> bool {
         debug_assert!(self.links.len() >= MAX_LINKS);
         let remote =
             |player: PlayerId| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(at));
-        let idle = |it: &&Neighbour| it.open && !it.wanted_here;
+        let idle = |it: &&Neighbour| it.open && !it.wanted_here && !self.is_giving_to(it.player);
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         match least {
             // Somebody of whom nothing is known may be a newcomer who knows nobody else.
             Some((away, other)) if self.members.get(player).is_none() || remote(player) < away => {
                 let link = self.by_player.get(&other).copied();
-                link.into_iter().for_each(|link| self.end(link, out));
+                link.into_iter().for_each(|link| self.end(link, now, out));
                 true
             }
             _ => false,
@@ -258,13 +278,14 @@ impl<G: Game> Peer<G> {
         if !tick.0.wrapping_add(self.me.0).is_multiple_of(GOSSIP_EVERY) {
             return;
         }
-        let Peer { links, members, .. } = self;
+        self.gossip_room = (self.gossip_room + GOSSIP_ROOM).min(MAX_GOSSIP);
+        let Peer { links, members, gossip_room, .. } = self;
         let ears: Vec<Ear<'_>> = links
             .iter()
             .filter(|(_, it)| it.open)
             .map(|(link, it)| Ear { link: *link, player: it.player, linked: &it.linked })
             .collect();
-        for (link, digests) in members.gossip(&ears) {
+        for (link, digests) in members.gossip(&ears, gossip_room) {
             out.message(link, &write_message(&Message::Members(digests)));
         }
     }

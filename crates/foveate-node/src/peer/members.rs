@@ -21,8 +21,6 @@ const NEAR_MEMBERS: usize = 96;
 pub const FORGET_AFTER: Micros = Micros(20_000_000);
 /// Times that news of somebody is passed on, and of somebody new.
 const RETOLD: (u8, u8) = (2, 3);
-/// Digests that leave in one turn at most.
-const MAX_RETOLD: usize = 16;
 /// Peers that vanished whose contacts are tried again: a partition may have ended.
 const MAX_LOST: usize = 24;
 /// Boards in one digest, and lanes of each, at most.
@@ -187,14 +185,16 @@ impl Members {
         self.all.retain(|player, it| now - it.heard < FORGET_AFTER || is_linked(*player));
     }
 
-    /// What is passed on now: each piece of news to a neighbour whom chance picks from those who do not
-    /// hear its author directly.
-    pub fn gossip(&mut self, ears: &[Ear<'_>]) -> BTreeMap<Link, Vec<Sealed>> {
+    /// What is passed on now, as far as there is room for it: each piece of news to a neighbour whom
+    /// chance picks from those who do not hear its author directly. Newcomers come first.
+    pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut usize) -> BTreeMap<Link, Vec<Sealed>> {
         let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
-        let mut count = 0;
-        for (player, member) in &mut self.all {
-            if member.retell == 0 || count >= MAX_RETOLD {
-                continue;
+        let mut news: Vec<_> = self.all.iter_mut().filter(|(_, it)| it.retell > 0).collect();
+        news.sort_by_key(|(_, it)| std::cmp::Reverse((it.retell, it.heard)));
+        for (player, member) in news {
+            let size = member.sealed.body.len() + size_of_val(&member.sealed.signature);
+            if size > *room {
+                break;
             }
             let hears = |ear: &&Ear<'_>| {
                 ear.player != *player
@@ -208,7 +208,7 @@ impl Members {
             match ears.iter().filter(hears).min_by_key(chance) {
                 Some(ear) => {
                     member.retell -= 1;
-                    count += 1;
+                    *room -= size;
                     let batch = told.entry(ear.link).or_default();
                     if batch.len() < MAX_INTRODUCED {
                         batch.push(member.sealed.clone());

@@ -50,9 +50,9 @@ use std::sync::Arc;
 use wire::Changes;
 
 /// Links that a peer has at most, however large the game is.
-pub const MAX_LINKS: usize = 40;
+pub const MAX_LINKS: usize = 52;
 /// Links that it seeks because it cares for who is there,
-pub const NEAR_LINKS: usize = 28;
+pub const NEAR_LINKS: usize = 36;
 /// and because they lead elsewhere. The others are for those who seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
@@ -163,12 +163,18 @@ pub struct Peer<G: Game> {
     members: Members,
     asks: Asks,
     changes: Changes,
+    /// Claims to be asked about: of whom, on what, by whom.
+    inquiries: Vec<(PlayerId, ObjectId, Claim)>,
     /// Liars to be dropped as soon as the input at hand is dealt with.
     sentenced: Vec<(Link, Fault)>,
+    /// When the player came in.
+    came_in: Micros,
     /// When the next digest is due.
     digest_at: Micros,
     /// Digests made since the peer came in: the first ones follow each other quickly.
     digests: u32,
+    /// Bytes of gossip that may leave.
+    gossip_room: usize,
     /// Looks taken at the links.
     looks: u32,
     events: VecDeque<PeerEvent<G::Event>>,
@@ -204,9 +210,12 @@ impl<G: Game> Peer<G> {
             members: Members::new(me),
             asks: Asks::default(),
             changes: Changes::default(),
+            inquiries: Vec::new(),
             sentenced: Vec::new(),
+            came_in: Micros::ZERO,
             digest_at: Micros::ZERO,
             digests: 0,
+            gossip_room: 0,
             looks: 0,
             events: VecDeque::new(),
             counts: Counts::default(),

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A neighbour hears something at least this often.
-pub const KEEP_ALIVE: Micros = Micros(400_000);
-/// Whoever is silent for so long is gone: six signs of life were lost, or never sent. So a crash is
+pub const KEEP_ALIVE: Micros = Micros(300_000);
+/// Whoever is silent for so long is gone: five signs of life were lost, or never sent. So a crash is
 /// noticed within this and a round.
-pub const GONE_AFTER: Micros = Micros(2_400_000);
+pub const GONE_AFTER: Micros = Micros(1_500_000);
 /// A link is old when its ends cannot have missed each other of late.
 pub const SETTLED: Micros = Micros(10_000_000);
 /// A link that nobody wants is closed after this.
@@ -58,8 +58,6 @@ pub struct Neighbour {
     pub regrade: bool,
     pub events: Vec<u8>,
     pub patience: Patience,
-    /// Objects it has no right to that it was seen to claim.
-    pub doubts: BTreeSet<ObjectId>,
 }
 
 impl Neighbour {
@@ -93,7 +91,6 @@ impl Neighbour {
             regrade: true,
             events: Vec::new(),
             patience: Patience::new(now),
-            doubts: BTreeSet::new(),
         }
     }
 

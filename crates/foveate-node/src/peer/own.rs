@@ -6,6 +6,7 @@
 
 use super::interest::keepers;
 use super::known::{Claim, MAX_AHEAD, MAX_DONE};
+use super::neighbour::Neighbour;
 use super::wire::{Changes, Deed, Message, Named};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Tenure};
@@ -26,18 +27,22 @@ const HELD_FOR: Micros = Micros(1_000_000);
 const RANK_WAIT: Micros = Micros(200_000);
 /// up to this rank: so everything has an owner within a second of its owner's being missed.
 const MAX_RANK: u32 = 4;
-/// A claim that nobody granted is a lie after this.
-const DOUBT_FOR: Micros = Micros(3_000_000);
+/// What was taken over may have been taken over by somebody else as well; after this it is clear who has it.
+const CLEAR_AFTER: Micros = Micros(3_000_000);
 
+/// What was handed over and not confirmed is handed over again after this.
+const GIVE_AGAIN: Micros = Micros(1_000_000);
 /// In place of an epoch: what was given is not taken.
 const NOT_TAKEN: u32 = u32::MAX;
-/// Between two answers to claims that do not prevail over ours.
+/// Between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
 
 /// An object that this peer owns.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub since: Micros,
+    /// It was made here or handed over, so that nobody else can have come by it honestly.
+    granted: bool,
     /// When others were last told so.
     asserted: Micros,
     /// What was asked of it and done.
@@ -45,16 +50,22 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    fn new(now: Micros, done: VecDeque<(u32, u32)>) -> Owned {
-        Owned { since: now, asserted: now, done }
+    fn new(now: Micros, granted: bool) -> Owned {
+        Owned { since: now, granted, asserted: now, done: VecDeque::new() }
+    }
+
+    /// Whether it is clear that nobody else has it.
+    fn is_clear(&self, now: Micros) -> bool {
+        self.granted || now - self.since >= CLEAR_AFTER
     }
 }
 
 /// An object on its way to somebody who has not said yet that it arrived.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Giving {
     pub to: PlayerId,
-    pub epoch: Epoch,
+    since: Micros,
+    pub deed: Deed,
 }
 
 impl<G: Game> Peer<G> {
@@ -93,7 +104,7 @@ impl<G: Game> Peer<G> {
         let new: Vec<ObjectId> =
             store.iter().map(|it| it.0).filter(|id| !owned.contains_key(id)).collect();
         for id in new {
-            self.owned.insert(id, Owned::new(now, VecDeque::new()));
+            self.owned.insert(id, Owned::new(now, true));
         }
         for id in gone {
             self.owned.remove(&id);
@@ -157,8 +168,8 @@ impl<G: Game> Peer<G> {
         let Some(lanes) = self.let_go(id, claim, now) else { return };
         let (object, epoch) = (Named::from(id), claim.epoch.0);
         let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
-        out.message(link, &write_message(&Message::Give(deed)));
-        self.giving.insert(id, Giving { to, epoch: claim.epoch });
+        out.message(link, &write_message(&Message::Give(deed.clone())));
+        self.giving.insert(id, Giving { to, since: now, deed });
         self.changes.gave.push((object, epoch, to.0));
         self.counts.given += 1;
         if let Some(neighbour) = self.links.get_mut(&link) {
@@ -194,7 +205,7 @@ impl<G: Game> Peer<G> {
         }
         self.known.remove(id);
         self.stage.ghosts.remove(id);
-        self.owned.insert(id, Owned::new(now, VecDeque::new()));
+        self.owned.insert(id, Owned::new(now, false));
         self.changes.gained.push((id.into(), epoch.0));
         true
     }
@@ -215,6 +226,7 @@ impl<G: Game> Peer<G> {
         if wild || (foreign && !stale && !self.may_follow(id, now)) {
             // As far as is known it is not theirs to give: they may have it back.
             self.counts.doubted += 1;
+            self.inquire(id, Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) }, now);
             out.message(link, &write_message(&Message::Took(deed.object, NOT_TAKEN)));
             return;
         }
@@ -225,24 +237,49 @@ impl<G: Game> Peer<G> {
         }
         if self.my_claim(id).is_none() && self.take(id, epoch, &deed.lanes, now) {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
-            self.owned.insert(id, Owned::new(now, done));
+            self.owned.insert(id, Owned { done, ..Owned::new(now, true) });
         }
         out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
+    }
+
+    /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
+    pub(super) fn give_again(&mut self, now: Micros, out: &mut impl Outbox) {
+        let late = self.giving.iter().filter(|(_, it)| now - it.since >= GIVE_AGAIN);
+        let late: Vec<(ObjectId, Giving)> = late.map(|(id, it)| (*id, it.clone())).collect();
+        for (id, giving) in late {
+            match self.by_player.get(&giving.to) {
+                Some(link) => out.message(*link, &write_message(&Message::Give(giving.deed))),
+                None => self.take_back(id, now),
+            }
+        }
+    }
+
+    /// What was handed over was not taken: it is ours again.
+    pub(super) fn take_back(&mut self, id: ObjectId, now: Micros) {
+        let Some(giving) = self.giving.remove(&id) else { return };
+        let given = Claim { owner: giving.to, epoch: Epoch(giving.deed.epoch) };
+        if self.known.get(id).is_some_and(|known| known.claim == given) {
+            let epoch = given.next(self.me).epoch;
+            self.take(id, epoch, &giving.deed.lanes, now);
+        }
+    }
+
+    /// Whether something is on its way to somebody.
+    pub(super) fn is_giving_to(&self, player: PlayerId) -> bool {
+        self.giving.values().any(|giving| giving.to == player)
     }
 
     /// What was handed over has arrived, or comes back.
     pub(super) fn delivered(&mut self, link: Link, id: ObjectId, epoch: u32, now: Micros) {
         let player = self.links.get(&link).map(|it| it.player);
         let Some(giving) = self.giving.get(&id).filter(|it| Some(it.to) == player) else { return };
-        if giving.epoch.0 != epoch && epoch != NOT_TAKEN {
+        if giving.deed.epoch != epoch && epoch != NOT_TAKEN {
             return;
         }
-        let claim = Claim { owner: giving.to, epoch: giving.epoch };
-        self.giving.remove(&id);
-        if epoch == NOT_TAKEN
-            && let Some(known) = self.known.get_mut(id).filter(|known| known.claim == claim)
-        {
-            known.orphan = Some(now);
+        if epoch == NOT_TAKEN {
+            self.take_back(id, now);
+        } else {
+            self.giving.remove(&id);
         }
     }
 
@@ -353,7 +390,15 @@ impl<G: Game> Peer<G> {
             return false;
         }
         let Some(known) = self.known.get(id) else { return true };
-        if claim == known.claim || (claim.owner == known.claim.owner && claim.beats(&known.claim)) {
+        if claim == known.claim {
+            return true;
+        }
+        if claim.owner == known.claim.owner && claim.beats(&known.claim) {
+            // The owner's answer to whoever claimed it without having been given it.
+            let doubted = known.doubted.filter(|(doubted, _)| claim.beats(doubted));
+            if let Some((doubted, _)) = doubted {
+                self.convict(doubted.owner, now);
+            }
             return true;
         }
         if !claim.beats(&known.claim)
@@ -365,16 +410,101 @@ impl<G: Game> Peer<G> {
             return true;
         }
         self.counts.doubted += 1;
-        if let Some(known) = self.known.get_mut(id) {
-            let since = known.doubted.filter(|it| it.0 == claim).map_or(now, |it| it.1);
-            known.doubted = Some((claim, since));
-        }
-        if let Some(neighbour) = self.links.get_mut(&link)
-            && neighbour.doubts.len() < MAX_DONE
-        {
-            neighbour.doubts.insert(id);
-        }
+        self.inquire(id, claim, now);
         false
+    }
+
+    /// Asks an object's owner, as far as is known, about somebody else's claim. What is known may be
+    /// out of date.
+    fn inquire(&mut self, id: ObjectId, claim: Claim, now: Micros) {
+        let Some(known) = self.known.get_mut(id) else { return };
+        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer.
+        let since = known.doubted.filter(|doubted| doubted.0 == claim).map_or(now, |it| it.1);
+        let lasting = now - since >= ASSERT_EVERY;
+        known.doubted = Some((claim, if lasting { now } else { since }));
+        if lasting {
+            self.inquiries.push((known.claim.owner, id, claim));
+        }
+    }
+
+    /// Sends what is to be asked of owners, and how to reach whom it is about.
+    pub(super) fn send_inquiries(&mut self, out: &mut impl Outbox) {
+        for (owner, id, claim) in std::mem::take(&mut self.inquiries) {
+            let Some(link) = self.by_player.get(&owner) else { continue };
+            let met = |it: &Neighbour| it.linked.contains(&claim.owner);
+            let strange = self.links.get(link).is_some_and(|it| !met(it));
+            if let Some(member) = self.members.get(claim.owner).filter(|_| strange) {
+                let digest = vec![member.sealed.clone()];
+                out.message(*link, &write_message(&Message::Members(digest)));
+            }
+            let claimed = Message::Claimed(id.into(), claim.epoch.0, claim.owner.0);
+            out.message(*link, &write_message(&claimed));
+        }
+    }
+
+    /// A neighbour asks whether what it takes for ours is somebody else's. Its word alone moves
+    /// nothing: whoever claims it has to say so here.
+    pub(super) fn hear_claimed(
+        &mut self,
+        link: Link,
+        id: ObjectId,
+        claim: Claim,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(mine) = self.my_claim(id) else {
+            let known = self.known.get(id).map(|known| known.claim);
+            let best = known.filter(|known| known.beats(&claim)).unwrap_or(claim);
+            let gave = vec![(id.into(), best.epoch.0, best.owner.0)];
+            let answer = Message::Changes(Changes { gave, ..Changes::default() });
+            return out.message(link, &write_message(&answer));
+        };
+        if claim.owner == self.me {
+            return;
+        }
+        let claimant = self.by_player.get(&claim.owner).and_then(|link| self.links.get(link));
+        if claimant.is_none() && !self.calling.contains_key(&claim.owner) {
+            let contact = self.members.get(claim.owner).map(|it| &it.digest);
+            let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
+            contact.into_iter().for_each(|(key, contact)| self.join(key, contact, now));
+            return;
+        }
+        let settled = claimant.is_some_and(|it| it.is_settled(now));
+        let clear = self.owned.get(&id).is_some_and(|owned| owned.is_clear(now));
+        if !claim.beats(&mine) || (settled && clear) {
+            self.assert(id, claim, now);
+        }
+    }
+
+    /// Says that an object is ours, at an epoch that ends the matter for whoever is honest.
+    fn assert(&mut self, id: ObjectId, claim: Claim, now: Micros) {
+        let due = |owned: &&mut Owned| now - owned.asserted >= ASSERT_EVERY;
+        let Some(mine) = self.my_claim(id) else { return };
+        let ahead = mine.epoch.0.saturating_add(MAX_AHEAD);
+        let Some(owned) = self.owned.get_mut(&id).filter(due) else { return };
+        if claim.epoch.0 > ahead {
+            return;
+        }
+        owned.asserted = now;
+        let epoch = if claim.beats(&mine) { claim.next(self.me).epoch } else { mine.epoch };
+        let store = &mut self.stage.publisher.store;
+        if let Some(slot) = store.find(id) {
+            let mut lanes = store.lanes(slot).to_vec();
+            lanes[LANE_EPOCH] = epoch.0 as i32;
+            if store.set_lanes(slot, &lanes).is_ok() {
+                self.changes.gained.push((id.into(), epoch.0));
+            }
+        }
+    }
+
+    /// Somebody claimed what its owner says is not theirs. Those who have not known each other for long
+    /// may have been apart.
+    fn convict(&mut self, player: PlayerId, now: Micros) {
+        let link = self.by_player.get(&player).copied();
+        let settled = |link: &Link| self.links.get(link).is_some_and(|it| it.is_settled(now));
+        if let Some(link) = link.filter(settled) {
+            self.strike(link, Fault::Usurped, now);
+        }
     }
 
     /// Whether a new owner of an object may be believed without a word of the old one: because that one
@@ -390,34 +520,15 @@ impl<G: Game> Peer<G> {
     fn rival(&mut self, (link, id): (Link, ObjectId), claim: Claim, mine: Claim, now: Micros) {
         if !claim.beats(&mine) {
             // They cannot have heard of ours.
-            let owned =
-                self.owned.get_mut(&id).filter(|owned| now - owned.asserted >= ASSERT_EVERY);
-            if let Some(owned) = owned {
-                owned.asserted = now;
-                self.changes.gained.push((id.into(), mine.epoch.0));
-            }
-            return;
+            return self.assert(id, claim, now);
         }
         let settled = self.links.get(&link).is_some_and(|it| it.is_settled(now));
-        let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= DOUBT_FOR);
-        if !(settled && held) {
-            self.yield_to(id, claim, now);
-            return;
+        let clear = self.owned.get(&id).is_some_and(|owned| owned.is_clear(now));
+        if !(settled && clear) {
+            return self.yield_to(id, claim, now);
         }
         self.strike(link, Fault::Usurped, now);
-        if claim.epoch.0 > mine.epoch.0.saturating_add(MAX_AHEAD) {
-            return;
-        }
-        // Ours again, at an epoch that ends the matter for whoever is honest.
-        let epoch = claim.next(self.me).epoch;
-        let store = &mut self.stage.publisher.store;
-        if let Some(slot) = store.find(id) {
-            let mut lanes = store.lanes(slot).to_vec();
-            lanes[LANE_EPOCH] = epoch.0 as i32;
-            if store.set_lanes(slot, &lanes).is_ok() {
-                self.changes.gained.push((id.into(), epoch.0));
-            }
-        }
+        self.assert(id, claim, now);
     }
 
     /// A better claim than ours on an object.
@@ -435,33 +546,6 @@ impl<G: Game> Peer<G> {
         if Some(known.claim.owner) == giver && claim.beats(&known.claim) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
             (known.source, known.heard) = (None, now);
-        }
-    }
-
-    /// Claims that stayed without a grant although both sides are well known here.
-    pub(super) fn weigh_doubts(&mut self, now: Micros) {
-        let links: Vec<Link> = self.links.keys().copied().collect();
-        for link in links {
-            let Some(neighbour) = self.links.get_mut(&link) else { continue };
-            if !neighbour.is_settled(now) {
-                continue;
-            }
-            let (player, doubts) = (neighbour.player, std::mem::take(&mut neighbour.doubts));
-            for id in doubts {
-                let Some(known) = self.known.get(id) else { continue };
-                let Some((claim, since)) = known.doubted else { continue };
-                let owner = self.by_player.get(&known.claim.owner);
-                let there = owner.and_then(|link| self.links.get(link));
-                let settled = there.is_some_and(|it| it.is_settled(now));
-                if claim.owner != player || !claim.beats(&known.claim) {
-                    continue;
-                }
-                if settled && now - since >= DOUBT_FOR {
-                    self.strike(link, Fault::Usurped, now);
-                } else if let Some(neighbour) = self.links.get_mut(&link) {
-                    neighbour.doubts.insert(id);
-                }
-            }
         }
     }
 }

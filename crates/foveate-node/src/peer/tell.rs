@@ -13,6 +13,8 @@ use foveate_wire::{Bytes, Metres, Micros, ObjectId, Radians, Tick, steps_to_angl
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Rounds between two accounts of links.
+const LINKS_EVERY: u32 = 10;
 /// Rounds for which unused budget is kept.
 const BURST: u32 = 8;
 /// Of an uplink, this share is for states; the rest is for messages and the transport.
@@ -21,7 +23,11 @@ const FOR_STATES: f32 = 0.7;
 impl<G: Game> Peer<G> {
     /// Tells everybody what they should know.
     pub(super) fn tell(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        self.flush_changes(out);
+        // Who has links with whom can wait, what is whose cannot.
+        if self.changes.is_urgent() || tick.0.wrapping_add(self.me.0).is_multiple_of(LINKS_EVERY) {
+            self.flush_changes(out);
+        }
+        self.send_inquiries(out);
         self.tell_events();
         self.look_through_their_eyes();
         let Peer { stage, links, frame, .. } = self;

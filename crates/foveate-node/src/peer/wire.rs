@@ -165,6 +165,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Whether objects are concerned.
+    pub fn is_urgent(&self) -> bool {
+        !(self.gained.is_empty() && self.gave.is_empty() && self.removed.is_empty())
+    }
+
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
@@ -225,6 +230,9 @@ pub enum Message {
     Give(Deed),
     /// Taken over, at this epoch; the highest number there is: not taken.
     Took(Named, u32),
+    /// Somebody claims what this end takes for yours: the object, the epoch, who. Answered by
+    /// `Changes`.
+    Claimed(Named, u32, u32),
     /// May I have this object?
     Want(Named),
     /// For an object's owner, here or further on.

@@ -3,7 +3,7 @@
 use super::{Publisher, Rounds};
 use crate::deviation;
 use crate::interest::Grade;
-use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer, Pair};
+use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
 use crate::store::{HISTORY, Hot, Store};
 use foveate_wire::{Kind, Micros, Tick, predict};
 
@@ -21,30 +21,27 @@ impl Publisher {
         scratch.due.clear();
         observer.counters.looked += scratch.graded.len() as u64;
         for graded in &scratch.graded {
-            let pair = &mut observer.pairs[graded.pair as usize];
-            let gate = &mut observer.gates[graded.pair as usize];
-            let wake = &mut observer.wakes[graded.pair as usize];
+            let at = graded.pair as usize;
+            let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
             let class = wake.class();
             observer.counters.samples[class] += 1;
             observer.counters.kept[class] += 1;
-            let hot = &store.hot[pair.slot.at()];
+            let hot = &store.hot[gate.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
-            let state = Judged::of((pair, gate.own), hot, (store, kind), &graded.grade, tick);
-            if let Some(reference) = pair.reference.filter(|_| state.known && !pair.forced) {
-                if gate.mode == Mode::Special {
-                    // A loss or a pause lies behind it: the replica is not the one that the gate has.
-                    gate.refer(&reference);
-                }
-                gate.mode = if state.differs { Mode::Wrong } else { Mode::Right };
-                wake.at = tick.plus(1);
+            let forced = wake.mode == Mode::Special && observer.pairs[at].forced;
+            let state = Judged::of(gate, hot, (store, kind), &graded.grade, tick);
+            if state.known && !forced {
+                wake.mode = if state.differs { Mode::Wrong } else { Mode::Right };
+                wake.set(tick.plus(1));
             }
-            let Some((fired, urgency)) = state.verdict(pair, &graded.grade, *rounds, tick) else {
+            let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
+            let Some((fired, urgency)) = verdict else {
                 if state.differs {
-                    wake.at = tick.plus(state.patience(pair, graded, gate, (*rounds, tick), hot));
+                    wake.set(tick.plus(state.patience(graded, gate, (*rounds, tick), hot)));
                 }
                 continue;
             };
-            let kept = state.within(pair, &graded.grade, *rounds, tick);
+            let kept = state.within(gate, &graded.grade, *rounds, tick);
             let facing = graded.grade.facing;
             scratch.due.push(Bound { pair: graded.pair, urgency, fired, facing, kept });
         }
@@ -70,7 +67,7 @@ struct Judged {
 impl Judged {
     #[inline]
     fn of(
-        (pair, own): (&mut Pair, bool),
+        gate: &mut Gate,
         hot: &Hot,
         (store, kind): (&Store, &Kind),
         grade: &Grade,
@@ -84,8 +81,8 @@ impl Judged {
             allowed: 0.0,
             missed: 0,
         };
-        let Some(reference) = pair.reference.filter(|reference| reference.is_held(hot)) else {
-            pair.since = pair.since.or(Some(tick));
+        let Some(reference) = gate.reference.filter(|reference| reference.is_held(hot)) else {
+            gate.note_difference(tick);
             return judged;
         };
         let floor = deviation::floor(kind, grade);
@@ -101,18 +98,22 @@ impl Judged {
         judged.expiring = judged.missed >= EXPIRES;
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
-            || (reference.own != own && !kind.own.is_empty())
+            || (reference.own != gate.own && !kind.own.is_empty())
             || (judged.missed > 0 && {
                 (reference.others_moved_on(hot)
                     && deviation::others_changed(
                         kind,
                         store.pushed(hot, kind.lane_count(), reference.push),
-                        store.lanes(pair.slot),
-                        own,
+                        store.lanes(gate.slot),
+                        gate.own,
                     ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)
             });
-        pair.since = if judged.differs { pair.since.or(Some(tick)) } else { None };
+        if judged.differs {
+            gate.note_difference(tick);
+        } else {
+            gate.clear_difference();
+        }
         judged
     }
 
@@ -120,29 +121,29 @@ impl Judged {
     #[inline]
     fn verdict(
         &self,
-        pair: &Pair,
+        (gate, forced): (&Gate, bool),
         grade: &Grade,
         rounds: Rounds,
         tick: Tick,
     ) -> Option<(Fired, f32)> {
         let span = grade.max_age.max(rounds.length);
-        let Some(reference) = pair.reference.filter(|_| self.known) else {
+        let Some(reference) = gate.reference.as_ref().filter(|_| self.known) else {
             // A replica that is missing is the worst; it waits like any other, but begins ahead.
-            let waited = rounds.length * pair.since.map_or(0, |since| tick.since(since));
+            let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since));
             let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
             return Some((Fired::New, urgency * grade.weight));
         };
         let age = rounds.length * tick.since(reference.tick);
         // Waiting counts from when the difference arose: a replica that was right for long is not
         // more urgent for it.
-        let waited = rounds.length * pair.since.map_or(0, |since| tick.since(since) + 1);
+        let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since) + 1);
         let by_age = waited.0 as f32 / span.0 as f32;
         let by_error = self.error / self.allowed.max(f32::MIN_POSITIVE);
         let by_missed = self.missed as f32 / grade.max_missed as f32;
         let urgency = by_age.max(by_error.min(URGENCY_CAP)).max(by_missed.min(URGENCY_CAP));
         // An update now takes a quarter of what the whole state will take when it has expired.
         let urgency = if self.expiring { f32::MAX } else { urgency * grade.weight };
-        if pair.forced {
+        if forced {
             return Some((Fired::New, urgency.max(URGENCY_CAP * grade.weight)));
         }
         if self.differs {
@@ -162,13 +163,12 @@ impl Judged {
     #[inline]
     fn patience(
         &self,
-        pair: &Pair,
         graded: &Graded,
         gate: &Gate,
         (rounds, now): (Rounds, Tick),
         hot: &Hot,
     ) -> u32 {
-        let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &pair.reference) else {
+        let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &gate.reference) else {
             return 1;
         };
         if graded.grade.max_missed != u32::MAX || graded.distance <= gate.edge {
@@ -184,8 +184,8 @@ impl Judged {
     }
 
     /// Whether the bounds are kept if nothing is sent now.
-    fn within(&self, pair: &Pair, grade: &Grade, rounds: Rounds, tick: Tick) -> bool {
-        let age = pair.since.map_or(Micros::ZERO, |since| rounds.length * tick.since(since));
+    fn within(&self, gate: &Gate, grade: &Grade, rounds: Rounds, tick: Tick) -> bool {
+        let age = gate.since().map_or(Micros::ZERO, |since| rounds.length * tick.since(since));
         self.known
             && (!self.differs
                 || (age <= grade.max_age.max(rounds.length)

@@ -3,7 +3,7 @@
 use super::Publisher;
 use crate::deviation;
 use crate::metrics::Counters;
-use crate::schedule::{Notice, Observer, Reference, SentKind, SentRecord};
+use crate::schedule::{Mode, Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
@@ -43,14 +43,14 @@ impl Publisher {
         let said = &mut scratch.encode.said;
         said.clear();
         for bound in &scratch.due {
-            let pair = &observer.pairs[bound.pair as usize];
-            let alias = pair.alias.or_else(|| observer.open(bound.pair, tick));
+            let alias = observer.alias(bound.pair as usize);
+            let alias = alias.or_else(|| observer.open(bound.pair, tick));
             observer.counters.fire(bound.fired);
             let (pair, facing) = (bound.pair, bound.facing);
             said.extend(alias.map(|alias| Said { alias, pair, facing }));
         }
         for pair in &scratch.notices {
-            let alias = observer.pairs[*pair as usize].alias;
+            let alias = observer.alias(*pair as usize);
             said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0 }));
         }
         // Rising aliases cost few bits.
@@ -86,7 +86,7 @@ impl Packet<'_> {
         let mut writer = PacketWriter::new(out, models, header);
         let mut count = 0;
         for Said { alias, pair, facing } in said {
-            let hot = &self.store.hot[observer.pairs[*pair as usize].slot.at()];
+            let hot = &self.store.hot[observer.gates[*pair as usize].slot.at()];
             let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
             let full = writer.len() + kind.max_record_bytes() > MAX_PACKET;
             if (count > 0 && full) || count == MAX_RECORDS {
@@ -96,7 +96,7 @@ impl Packet<'_> {
             let record = self.record(observer, *pair as usize, &mut writer, (*alias, hot, *facing));
             let bits = f64::from(writer.bits()) - f64::from(before);
             note_bits(&mut observer.counters, record, bits);
-            observer.link.note(SentRecord { alias: *alias, kind: record.0 });
+            observer.link.note(SentRecord { alias: *alias, pair: *pair as u16, kind: record.0 });
             count += 1;
         }
         let coded = writer.bits();
@@ -149,23 +149,23 @@ impl Packet<'_> {
         match &pair.base {
             Some(base) => {
                 let age = tick.since(base.tick);
-                state.facing = self.put_together(kind, (pair.slot, hot), base, facing);
+                state.facing = self.put_together(kind, (gate.slot, hot), base, facing);
                 state.veil(kind, &mut self.lanes.now);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
-                self.lanes.now.extend_from_slice(self.store.lanes(pair.slot));
+                self.lanes.now.extend_from_slice(self.store.lanes(gate.slot));
                 state.veil(kind, &mut self.lanes.now);
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }
         }
-        gate.refer(&state);
-        wake.at = tick.plus(1);
-        pair.reference = Some(state);
+        gate.reference = Some(state);
+        gate.clear_difference();
+        wake.mode = Mode::Right;
+        wake.set(tick.plus(1));
         pair.sends = number;
-        pair.since = None;
         pair.forced = false;
         (SentKind::State(state), pair.base.is_none())
     }

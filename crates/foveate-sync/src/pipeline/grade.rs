@@ -8,7 +8,7 @@ use super::{Publisher, Rounds, Scratch, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
-use crate::store::{Hot, Slot, Store};
+use crate::store::{Hot, Jump, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
@@ -26,13 +26,13 @@ impl Publisher {
         let Publisher { store, index, scratch, rounds, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
-        observer.stale |=
-            jumped || !observer.refresh_at.is_after(tick) || disturbed(observer, store);
-        if observer.stale {
+        observer.stale |= jumped;
+        if observer.stale || !observer.refresh_at.is_after(tick) {
             refresh(observer, store, index, scratch, *now);
         }
+        meet_jumped(observer, store, scratch);
         drop_closed(observer, store);
-        quiet::pass(observer, store, &mut scratch.attention);
+        quiet::pass(observer, store, &mut scratch.looks);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
         let look = Look { tick, now: *now, rounds: *rounds, slack, reach };
         scratch.graded.clear();
@@ -40,8 +40,9 @@ impl Publisher {
         if observer.pivots.is_empty() {
             return; // nobody to look from: everything stays as it is
         }
-        let Scratch { attention, graded, notices, .. } = scratch;
-        attention.iter().for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
+        let Scratch { looks, graded, notices, .. } = scratch;
+        let attention = looks.attention.iter();
+        attention.for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
     }
 }
 
@@ -53,7 +54,7 @@ fn drop_closed(observer: &mut Observer, store: &mut Store) {
         if observer.pairs.get(at).is_none_or(|pair| pair.notice != Notice::Closed) {
             continue;
         }
-        if store.hot[observer.pairs[at].slot.at()].alive {
+        if store.hot[observer.gates[at].slot.at()].alive {
             // It may be of interest again in this very round.
             observer.watch_again(at, tick);
         } else {
@@ -78,15 +79,15 @@ impl Publisher {
     /// For each object that an observer was told of: the round of the last state sent that is not
     /// known to be lost; for looking on from outside.
     pub fn references(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
-        let pairs = self.observer(id).into_iter().flat_map(|observer| &observer.pairs);
-        pairs.filter_map(|pair| pair.reference.map(|state| (pair.slot, state.tick)))
+        let gates = self.observer(id).into_iter().flat_map(|observer| &observer.gates);
+        gates.filter_map(|gate| gate.reference.map(|state| (gate.slot, state.tick)))
     }
 
     /// Each object whose reference replica differs after the last round's sends, and since when;
     /// for looking on from outside.
     pub fn waiting(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
-        let pairs = self.observer(id).into_iter().flat_map(|observer| &observer.pairs);
-        pairs.filter_map(|pair| pair.since.map(|since| (pair.slot, since)))
+        let gates = self.observer(id).into_iter().flat_map(|observer| &observer.gates);
+        gates.filter_map(|gate| gate.since().map(|since| (gate.slot, since)))
     }
 }
 
@@ -122,22 +123,26 @@ impl Look {
         let Some(grade) = grade else {
             // One's own object that one is not told of stays so until one looks from elsewhere.
             let beyond = if own && hot.alive { f32::INFINITY } else { distance - self.reach };
-            *wake = self.out_of_reach(*wake, hot, beyond);
-            if gate.mode != Mode::Watched {
-                gate.mode = Mode::Special;
-                self.out_of_interest(&mut observer.pairs[at], wake, hot);
-                let notice = &observer.pairs[at].notice;
+            let mut next = self.out_of_reach(hot, beyond);
+            wake.tally %= Wake::KNOWN;
+            if wake.mode != Mode::Watched {
+                wake.mode = Mode::Special;
+                gate.clear_difference();
+                let notice = &mut observer.pairs[at].notice;
+                *notice = self.out_of_interest(*notice, hot);
+                next = self.no_later_than_notice(next, *notice);
                 let due = matches!(notice, Notice::FreezeDue | Notice::GoneDue);
                 notices.extend(due.then_some(pair));
             }
+            wake.set(next);
             return;
         };
         wake.tally = grade.class % Wake::KNOWN;
-        if gate.mode != Mode::Watched {
+        if wake.mode != Mode::Watched {
             wake.tally |= Wake::KNOWN;
         }
         gate.own = own;
-        if observer.pairs[at].revive() {
+        if wake.mode != Mode::Special || observer.pairs[at].revive() {
             self.set_pace(gate, &grade, hot);
             graded.push(Graded { pair, grade, distance });
         }
@@ -196,18 +201,16 @@ impl Look {
     }
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
-    fn out_of_reach(&self, wake: Wake, hot: &Hot, beyond: f32) -> Wake {
+    fn out_of_reach(&self, hot: &Hot, beyond: f32) -> Tick {
         let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
-        let wait = (whole + u32::from((whole as f32) < wait)).max(1);
-        Wake { at: self.tick.plus(wait), tally: wake.tally % Wake::KNOWN }
+        self.tick.plus((whole + u32::from((whole as f32) < wait)).max(1))
     }
 
     /// The life of a pair that nobody cares for any more: linger, freeze, forget.
-    fn out_of_interest(&self, pair: &mut Pair, wake: &mut Wake, hot: &Hot) {
-        pair.since = None;
-        pair.notice = match pair.notice {
-            Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => pair.notice,
+    fn out_of_interest(&self, notice: Notice, hot: &Hot) -> Notice {
+        match notice {
+            Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => notice,
             _ if !hot.alive => Notice::GoneDue,
             Notice::None => Notice::Lingering(self.tick),
             Notice::Lingering(since) if self.passed(since, self.rounds.freeze_after) => {
@@ -217,17 +220,18 @@ impl Look {
                 Notice::GoneDue
             }
             notice => notice,
-        };
-        // Nor after its time has come.
-        let due = match pair.notice {
+        }
+    }
+
+    /// Nor need it be looked at after its notice's time has come.
+    fn no_later_than_notice(&self, next: Tick, notice: Notice) -> Tick {
+        let due = match notice {
             Notice::Lingering(since) => since.plus(self.rounds.count(self.rounds.freeze_after)),
             Notice::Frozen(since) => since.plus(self.rounds.count(self.rounds.forget_after)),
-            Notice::FreezeSent(_) | Notice::GoneSent(_) => return, // an acknowledgement wakes it
+            Notice::FreezeSent(_) | Notice::GoneSent(_) => return next, // an acknowledgement wakes it
             _ => self.tick.plus(1),
         };
-        if wake.at.is_after(due) {
-            wake.at = due;
-        }
+        if next.is_after(due) { due } else { next }
     }
 
     fn passed(&self, since: Tick, span: Micros) -> bool {
@@ -250,16 +254,47 @@ fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
     Some(best)
 }
 
-/// Whether an object jumped into or out of the neighbourhood.
-fn disturbed(observer: &Observer, store: &Store) -> bool {
+/// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
+/// are looked at. Nobody else has to be.
+fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &mut Scratch) {
+    if store.jumped.is_empty() {
+        return;
+    }
     let reach = observer.policy.reach().0 * (1.0 + MARGIN);
-    store.jumped.iter().any(|jump| {
+    let near = |pivots: &[Pivot], pos: [f32; 3]| {
         !reach.is_finite()
-            || [store.hot[jump.slot.at()].pos, jump.from].iter().any(|pos| {
-                nearest(&observer.pivots, *pos).is_some_and(|(_, square)| square <= reach * reach)
-            })
-            || !store.hot[jump.slot.at()].placed
-    })
+            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
+    };
+    let (tick, before) = (store.tick(), observer.gates.len());
+    let Observer { pairs, gates, wakes, pivots, .. } = observer;
+    let (sought, found) = (scratch.next_search(), scratch.next_search());
+    let mut any = false;
+    for Jump { slot, from } in &store.jumped {
+        let hot = &store.hot[slot.at()];
+        if !hot.placed || near(pivots, hot.pos) || near(pivots, *from) {
+            scratch.met[slot.at()] = sought;
+            any = true;
+        }
+    }
+    if !any {
+        return;
+    }
+    for (gate, wake) in gates.iter().zip(wakes.iter_mut()) {
+        let met = &mut scratch.met[gate.slot.at()];
+        if *met == sought {
+            *met = found;
+            wake.set(tick);
+        }
+    }
+    for Jump { slot, .. } in &store.jumped {
+        let (met, hot) = (scratch.met[slot.at()], &store.hot[slot.at()]);
+        if met == sought && (!hot.placed || near(pivots, hot.pos)) {
+            pairs.push(Pair::watch(tick));
+            gates.push(Gate::new(*slot, tick));
+            wakes.push(Wake::new(tick));
+        }
+    }
+    gates[before..].iter().for_each(|gate| store.pin(gate.slot));
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
@@ -270,27 +305,29 @@ fn refresh(
     scratch: &mut Scratch,
     now: Micros,
 ) {
-    observer.stale = false;
+    let stale = std::mem::take(&mut observer.stale);
     let tick = store.tick();
     observer.tidy_path(store, now);
     let (reach, closing) = (observer.policy.reach().0, store.fastest() + observer.pivot_reach());
     let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
     let wide = reach + looks * closing;
     observer.refresh_at = tick.plus(looks as u32);
-    scratch.search = scratch.search.wrapping_add(1).max(1);
-    let search = scratch.search;
+    let search = scratch.next_search();
     let mut at = 0;
-    while at < observer.pairs.len() {
-        observer.wakes[at].at = tick;
-        let pair = &observer.pairs[at];
-        let hot = &store.hot[pair.slot.at()];
+    while at < observer.gates.len() {
+        let (wake, slot) = (&mut observer.wakes[at], observer.gates[at].slot);
+        let hot = &store.hot[slot.at()];
+        // What is out of reach has been given the time that it needs to come into it.
+        if stale || !hot.alive || matches!(wake.mode, Mode::Right | Mode::Wrong) {
+            wake.set(tick);
+        }
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);
         let keep = hot.alive && (near || !hot.placed);
-        if pair.alias.is_none() && !keep {
+        if wake.mode == Mode::Watched && !keep {
             observer.drop_pair(at, store);
             continue;
         }
-        scratch.met[pair.slot.at()] = search;
+        scratch.met[slot.at()] = search;
         at += 1;
     }
     observer.reserve((scratch.most_pairs + scratch.most_pairs / 4).min(MAX_RESERVED));
@@ -303,7 +340,7 @@ fn refresh(
             || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within * within);
         if near && hot.alive && *met != search {
             *met = search;
-            pairs.push(Pair::watch(slot, tick));
+            pairs.push(Pair::watch(tick));
             gates.push(Gate::new(slot, tick));
             wakes.push(Wake::new(tick));
         }
@@ -314,6 +351,6 @@ fn refresh(
     } else {
         (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));
     }
-    observer.pairs[before..].iter().for_each(|pair| store.pin(pair.slot));
+    observer.gates[before..].iter().for_each(|gate| store.pin(gate.slot));
     scratch.most_pairs = scratch.most_pairs.max(observer.pairs.len());
 }

@@ -2,7 +2,7 @@
 
 use super::Publisher;
 use crate::interest::Pivot;
-use crate::schedule::{Notice, ObserverId, Pair};
+use crate::schedule::{Notice, Observer, ObserverId};
 use crate::store::Slot;
 use foveate_wire::{Metres, ObjectId, Radians, steps_to_angle};
 
@@ -52,8 +52,9 @@ impl Publisher {
     /// What an observer has been told of, object by object.
     pub fn known(&self, id: ObserverId) -> impl Iterator<Item = Known> + '_ {
         let observer = self.observer(id).into_iter();
-        let pairs = observer.flat_map(|observer| observer.pairs.iter().zip(&observer.wakes));
-        pairs.filter_map(move |(pair, wake)| self.known_of(id, pair, wake.class() as u8))
+        let pairs =
+            observer.flat_map(|observer| (0..observer.pairs.len()).map(move |at| (observer, at)));
+        pairs.filter_map(move |(observer, at)| self.known_of(observer, at))
     }
 
     /// Where an observer looked from in the last round.
@@ -61,16 +62,18 @@ impl Publisher {
         self.observer(id).map_or(&[], |observer| &observer.pivots)
     }
 
-    fn known_of(&self, id: ObserverId, pair: &Pair, class: u8) -> Option<Known> {
-        pair.alias?;
-        let hot = self.store.hot.get(pair.slot.at()).filter(|hot| hot.alive)?;
+    fn known_of(&self, observer: &Observer, pair: usize) -> Option<Known> {
+        observer.alias(pair)?;
+        let (gate, class) = (&observer.gates[pair], observer.wakes[pair].class() as u8);
+        let pair = &observer.pairs[pair];
+        let hot = self.store.hot.get(gate.slot.at()).filter(|hot| hot.alive)?;
         let held = match (pair.base, pair.notice) {
             (None, _) => Held::Unconfirmed,
             (_, Notice::None) => Held::Live,
             _ => Held::Resting,
         };
-        let state = pair.base.or(pair.reference)?;
-        let kind = self.store.kind(pair.slot);
+        let state = pair.base.or(gate.reference)?;
+        let kind = self.store.kind(gate.slot);
         let age = self.store.tick().since(state.tick);
         let (mut at, mut error) = ([0.0; 3], 0.0);
         if let Some(place) = &kind.place {
@@ -79,10 +82,10 @@ impl Publisher {
             at = steps.map(|steps| steps as f32 * place.precision);
             error = apart(at, hot.pos);
         }
-        let pivots = self.pivots(id).iter().map(|pivot| apart(pivot.at, hot.pos));
+        let pivots = observer.pivots.iter().map(|pivot| apart(pivot.at, hot.pos));
         Some(Known {
             id: hot.id,
-            slot: pair.slot,
+            slot: gate.slot,
             at,
             yaw: Radians(kind.yaw.map_or(0.0, |(_, steps)| steps_to_angle(state.facing[0], steps))),
             error: Metres(error),

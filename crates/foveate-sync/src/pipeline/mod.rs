@@ -26,6 +26,10 @@ const BATCH: usize = 4;
 /// Rounds after which observers are ordered anew: nobody gets far in them.
 const REORDER: u32 = 16;
 
+/// Observers whose memory is fetched together. An odd number, so that a probe that takes every second
+/// or sixteenth turn for all of them meets its cost in proportion.
+const WARMED: usize = 15;
+
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rounds {
@@ -74,8 +78,7 @@ struct Scratch {
     search: u32,
     /// The most pairs that any observer has had.
     most_pairs: usize,
-    /// Pairs that need more than a look.
-    attention: Vec<u32>,
+    looks: quiet::Looks,
     graded: Vec<Graded>,
     /// Pairs whose observer must be told that the replica is frozen or gone.
     notices: Vec<u32>,
@@ -86,6 +89,14 @@ struct Scratch {
     /// and when to order them anew.
     reorder_at: Tick,
     encode: encode::Scratch,
+}
+
+impl Scratch {
+    /// The number of a new search.
+    fn next_search(&mut self) -> u32 {
+        self.search = self.search.wrapping_add(1).max(1);
+        self.search
+    }
 }
 
 impl Publisher {
@@ -184,9 +195,12 @@ impl Publisher {
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
         for at in 0..self.scratch.order.len() {
+            probe.enter(Stage::Ack);
+            if at % WARMED == 0 {
+                warm(&observers, self.scratch.order[at..].iter().take(WARMED));
+            }
             let (_, id) = self.scratch.order[at];
             let Some(observer) = &mut observers[id.0 as usize] else { continue };
-            probe.enter(Stage::Ack);
             observer.settle_acks(tick);
             observer.on_time(now, self.rounds.length, tick);
             probe.enter(Stage::Grade);
@@ -252,4 +266,18 @@ impl Publisher {
             }
         }
     }
+}
+
+/// Reads a little of everything that the next observers' turns begin with. One after the other each
+/// turn would wait for its memory several times; read in a run, where nothing hangs on what is read,
+/// all of it comes at the same time.
+fn warm<'a>(
+    observers: &[Option<Observer>],
+    turns: impl Iterator<Item = &'a (u32, ObserverId)> + Clone,
+) {
+    let turns = turns.filter_map(|(_, id)| observers[id.0 as usize].as_ref());
+    let own: usize = turns.clone().map(Observer::read_own).fold(0, usize::wrapping_add);
+    let lists: usize = turns.clone().map(Observer::read_lists).fold(0, usize::wrapping_add);
+    let pairs: usize = turns.map(Observer::read_sent_pairs).fold(0, usize::wrapping_add);
+    std::hint::black_box((own, lists, pairs));
 }

@@ -8,7 +8,7 @@ use super::due::EXPIRES;
 use crate::deviation;
 use crate::interest::{CLASSES, Pivot};
 use crate::schedule::{Gate, Mode, Observer, Wake};
-use crate::store::{Hot, Store};
+use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Kind, Tick, predict};
 
 /// What stays the same for all pairs of an observer in a round.
@@ -20,8 +20,18 @@ struct Quiet {
     facing: f32,
 }
 
-/// Fills `attention` with the pairs that need more than a look; counts the others as kept.
-pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u32>) {
+/// What a pass needs and the next one reuses.
+#[derive(Default)]
+pub(super) struct Looks {
+    /// Pairs whose time has come, and their objects.
+    awake: Vec<(u32, Slot)>,
+    /// Those that need more than a look.
+    pub attention: Vec<u32>,
+}
+
+/// Fills `looks.attention` with the pairs that need more than a look; counts the others as kept.
+pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
+    let Looks { awake, attention } = looks;
     attention.clear();
     let tick = store.tick();
     let floors = observer.policy.floors().filter(|_| !observer.pivots.is_empty());
@@ -34,30 +44,29 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
         Quiet { tick, reach_square: reach * reach, angle: floors.place.0, facing: floors.facing };
     let kinds = store.schema().kinds();
     let mut right = [0u32; 2 * CLASSES];
-    let Observer { wakes, gates, pairs, pivots, counters, .. } = observer;
-    for (at, wake) in wakes.iter_mut().enumerate() {
-        let counted = &mut right[usize::from(wake.tally) % (2 * CLASSES)];
-        if wake.at.is_after(tick) {
-            *counted += 1;
-            continue;
-        }
-        let gate = &mut gates[at];
-        let rest = match gate.mode {
+    let Observer { wakes, gates, pivots, counters, .. } = observer;
+    find_awake(wakes, tick, awake, &mut right);
+    // Read in a run of their own: nothing hangs on what is read, so that all the gates come from far
+    // off in memory at the same time.
+    awake.iter_mut().for_each(|(at, slot)| *slot = gates[*at as usize].slot);
+    for (at, slot) in awake.iter() {
+        let (gate, wake) = (&mut gates[*at as usize], &mut wakes[*at as usize]);
+        let rest = match wake.mode {
             Mode::Watched | Mode::Special => None,
             Mode::Right | Mode::Wrong => {
-                let hot = &store.hot[gate.slot.at()];
+                let hot = &store.hot[slot.at()];
                 quiet.rest(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };
         let Some(rest) = rest else {
-            attention.push(at as u32);
+            right[usize::from(wake.tally) % (2 * CLASSES)] -= 1;
+            attention.push(*at);
             continue;
         };
-        *counted += 1;
-        wake.at = tick.plus(rest);
-        if gate.mode == Mode::Wrong {
-            gate.mode = Mode::Right;
-            pairs[at].since = None;
+        wake.set(tick.plus(rest));
+        if wake.mode == Mode::Wrong {
+            wake.mode = Mode::Right;
+            gate.clear_difference();
         }
     }
     let known = &right[usize::from(Wake::KNOWN)..];
@@ -67,21 +76,43 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, attention: &mut Vec<u
     }
 }
 
+/// Fills `awake` with the pairs whose time has come; counts all of them.
+#[inline]
+fn find_awake(
+    wakes: &[Wake],
+    tick: Tick,
+    awake: &mut Vec<(u32, Slot)>,
+    all: &mut [u32; 2 * CLASSES],
+) {
+    awake.resize(wakes.len(), (0, Slot(0)));
+    let mut found = 0;
+    for (at, wake) in wakes.iter().enumerate() {
+        all[usize::from(wake.tally) % (2 * CLASSES)] += 1;
+        // Without a branch: whose time has come cannot be foreseen.
+        awake[found].0 = at as u32;
+        found += usize::from(!wake.is_after(tick));
+    }
+    awake.truncate(found);
+}
+
 impl Quiet {
     /// If the replica is surely right: for how many rounds it may be left alone. It may be right
     /// without being surely so.
     #[inline(always)]
     fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u32> {
-        let since = hot.head.wrapping_sub(gate.push);
+        let replica = gate.reference.as_ref()?;
+        let since = hot.head.wrapping_sub(replica.push);
         let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
-        if since > EXPIRES || (others.wrapping_sub(gate.push) as i32) > 0 || !hot.alive {
+        if since > EXPIRES || (others.wrapping_sub(replica.push) as i32) > 0 || !hot.alive {
             return None;
         }
         let Some(place) = &kind.place else { return (since == 1).then_some(1) };
         let square = nearest_square(pivots, hot.pos);
-        let age = self.tick.since(gate.tick).min(predict::HORIZON) as f32;
+        let age = self.tick.since(replica.tick).min(predict::HORIZON) as f32;
+        let pace = 1.0 / replica.motion.ticks.max(1) as f32;
         let off = |axis: usize| {
-            hot.place[axis].wrapping_sub(gate.at[axis]) as f32 - gate.step[axis] * age
+            let step = replica.motion.moved[axis] as f32 * pace;
+            hot.place[axis].wrapping_sub(replica.at[axis]) as f32 - step * age
         };
         let off = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
         // The replica's line is rounded to whole steps on each axis: allow for it.
@@ -89,7 +120,7 @@ impl Quiet {
         let floor = (distance * self.angle - place.precision).max(0.0) / place.precision;
         let right = square <= self.reach_square
             && off <= floor * floor
-            && !deviation::turned(kind, &gate.facing, &hot.facing, self.facing);
+            && !deviation::turned(kind, &replica.facing, &hot.facing, self.facing);
         right.then_some(if distance > gate.edge { u32::from(gate.rest) } else { 1 })
     }
 }

@@ -71,11 +71,12 @@ pub struct Observer {
     pub(crate) team: u8,
     /// The pivots in this round.
     pub(crate) pivots: Vec<Pivot>,
-    pub(crate) pairs: Vec<Pair>,
-    /// One for each pair, in the same order,
-    pub(crate) gates: Vec<Gate>,
-    /// and so are these.
+    /// The pairs, in three parts of the same order: what every round needs of each,
     pub(crate) wakes: Vec<Wake>,
+    /// what a look needs,
+    pub(crate) gates: Vec<Gate>,
+    /// and the rest.
+    pub(crate) pairs: Vec<Pair>,
     /// The pair of an alias, or `u32::MAX`.
     pub(crate) by_alias: Vec<u32>,
     free_aliases: BinaryHeap<Reverse<u16>>,
@@ -155,10 +156,10 @@ impl Observer {
             Pivots::Objects(slots) => slots,
             Pivots::Free(_) => &[],
         };
-        for gate in self.gates.iter_mut().filter(|gate| gate.mode != Mode::Watched) {
+        for (gate, wake) in self.gates.iter().zip(&mut self.wakes) {
             // It may be told more now, or less.
-            if gate.own != slots.contains(&gate.slot) {
-                gate.mode = Mode::Special;
+            if wake.mode != Mode::Watched && gate.own != slots.contains(&gate.slot) {
+                wake.mode = Mode::Special;
             }
         }
     }
@@ -253,8 +254,13 @@ impl Observer {
 
     /// Objects that the observer has been told of, and those only watched for it.
     pub fn pair_counts(&self) -> (usize, usize) {
-        let known = self.pairs.iter().filter(|pair| pair.alias.is_some()).count();
+        let known = self.wakes.iter().filter(|wake| wake.mode != Mode::Watched).count();
         (known, self.pairs.len() - known)
+    }
+
+    /// The alias of a pair whose object the observer knows of.
+    pub(crate) fn alias(&self, pair: usize) -> Option<Alias> {
+        (self.wakes[pair].mode != Mode::Watched).then(|| self.pairs[pair].alias)
     }
 
     /// Moves bound pivots to their objects; true where one moved faster than it can (a respawn, a
@@ -290,21 +296,22 @@ impl Observer {
             None => return None,
         };
         self.by_alias[usize::from(alias)] = pair;
-        self.gates[pair as usize].mode = Mode::Special;
-        self.wakes[pair as usize].tally |= Wake::KNOWN;
+        let wake = &mut self.wakes[pair as usize];
+        wake.mode = Mode::Special;
+        wake.tally |= Wake::KNOWN;
         let pair = &mut self.pairs[pair as usize];
-        pair.alias = Some(Alias(alias));
+        pair.alias = Alias(alias);
         pair.opened = tick;
-        pair.alias
+        Some(pair.alias)
     }
 
     /// The observer has let go of a pair's object: its alias is free, and the pair only watched.
     pub(crate) fn watch_again(&mut self, pair: usize, tick: Tick) {
-        let slot = self.pairs[pair].slot;
-        let closed = std::mem::replace(&mut self.pairs[pair], Pair::watch(slot, tick));
-        self.gates[pair] = Gate::new(slot, tick);
+        let closed = self.alias(pair);
+        self.pairs[pair] = Pair::watch(tick);
+        self.gates[pair] = Gate::new(self.gates[pair].slot, tick);
         self.wakes[pair] = Wake::new(tick);
-        if let Some(alias) = closed.alias {
+        if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
         }
@@ -328,15 +335,17 @@ impl Observer {
 
     /// Forgets a pair; its alias may be used again, its slot too.
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
-        let gone = self.pairs.swap_remove(pair);
-        self.gates.swap_remove(pair);
+        let closed = self.alias(pair);
+        self.pairs.swap_remove(pair);
         self.wakes.swap_remove(pair);
-        store.unpin(gone.slot);
-        if let Some(alias) = gone.alias {
+        store.unpin(self.gates.swap_remove(pair).slot);
+        if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
         }
-        if let Some(alias) = self.pairs.get(pair).and_then(|moved| moved.alias) {
+        if pair < self.pairs.len()
+            && let Some(alias) = self.alias(pair)
+        {
             self.by_alias[usize::from(alias.0)] = pair as u32;
         }
     }
@@ -353,70 +362,93 @@ impl Observer {
     /// Takes the acknowledgements in.
     pub(crate) fn settle_acks(&mut self, tick: Tick) {
         let Observer { link, pairs, gates, wakes, by_alias, closed, acks, .. } = self;
+        let mut known = Told { pairs, gates, wakes, by_alias, closed, tick };
         for (ack, at) in acks.drain(..) {
-            link.on_ack(&ack, at, |settled, sent, record| {
-                if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
-                    gates[at].mode = Mode::Special;
-                    wakes[at].at = tick;
-                    if pairs[at].notice == Notice::Closed {
-                        closed.push(record.alias);
-                    }
-                }
-            });
+            link.on_ack(&ack, at, |settled, sent, record| known.settle(settled, sent, record));
         }
     }
 
     /// Time passed: packets may be lost by now.
     pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
         let Observer { link, pairs, gates, wakes, by_alias, closed, .. } = self;
-        link.on_time(now, round, |settled, sent, record| {
-            if let Some(at) = settle(pairs, by_alias, (settled, sent, record), tick) {
-                gates[at].mode = Mode::Special;
-                wakes[at].at = tick;
-                if pairs[at].notice == Notice::Closed {
-                    closed.push(record.alias);
-                }
-            }
-        });
+        let mut known = Told { pairs, gates, wakes, by_alias, closed, tick };
+        link.on_time(now, round, |settled, sent, record| known.settle(settled, sent, record));
+    }
+
+    /// Reads something of each part of the observer itself: see `warm` in the pipeline.
+    pub(crate) fn read_own(&self) -> usize {
+        let Counters { packets, looked, samples, kept, fired, .. } = &self.counters;
+        let counts = packets ^ looked ^ samples[0] ^ kept[0] ^ fired[0];
+        let lists = self.wakes.len() ^ self.gates.len() ^ self.pairs.len() ^ self.by_alias.len();
+        let rest = self.acks.len() ^ self.closed.len() ^ self.refresh_at.0 as usize;
+        counts as usize ^ lists ^ rest ^ self.pivots.len() ^ usize::from(self.link.next_seq())
+    }
+
+    /// Reads something of each list that every round needs.
+    pub(crate) fn read_lists(&self) -> usize {
+        // As many as a line of the cache holds.
+        let wakes = self.wakes.iter().step_by(64 / size_of::<Wake>());
+        let wakes: usize = wakes.map(|wake| usize::from(wake.tally)).sum();
+        let pivot = self.pivots.first().map_or(0, |pivot| pivot.at[0].to_bits());
+        let ack = self.acks.first().map_or(0, |(ack, _)| ack.newest);
+        wakes ^ pivot as usize ^ usize::from(ack) ^ self.link.read_oldest()
+    }
+
+    /// Reads something of each pair that an acknowledgement will be about.
+    pub(crate) fn read_sent_pairs(&self) -> usize {
+        let pairs = self.link.oldest_pairs().filter_map(|pair| self.pairs.get(usize::from(pair)));
+        pairs.map(|pair| usize::from(pair.sends)).sum()
     }
 
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
-        self.gates.clear();
+        self.pairs.clear();
         self.wakes.clear();
-        self.pairs.drain(..).for_each(|pair| store.unpin(pair.slot));
+        self.gates.drain(..).for_each(|gate| store.unpin(gate.slot));
     }
 }
 
-/// A packet's record arrived or was lost: the only arrow back in the pipeline. Returns the pair that
-/// has to be looked at because of it.
-fn settle(
-    pairs: &mut [Pair],
-    by_alias: &[u32],
-    (settled, sent, record): (Settled, Tick, SentRecord),
+/// What the fate of a packet can change.
+struct Told<'a> {
+    pairs: &'a mut [Pair],
+    gates: &'a mut [Gate],
+    wakes: &'a mut [Wake],
+    by_alias: &'a [u32],
+    closed: &'a mut Vec<Alias>,
     tick: Tick,
-) -> Option<usize> {
-    let at = by_alias[usize::from(record.alias.0)] as usize;
-    // Otherwise the pair it spoke of is closed.
-    let pair = pairs.get_mut(at).filter(|pair| !pair.opened.is_after(sent))?;
-    match (record.kind, settled) {
-        (SentKind::State(state), Settled::Arrived) => {
-            pair.acknowledged(state);
-            return None;
+}
+
+impl Told<'_> {
+    /// A packet's record arrived or was lost: the only arrow back in the pipeline.
+    fn settle(&mut self, settled: Settled, sent: Tick, record: &SentRecord) {
+        let mut at = usize::from(record.pair);
+        if self.pairs.get(at).is_none_or(|pair| pair.alias != record.alias) {
+            at = self.by_alias[usize::from(record.alias.0)] as usize;
         }
-        (SentKind::State(state), Settled::Lost) => pair.lost(state),
-        (SentKind::Freeze, settled) if pair.notice == Notice::FreezeSent(sent) => {
-            let arrived = settled == Settled::Arrived;
-            pair.notice = if arrived { Notice::Frozen(tick) } else { Notice::FreezeDue };
+        let Some(pair) = self.pairs.get_mut(at).filter(|pair| !pair.opened.is_after(sent)) else {
+            return; // the pair it spoke of is closed
+        };
+        match (&record.kind, settled) {
+            (SentKind::State(state), Settled::Arrived) => return pair.acknowledged(state),
+            (SentKind::State(state), Settled::Lost) => pair.lost(&mut self.gates[at], state),
+            (SentKind::Freeze, settled) if pair.notice == Notice::FreezeSent(sent) => {
+                let arrived = settled == Settled::Arrived;
+                pair.notice = if arrived { Notice::Frozen(self.tick) } else { Notice::FreezeDue };
+            }
+            (SentKind::Gone, settled) if pair.notice == Notice::GoneSent(sent) => {
+                // Dropped in the next round: dropping it here would move other pairs.
+                let arrived = settled == Settled::Arrived;
+                pair.notice = if arrived { Notice::Closed } else { Notice::GoneDue };
+            }
+            _ => {}
         }
-        (SentKind::Gone, settled) if pair.notice == Notice::GoneSent(sent) => {
-            // Dropped in the next round: dropping it here would move other pairs.
-            let arrived = settled == Settled::Arrived;
-            pair.notice = if arrived { Notice::Closed } else { Notice::GoneDue };
+        // It has to be looked at because of that.
+        self.wakes[at].mode = Mode::Special;
+        self.wakes[at].set(self.tick);
+        if pair.notice == Notice::Closed {
+            self.closed.push(record.alias);
         }
-        _ => {}
     }
-    Some(at)
 }
 
 fn fading(interaction: &Interaction, now: Micros) -> f32 {
@@ -434,4 +466,34 @@ fn eyes(store: &Store, slot: Slot) -> Pivot {
     pivot.object = Some(slot);
     pivot.reach = Metres(hot.reach);
     pivot
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Reference;
+    use foveate_wire::Motion;
+
+    #[test]
+    fn an_acknowledgement_finds_its_pair_wherever_it_has_moved() {
+        let (tick, alias) = (Tick(5), Alias(0));
+        let (at, facing, motion) = ([0; 3], [0; 2], Motion::default());
+        let state = Reference { push: 0, tick, at, facing, motion, number: 1, own: false };
+        // It was the first, or is where one is now that is only watched, or where none is any more.
+        for pair in [0, 2, 9] {
+            let mut pairs = [0; 3].map(|_| Pair::watch(tick));
+            pairs[0].alias = alias;
+            let mut told = Told {
+                pairs: &mut pairs,
+                gates: &mut [0, 1, 2].map(|slot| Gate::new(Slot(slot), tick)),
+                wakes: &mut [Wake::new(tick); 3],
+                by_alias: &[0],
+                closed: &mut Vec::new(),
+                tick,
+            };
+            let record = SentRecord { alias, pair, kind: SentKind::State(state) };
+            told.settle(Settled::Arrived, tick, &record);
+            assert_eq!(pairs.map(|pair| pair.base), [Some(state), None, None], "sent by {pair}");
+        }
+    }
 }

@@ -81,52 +81,43 @@ pub enum Fired {
     Refresh = 4,
 }
 
-/// When a pair has to be looked at again. All of an observer's are read in every round, so they lie
-/// apart from everything else.
+/// When and how a pair has to be looked at again. All of an observer's are read in every round, so
+/// they lie apart from everything else, and are small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
-    /// The round of the next look.
-    pub at: Tick,
+    /// The round of the next look; never as far off as sixteen bits reach.
+    at: u16,
     /// The class of the last grade, and [`Wake::KNOWN`] where the observer knows of the object: only then
     /// it is a sample.
     pub tally: u8,
+    pub mode: Mode,
 }
+
+const _: () = assert!(size_of::<Wake>() == 4);
 
 impl Wake {
     pub const KNOWN: u8 = CLASSES as u8;
 
     pub fn new(tick: Tick) -> Wake {
-        Wake { at: tick, tally: 0 }
+        Wake { at: tick.0 as u16, tally: 0, mode: Mode::Watched }
+    }
+
+    /// The next look is in this round.
+    #[inline]
+    pub fn set(&mut self, tick: Tick) {
+        self.at = tick.0 as u16;
+    }
+
+    /// Whether the round of the next look is still to come.
+    #[inline]
+    pub fn is_after(&self, tick: Tick) -> bool {
+        (self.at.wrapping_sub(tick.0 as u16) as i16) > 0
     }
 
     /// The class of the last grade.
     pub fn class(&self) -> usize {
         usize::from(self.tally) % CLASSES
     }
-}
-
-/// What tells whether anything has to be done about a pair that is looked at: the replica as a line,
-/// and beside it nothing else, so that it fills one line of the cache.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub(crate) struct Gate {
-    pub slot: Slot,
-    pub mode: Mode,
-    /// Whether the observer looks from the object.
-    pub own: bool,
-    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
-    pub rest: u8,
-    pub edge: f32,
-    /// The reference replica: its place,
-    pub at: [i32; 3],
-    /// its steps per round,
-    pub step: [f32; 3],
-    /// its facing,
-    pub facing: [i32; 2],
-    /// its round,
-    pub tick: Tick,
-    /// and the push that everything else of it is of.
-    pub push: u32,
 }
 
 /// How a pair is looked at.
@@ -138,64 +129,81 @@ pub(crate) enum Mode {
     Right,
     /// There is a reference replica, and it differed.
     Wrong,
-    /// Something else is up: no reference, a notice, a thaw.
+    /// Something else is up: no reference, a notice, a thaw. Only then [`Pair`] tells more.
     Special,
 }
 
+/// What a look at a pair needs: one line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Gate {
+    pub slot: Slot,
+    /// Whether the observer looks from the object.
+    pub own: bool,
+    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
+    pub rest: u8,
+    pub edge: f32,
+    /// The last state sent and not known to be lost. Due and bounds refer to it.
+    pub reference: Option<Reference>,
+    /// Whether there is a difference, and when it arose.
+    differs: bool,
+    arose: Tick,
+}
+
+const _: () = assert!(size_of::<Gate>() == 64);
+
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
-        let (at, step, facing) = ([0; 3], [0.0; 3], [0; 2]);
-        let (mode, own, rest, edge) = (Mode::Watched, false, 1, 0.0);
-        Gate { slot, mode, own, rest, edge, at, step, facing, tick, push: 0 }
+        let (own, rest, edge, reference) = (false, 1, 0.0, None);
+        Gate { slot, own, rest, edge, reference, differs: false, arose: tick }
     }
 
-    /// Takes a new reference replica over.
-    pub fn refer(&mut self, state: &Reference) {
-        let pace = 1.0 / state.motion.ticks.max(1) as f32;
-        self.mode = Mode::Right;
-        self.at = state.at;
-        self.step = state.motion.moved.map(|moved| moved as f32 * pace);
-        (self.facing, self.tick, self.push) = (state.facing, state.tick, state.push);
+    /// When the present difference arose.
+    #[inline]
+    pub fn since(&self) -> Option<Tick> {
+        self.differs.then_some(self.arose)
+    }
+
+    /// There is a difference in this round; the first such round counts.
+    #[inline]
+    pub fn note_difference(&mut self, tick: Tick) {
+        self.arose = self.since().unwrap_or(tick);
+        self.differs = true;
+    }
+
+    /// There is none.
+    #[inline]
+    pub fn clear_difference(&mut self) {
+        self.differs = false;
     }
 }
 
-/// A pair. While `alias` is none the observer knows nothing of the object: it is only watched. Two lines of
-/// the cache, not parts of three.
+/// Stands for no alias: there are not so many pairs.
+const NO_ALIAS: Alias = Alias(u16::MAX);
+
+/// The rest of a pair: what sends, acknowledgements and notices need. One line of the cache.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Pair {
-    pub slot: Slot,
-    pub alias: Option<Alias>,
-    pub notice: Notice,
-    /// The last state sent and not known to be lost. Due and bounds refer to it.
-    pub reference: Option<Reference>,
     /// The newest state acknowledged. Updates are coded against it.
     pub base: Option<Reference>,
-    /// Counts the pair's sends; the observer keeps only so many states after `base`.
-    pub sends: u8,
-    /// When the present difference arose.
-    pub since: Option<Tick>,
+    pub notice: Notice,
     /// When its alias was allotted: packets before that speak of another pair.
     pub opened: Tick,
+    /// Its alias, or [`NO_ALIAS`] as long as it is only watched.
+    pub alias: Alias,
+    /// Counts the pair's sends; the observer keeps only so many states after `base`.
+    pub sends: u8,
     /// Send in any case: the observer must learn that the replica lives again.
     pub forced: bool,
 }
 
-const _: () = assert!(size_of::<Pair>() == 128);
+const _: () = assert!(size_of::<Pair>() == 64);
 
 impl Pair {
-    pub fn watch(slot: Slot, tick: Tick) -> Pair {
-        Pair {
-            slot,
-            alias: None,
-            notice: Notice::None,
-            reference: None,
-            base: None,
-            sends: 0,
-            since: None,
-            opened: tick,
-            forced: false,
-        }
+    pub fn watch(tick: Tick) -> Pair {
+        let (base, notice, alias) = (None, Notice::None, NO_ALIAS);
+        Pair { base, notice, opened: tick, alias, sends: 0, forced: false }
     }
 
     /// Interest is back. True where the pair may be sent again; a pair that is being closed must be
@@ -217,18 +225,18 @@ impl Pair {
     }
 
     /// The packet of `tick` that carried this state arrived.
-    pub fn acknowledged(&mut self, state: Reference) {
+    pub fn acknowledged(&mut self, state: &Reference) {
         if self.base.is_none_or(|base| state.tick.is_after(base.tick)) {
-            self.base = Some(state);
+            self.base = Some(*state);
         }
     }
 
     /// The packet that carried this state is lost: if nothing newer is under way, the replica is
     /// what was acknowledged last.
-    pub fn lost(&mut self, state: Reference) {
-        if self.reference == Some(state) {
-            self.reference = self.base;
-            self.since = None;
+    pub fn lost(&mut self, gate: &mut Gate, state: &Reference) {
+        if gate.reference.as_ref() == Some(state) {
+            gate.reference = self.base;
+            gate.clear_difference();
             // Perhaps only its acknowledgement was lost: whether the replica is the one or the
             // other, the next state puts it right.
             self.forced = true;

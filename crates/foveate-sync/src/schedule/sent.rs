@@ -25,6 +25,8 @@ const LEAST_TIMEOUT: Micros = Micros(60_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SentRecord {
     pub alias: Alias,
+    /// Where the pair was then: mostly it still is.
+    pub pair: u16,
     pub kind: SentKind,
 }
 
@@ -93,6 +95,19 @@ impl Link {
         self.packets.iter().filter(|packet| !packet.resolved).count()
     }
 
+    /// Reads something of the packet, and of its first record, that an acknowledgement is awaited of first.
+    pub(crate) fn read_oldest(&self) -> usize {
+        let packet = self.packets.front().map_or(0, |packet| packet.records);
+        let record = self.records.front().map_or(0, |record| record.pair);
+        usize::from(packet) ^ usize::from(record)
+    }
+
+    /// The pairs that that packet is about.
+    pub(crate) fn oldest_pairs(&self) -> impl Iterator<Item = u16> + '_ {
+        let count = self.packets.front().map_or(0, |packet| usize::from(packet.records));
+        self.records.iter().take(count).map(|record| record.pair)
+    }
+
     /// Makes room for the records of a few rounds in which everything is said.
     pub(crate) fn reserve(&mut self, records: usize) {
         self.records.reserve(records);
@@ -121,7 +136,7 @@ impl Link {
         &mut self,
         ack: &Ack,
         now: Micros,
-        mut settle: impl FnMut(Settled, Tick, SentRecord),
+        mut settle: impl FnMut(Settled, Tick, &SentRecord),
     ) {
         let mut at = 0;
         for index in 0..self.packets.len() {
@@ -142,7 +157,7 @@ impl Link {
                 _ => {}
             }
             self.resolve(index, settled);
-            self.records.range(records).for_each(|record| settle(settled, packet.tick, *record));
+            self.records.range(records).for_each(|record| settle(settled, packet.tick, record));
         }
         self.forget();
     }
@@ -152,7 +167,7 @@ impl Link {
         &mut self,
         now: Micros,
         round: Micros,
-        mut settle: impl FnMut(Settled, Tick, SentRecord),
+        mut settle: impl FnMut(Settled, Tick, &SentRecord),
     ) {
         let timeout = self.timeout(round);
         let mut at = 0;
@@ -170,7 +185,7 @@ impl Link {
             }
             self.resolve(index, Settled::Lost);
             let records = self.records.range(records);
-            records.for_each(|record| settle(Settled::Lost, packet.tick, *record));
+            records.for_each(|record| settle(Settled::Lost, packet.tick, record));
         }
         self.forget();
     }
@@ -224,7 +239,7 @@ mod tests {
     use super::*;
 
     fn send(link: &mut Link, alias: u16, ms: u64) {
-        link.note(SentRecord { alias: Alias(alias), kind: SentKind::Gone });
+        link.note(SentRecord { alias: Alias(alias), pair: alias, kind: SentKind::Gone });
         link.sent(Tick(ms as u32 / 50), Micros::from_millis(ms), 1);
     }
 

@@ -32,7 +32,7 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
         tables.push(lie_table(&lies));
     }
     for table in &tables {
-        report = report.section(table.caption_text().unwrap_or("").to_owned(), "").table(table);
+        report = report.section(table.caption_text().unwrap_or(""), "").table(table);
     }
     let growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
     if growing.len() > 1 {
