@@ -80,13 +80,15 @@ pub struct LobbyCounters {
     pub refused: BTreeMap<No, u64>,
 }
 
+/// A keyed hash with a secret of this run, which nobody else can compute: for cookies.
+pub type Seal = Box<dyn Fn(&[u8]) -> Cookie + Send>;
+
 /// A lobby without sockets.
 pub struct Lobby {
     settings: LobbySettings,
     /// Only checks: a lobby says nothing that must be signed.
     signer: Box<dyn Signer>,
-    /// A keyed hash that nobody else can compute: for cookies.
-    seal: Box<dyn Fn(&[u8]) -> Cookie + Send>,
+    seal: Seal,
     peers: BTreeMap<Key, Listing>,
     per_origin: BTreeMap<Origin, usize>,
     rates: Rates,
@@ -125,12 +127,8 @@ impl Origin {
 }
 
 impl Lobby {
-    /// An empty one. `seal` is a keyed hash with a secret of this run.
-    pub fn new(
-        settings: LobbySettings,
-        signer: Box<dyn Signer>,
-        seal: Box<dyn Fn(&[u8]) -> Cookie + Send>,
-    ) -> Lobby {
+    /// An empty one.
+    pub fn new(settings: LobbySettings, signer: Box<dyn Signer>, seal: Seal) -> Lobby {
         Lobby {
             settings,
             signer,
