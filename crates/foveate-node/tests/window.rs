@@ -140,7 +140,7 @@ impl House {
                 }
             }
             // Nobody's steps are so even that they need not be told.
-            let step = if self.round % 2 == 0 { input } else { input / 2 };
+            let step = if self.round.is_multiple_of(2) { input } else { input / 2 };
             let mut out = Letters::default();
             self.client.tick(now, &mut out, |_, _| step);
             self.up.extend(out.0);
