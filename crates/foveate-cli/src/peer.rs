@@ -29,6 +29,8 @@ const ROUND: Micros = Micros(50_000);
 const EVERY: u32 = 20;
 /// How long a lobby may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long those who are about to begin a game wait for others who are.
+const MOMENT: Duration = Duration::from_millis(500);
 /// How often the lobby is asked for contacts before this peer gives up.
 const TRIES: usize = 5;
 
@@ -102,6 +104,17 @@ impl About {
         [&self.seed.to_le_bytes()[..], &self.players.to_le_bytes()].concat()
     }
 
+    /// What the lobby is told of it.
+    fn say(self, game: &str, players: u16, endpoint: &PeerEndpoint) -> Announcement {
+        Announcement {
+            game: game.into(),
+            players,
+            room: self.players,
+            about: self.write(),
+            contacts: endpoint.addresses(),
+        }
+    }
+
     fn read(bytes: &[u8]) -> Option<About> {
         let (seed, rest) = bytes.split_first_chunk::<8>()?;
         let players = rest.first_chunk::<2>().filter(|_| rest.len() == 2)?;
@@ -169,7 +182,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     let mut failure = None;
     for thread in threads {
         match thread.join() {
-            Ok(Ok(figures)) => println!("{}", serde_json::to_string(&figures)?),
+            Ok(Ok(figures)) => print(&serde_json::to_string(&figures)?),
             Ok(Err(error)) => failure = Some(error.to_string()),
             Err(_) => failure = Some("a peer's thread has panicked".into()),
         }
@@ -177,7 +190,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     let spent = (usage::processor_time() - cpu).as_secs_f64() / args.count() as f64;
     let share = spent / began.elapsed().as_secs_f64() * 100.0;
     let memory = usage::resident_kib() / args.count() as f64;
-    println!("{share:.1} % of a core and {memory:.0} KiB a peer");
+    print(&format!("{share:.1} % of a core and {memory:.0} KiB a peer"));
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -208,15 +221,16 @@ impl<'a> Match<'a> {
         let key = keys.key();
         let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
         let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
-        let found = contacts(&mut lobbies, &args.game, key)?;
+        let options = PeerOptions { relay: args.relay.clone(), ..PeerOptions::default() };
+        let endpoint = PeerEndpoint::bind(&listen(args), &keys, options)?;
+        let own = About { seed: args.seed, players: args.players };
+        let found = seek(&mut lobbies, key, &own.say(&args.game, 0, &endpoint))?;
         let about = match found.first() {
             Some(entry) => About::read(&entry.said.about).ok_or("this game is not the arena")?,
-            None => About { seed: args.seed, players: args.players },
+            None => own,
         };
         let arena =
             Arc::new(Arena::new(Setup::for_players(usize::from(about.players), about.seed))?);
-        let options = PeerOptions { relay: args.relay.clone(), ..PeerOptions::default() };
-        let endpoint = PeerEndpoint::bind(&listen(args), &keys, options)?;
         let player = key.player();
         let sight = Metres(arena.view(0).map_or(f32::INFINITY, |view| view.zones[2]));
         let settings =
@@ -227,7 +241,10 @@ impl<'a> Match<'a> {
         let name = format!("peer-{:06x}", player.0);
         let mut host = PeerHost::new(arena, settings, keys, endpoint, &name);
         match found.is_empty() {
-            true => host.found()?,
+            true => {
+                host.found()?;
+                announce(&mut lobbies, &about.say(&args.game, 1, &host.endpoint))?;
+            }
             false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
         }
         let record = args.record.as_ref().map(|file| Record::create(&numbered(file, nth)));
@@ -335,7 +352,7 @@ impl<'a> Match<'a> {
     fn open_window(&mut self) -> Result<(), Failure> {
         if let Some(listen) = self.args.web.filter(|_| self.is_first && self.window.is_none()) {
             let window = Window::open(listen, &self.host.peer, ROUND)?;
-            println!("pages on http://{}/", window.address());
+            print(&format!("pages on http://{}/", window.address()));
             self.window = Some(window);
         }
         Ok(())
@@ -357,19 +374,13 @@ impl<'a> Match<'a> {
     }
 
     fn announce(&mut self) {
-        let said = Announcement {
-            game: self.args.game.clone(),
-            players: self.players() as u16,
-            room: self.about.players,
-            about: self.about.write(),
-            contacts: self.host.endpoint.addresses(),
-        };
+        let said = self.about.say(&self.args.game, self.players() as u16, &self.host.endpoint);
         self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
     }
 
     fn say(&self, what: &str) {
         if !self.args.headless {
-            println!("{}: {what}", self.host.peer.player().0);
+            print(&format!("{}: {what}", self.host.peer.player().0));
         }
     }
 
@@ -423,6 +434,11 @@ impl<'a> Match<'a> {
     }
 }
 
+/// Prints a line. Whoever started the program may have gone before: that is no reason to leave without a word.
+fn print(line: &str) {
+    writeln!(std::io::stdout(), "{line}").unwrap_or(());
+}
+
 /// The machine's turn, if it plays.
 fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
     let Some(brain) = brain else { return };
@@ -441,6 +457,43 @@ fn local(text: &str) -> Result<SocketAddr, String> {
         true => Ok(address),
         false => Err("expected an address of this machine, such as 127.0.0.1:8080".into()),
     }
+}
+
+/// Whom to join through; nobody: this peer is to begin the game. Before it does so it says that it is
+/// about to, and looks again after a moment: of those who begin at once, the one with the lowest key does.
+fn seek(
+    lobbies: &mut [LobbyClient],
+    me: Key,
+    coming: &Announcement,
+) -> Result<Vec<Entry>, Failure> {
+    let is_inside = |entry: &Entry| entry.said.players > 0;
+    let found = contacts(lobbies, &coming.game, me)?;
+    if found.iter().any(is_inside) {
+        return Ok(found.into_iter().filter(is_inside).collect());
+    }
+    announce(lobbies, coming)?;
+    std::thread::sleep(MOMENT);
+    let mut found = contacts(lobbies, &coming.game, me)?;
+    if found.iter().any(is_inside) {
+        found.retain(is_inside);
+    } else {
+        found.retain(|entry| entry.key < me);
+        found.sort_by_key(|entry| entry.key);
+    }
+    Ok(found)
+}
+
+/// Tells all lobbies, and waits until one has heard it.
+fn announce(lobbies: &mut [LobbyClient], said: &Announcement) -> Result<(), Failure> {
+    let mut heard = Err("no lobby was named".into());
+    for lobby in lobbies {
+        match lobby.announce(said.clone(), PATIENCE) {
+            Ok(_) => heard = Ok(()),
+            Err(error) if heard.is_err() => heard = Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    heard
 }
 
 /// Everybody who is listed for the game, in an order that differs from peer to peer, so that not all

@@ -214,12 +214,11 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn who_leaves_hands_everything_over_and_comes_back_as_the_same_player() {
     let (folder, lobby) = (folder("leaving"), lobby());
-    let mut peers = vec![Peer::start(&lobby, &folder, 0)];
-    let objects = settled(&peers, &BTreeSet::new(), 0).objects();
-    peers.extend((1..3).map(|nth| Peer::start(&lobby, &folder, nth)));
-    let before = acquainted(&peers, &objects, 0);
+    // All at once: one of them begins the world, and the others join it.
+    let mut peers: Vec<Peer> = (0..3).map(|nth| Peer::start(&lobby, &folder, nth)).collect();
+    let before = acquainted(&peers, &BTreeSet::new(), 0);
+    let objects = before.objects();
 
-    // The one who began the world leaves.
     let player = peers[0].player();
     peers.remove(0).leave();
     let after = acquainted(&peers, &objects, before.second + 1);
