@@ -80,8 +80,10 @@ pub struct Known {
     /// Where its states come from; none before the new owner's first one.
     pub source: Option<Link>,
     /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
-    /// when, or when its owner was last asked about it.
+    /// when.
     pub doubted: Option<(Claim, Micros)>,
+    /// When somebody was last asked about it.
+    pub asked: Micros,
     /// Its owner is gone; when it is to be taken over here.
     pub orphan: Option<Micros>,
     /// When something was last heard of it.
@@ -127,7 +129,9 @@ impl KnownObjects {
             return false;
         }
         let (doubted, orphan, course) = (None, None, Course::default());
-        self.by_id.insert(id, Known { claim, tick, source, doubted, orphan, heard, course });
+        let asked = self.by_id.get(&id).map_or(Micros::ZERO, |known| known.asked);
+        let known = Known { claim, tick, source, doubted, asked, orphan, heard, course };
+        self.by_id.insert(id, known);
         true
     }
 

@@ -42,11 +42,11 @@ const INTRODUCED: usize = 3;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(30_000_000);
 /// Links with those who are near, however far that is.
-const MIN_LINKS: usize = 10;
+const MIN_LINKS: usize = 24;
 /// Whoever is within so many times the sight is near: links are there before they are needed.
 const SIGHTS: f32 = 1.3;
 /// A link that is there counts as this much nearer than one that would have to be made.
-const LOYALTY: f32 = 0.8;
+const LOYALTY: f32 = 0.6;
 /// A clock that is off by more rounds than this is put right,
 const CLOCK_SLACK: f32 = 1.5;
 /// by this part of a round at a time.

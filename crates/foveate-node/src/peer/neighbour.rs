@@ -16,7 +16,7 @@ pub const GONE_AFTER: Micros = Micros(1_500_000);
 /// A link is old when its ends cannot have missed each other of late.
 pub const SETTLED: Micros = Micros(10_000_000);
 /// A link that nobody wants is closed after this.
-pub const UNNEEDED: Micros = Micros(5_000_000);
+pub const UNNEEDED: Micros = Micros(15_000_000);
 /// Rounds that an acknowledgement waits for a state packet to ride on.
 pub const ACK_WAITS: u8 = 2;
 /// Bytes of events that wait for a frame at most; what is beyond is not told.

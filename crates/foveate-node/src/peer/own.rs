@@ -223,23 +223,22 @@ impl<G: Game> Peer<G> {
         let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
         let wild = known.is_some_and(|known| epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD));
         let foreign = known.is_some_and(|it| it.owner != giver && it.owner != self.me);
-        if wild || (foreign && !stale && !self.may_follow(id, now)) {
-            // As far as is known it is not theirs to give: they may have it back.
+        let refused = wild || stale || (foreign && !self.may_follow(id, now));
+        if refused && let Some(known) = known {
+            // As far as is known it is not theirs to give: they may have it back. What is known may be
+            // out of date.
             self.counts.doubted += 1;
-            self.inquire(id, Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) }, now);
-            out.message(link, &write_message(&Message::Took(deed.object, NOT_TAKEN)));
-            return;
+            let theirs = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
+            self.inquire(known.owner, id, theirs, now);
         }
-        if self.known.is_buried(id, epoch) || stale {
-            // It is somebody else's by now, or no more: nobody waits for it.
-            out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
-            return;
-        }
-        if self.my_claim(id).is_none() && self.take(id, epoch, &deed.lanes, now) {
+        let here = self.my_claim(id).is_some() || self.known.is_buried(id, epoch);
+        let taken = here || (!refused && self.take(id, epoch, &deed.lanes, now));
+        if taken && !here {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
             self.owned.insert(id, Owned { done, ..Owned::new(now, true) });
         }
-        out.message(link, &write_message(&Message::Took(deed.object, deed.epoch)));
+        let answer = if taken { deed.epoch } else { NOT_TAKEN };
+        out.message(link, &write_message(&Message::Took(deed.object, answer)));
     }
 
     /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
@@ -315,11 +314,12 @@ impl<G: Game> Peer<G> {
                 self.stage.ghosts.remove(id);
                 continue;
             }
-            let rank = match self.giving.remove(&id) {
-                // They may never have got it: nobody is more entitled to it.
-                Some(giving) if giving.to == player => 0,
-                _ => self.rank(id, player, now),
-            };
+            // They may never have got it: nobody is more entitled to it.
+            if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
+                self.take_back(id, now);
+                continue;
+            }
+            let rank = self.rank(id, player, now);
             let Some(known) = self.known.get_mut(id) else { continue };
             match known.doubted.take() {
                 // Somebody noticed earlier than we did, and has it by now.
@@ -401,29 +401,42 @@ impl<G: Game> Peer<G> {
             }
             return true;
         }
-        if !claim.beats(&known.claim)
-            || claim.epoch.0 > known.claim.epoch.0.saturating_add(MAX_AHEAD)
-        {
+        let best = known.claim;
+        if claim.epoch.0 > best.epoch.0.saturating_add(MAX_AHEAD) {
+            return false;
+        }
+        let mute = known.source.is_none() && now - known.heard >= ASSERT_EVERY;
+        if !claim.beats(&best) {
+            // They may not have heard of the better claim, though they had the time to; and where its
+            // maker does not tell of the object, that one may have it no more.
+            let met = self.links.get(&link).map_or(now, |it| it.since);
+            if mute {
+                self.inquire(best.owner, id, claim, now);
+            } else if now - met >= CLEAR_AFTER {
+                self.inquire(claim.owner, id, best, now);
+            }
             return false;
         }
         if self.may_follow(id, now) {
             return true;
         }
         self.counts.doubted += 1;
-        self.inquire(id, claim, now);
+        let Some(known) = self.known.get_mut(id) else { return false };
+        let since = known.doubted.filter(|doubted| doubted.0 == claim).map_or(now, |it| it.1);
+        known.doubted = Some((claim, since));
+        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer.
+        if now - since >= ASSERT_EVERY {
+            self.inquire(best.owner, id, claim, now);
+        }
         false
     }
 
-    /// Asks an object's owner, as far as is known, about somebody else's claim. What is known may be
-    /// out of date.
-    fn inquire(&mut self, id: ObjectId, claim: Claim, now: Micros) {
+    /// Tells one who has an object, as far as is known or as they say, of somebody else's claim on it.
+    fn inquire(&mut self, of: PlayerId, id: ObjectId, claim: Claim, now: Micros) {
         let Some(known) = self.known.get_mut(id) else { return };
-        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer.
-        let since = known.doubted.filter(|doubted| doubted.0 == claim).map_or(now, |it| it.1);
-        let lasting = now - since >= ASSERT_EVERY;
-        known.doubted = Some((claim, if lasting { now } else { since }));
-        if lasting {
-            self.inquiries.push((known.claim.owner, id, claim));
+        if now - known.asked >= ASSERT_EVERY {
+            known.asked = now;
+            self.inquiries.push((of, id, claim));
         }
     }
 
@@ -543,7 +556,9 @@ impl<G: Game> Peer<G> {
     pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
         let Some(known) = self.known.get_mut(id) else { return };
-        if Some(known.claim.owner) == giver && claim.beats(&known.claim) {
+        // Whoever does not tell of it any more may say that it is anybody's.
+        let mute = known.source.is_none() && Some(claim.owner) != giver;
+        if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
             (known.source, known.heard) = (None, now);
         }
