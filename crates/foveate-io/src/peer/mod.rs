@@ -6,7 +6,7 @@
 //! are two links; which one stays is the node's to decide.
 //!
 //! iroh needs an async runtime. It runs in one thread of the endpoint's own, which does nothing but
-//! wait for QUIC; what is allowed, kept and reported is decided in [`state`], under one lock. Nothing
+//! wait for QUIC; what is allowed, kept and reported is decided in `state`, under one lock. Nothing
 //! of it shows outside.
 //!
 //! What it refuses to do: look for peers (that is what the lobby and the peers themselves are for);
