@@ -20,6 +20,27 @@ pub struct Meter {
     pub window: u64,
 }
 
+impl Meter {
+    /// What passed in all: of the links that are over `self`, of those that are there their own.
+    pub(crate) fn with(
+        mut self,
+        open: impl Iterator<Item = Meter>,
+        add: fn(&mut Meter, &Meter),
+    ) -> Meter {
+        let (mut links, mut trips, mut shortest) = (0, 0, Micros::UNBOUNDED);
+        for meter in open {
+            add(&mut self, &meter);
+            links += 1;
+            trips += meter.round_trip.0;
+            shortest = shortest.min(meter.shortest_round_trip);
+            self.window += meter.window;
+        }
+        self.round_trip = Micros(trips.checked_div(links).unwrap_or(0));
+        self.shortest_round_trip = if links > 0 { shortest } else { Micros::ZERO };
+        self
+    }
+}
+
 /// Traffic in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {

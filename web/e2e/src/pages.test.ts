@@ -85,3 +85,37 @@ test("the bar leads to all three pages, by keyboard, too", async () => {
   await person.until<string>("page", (name) => name === "play", "and play again");
   await person.close();
 });
+
+test("who leaves while the arena loads stays where they went", async () => {
+  const person = await Person.create(browser);
+  const { page } = person;
+  let answer = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (answer = resolve));
+  await page.route("**/arena.json", async (route) => {
+    await asked;
+    await route.continue();
+  });
+  await page.goto(server.url);
+  await page.getByTestId("nav-lab").focus();
+  await page.keyboard.press("Enter");
+  await person.until<string>("page", (name) => name === "lab", "the lab opens");
+  const loaded = page.waitForResponse("**/arena.json");
+  answer();
+  await (await loaded).finished();
+  await page.waitForTimeout(1_000);
+  assert.equal(await page.getByTestId("join-screen").count(), 0);
+  assert.equal(await page.getByTestId("play-canvas").count(), 0);
+  assert.equal(await person.fact<string>("page"), "lab");
+  await person.close();
+});
+
+test("the arena, once loaded, leaves the keyboard to who uses it already", async () => {
+  const person = await Person.create(browser);
+  const { page } = person;
+  await page.goto(server.url);
+  await page.getByTestId("nav-lab").focus();
+  await page.getByTestId("join-screen").waitFor();
+  await page.keyboard.press("Enter");
+  await person.until<string>("page", (name) => name === "lab", "the lab opens");
+  await person.close();
+});

@@ -119,8 +119,10 @@ export function program(): string {
   return resolve(found);
 }
 
-/** A folder of the documentation. */
-export const IMAGES = join(ROOT, "docs", "images");
+/** Where screenshots go: a test leaves the documentation alone unless it is told to renew it. */
+export const IMAGES = process.env.FOVEATE_IMAGES
+  ? join(ROOT, "docs", "images")
+  : join(ROOT, "target", "screenshots");
 
 async function freeTcp(): Promise<number> {
   const server = createServer();

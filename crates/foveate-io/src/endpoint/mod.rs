@@ -487,18 +487,7 @@ impl Core {
     }
 
     fn total(&self) -> Meter {
-        let mut total = self.total;
-        let (mut trips, mut shortest) = (0, Micros::UNBOUNDED);
-        for meter in self.links.iter().map(Link::meter) {
-            absorb(&mut total, &meter);
-            trips += meter.round_trip.0;
-            shortest = shortest.min(meter.shortest_round_trip);
-            total.window += meter.window;
-        }
-        let links = self.links.len() as u64;
-        total.round_trip = Micros(trips.checked_div(links).unwrap_or(0));
-        total.shortest_round_trip = if links > 0 { shortest } else { Micros::ZERO };
-        total
+        self.total.with(self.links.iter().map(Link::meter), absorb)
     }
 
     fn add(

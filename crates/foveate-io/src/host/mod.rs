@@ -20,6 +20,7 @@ use foveate_node::session::Refusal;
 use foveate_node::{Link, Outbox};
 
 use crate::endpoint::Endpoint;
+use crate::error::Error;
 use crate::event::CloseCode;
 use crate::slots::LinkId;
 
@@ -35,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) struct Closing(Vec<(Instant, LinkId, CloseCode, String)>);
 
 impl Closing {
-    pub(crate) fn close_due(&mut self, endpoint: &mut Endpoint, now: Instant) {
+    pub(crate) fn close_due(&mut self, endpoint: &mut impl Lines, now: Instant) {
         self.0.retain(|(at, link, code, why)| {
             if *at <= now {
                 endpoint.close(*link, *code, why);
@@ -47,9 +48,30 @@ impl Closing {
 
 /// A node's words go straight to the endpoint. What cannot be sent, because a link just ended or its
 /// buffers are full, is lost like any datagram; a message that does not fit ends the link.
-pub(crate) struct Links<'a>(pub &'a mut Endpoint, pub &'a mut Closing);
+pub(crate) struct Links<'a, E>(pub &'a mut E, pub &'a mut Closing);
 
-impl Outbox for Links<'_> {
+/// What a node's words leave by.
+pub(crate) trait Lines {
+    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
+    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
+    fn close(&mut self, link: LinkId, code: CloseCode, reason: &str);
+}
+
+impl Lines for Endpoint {
+    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        Endpoint::send_datagram(self, link, bytes)
+    }
+
+    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        Endpoint::send_message(self, link, bytes)
+    }
+
+    fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
+        Endpoint::close(self, link, code, reason);
+    }
+}
+
+impl<E: Lines> Outbox for Links<'_, E> {
     fn datagram(&mut self, to: Link, bytes: &[u8]) {
         // Lost is lost: states are sent again.
         self.0.send_datagram(LinkId::from_bits(to.0), bytes).unwrap_or(());

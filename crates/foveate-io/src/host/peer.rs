@@ -5,13 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foveate_node::Peer;
 use foveate_node::game::Game;
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
-use foveate_node::session::Refusal;
-use foveate_node::{Link, Outbox, Peer};
 use foveate_wire::{Micros, Tick};
 
-use super::{LAST_WORDS, REFUSED, name};
+use super::{Closing, Lines, Links, name};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
@@ -36,7 +35,7 @@ pub struct PeerHost<G: Game> {
     /// Links that were dialled and are not open yet.
     dialled: BTreeMap<LinkId, Key>,
     /// Links to be closed once what was said last has had time to arrive.
-    closing: Vec<(Instant, LinkId, CloseCode, Refusal)>,
+    closing: Closing,
     /// Contacts that were not asked yet, and when the last one was.
     contacts: VecDeque<(Key, Vec<SocketAddr>)>,
     asked: Instant,
@@ -65,7 +64,7 @@ impl<G: Game> PeerHost<G> {
             round,
             tick: Tick(0),
             dialled: BTreeMap::new(),
-            closing: Vec::new(),
+            closing: Closing::default(),
             contacts: VecDeque::new(),
             asked: now,
             events: Vec::new(),
@@ -162,13 +161,7 @@ impl<G: Game> PeerHost<G> {
         }
         self.peer.tick(now, &mut Links(&mut self.endpoint, &mut self.closing));
         self.answer();
-        let now = Instant::now();
-        self.closing.retain(|(at, link, code, why)| {
-            if *at <= now {
-                self.endpoint.close(*link, *code, &format!("{why:?}"));
-            }
-            *at > now
-        });
+        self.closing.close_due(&mut self.endpoint, Instant::now());
     }
 
     fn take_in(&mut self) {
@@ -231,25 +224,16 @@ impl<G: Game> PeerHost<G> {
     }
 }
 
-/// The node's words go straight to the endpoint.
-struct Links<'a>(&'a mut PeerEndpoint, &'a mut Vec<(Instant, LinkId, CloseCode, Refusal)>);
-
-impl Outbox for Links<'_> {
-    fn datagram(&mut self, to: Link, bytes: &[u8]) {
-        // Lost is lost: states are sent again.
-        self.0.send_datagram(LinkId::from_bits(to.0), bytes).unwrap_or(());
+impl Lines for PeerEndpoint {
+    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        PeerEndpoint::send_datagram(self, link, bytes)
     }
 
-    fn message(&mut self, to: Link, bytes: &[u8]) {
-        let link = LinkId::from_bits(to.0);
-        if self.0.send_message(link, bytes).is_err() {
-            self.0.close(link, CloseCode::MESSAGE_TOO_LARGE, "too much waits to be read");
-        }
+    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        PeerEndpoint::send_message(self, link, bytes)
     }
 
-    fn close(&mut self, link: Link, why: Refusal) {
-        let at = Refusal::ALL.iter().position(|known| *known == why).unwrap_or(0);
-        let (at, code) = (Instant::now() + LAST_WORDS, CloseCode(REFUSED + at as u32));
-        self.1.push((at, LinkId::from_bits(link.0), code, why));
+    fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
+        PeerEndpoint::close(self, link, code, reason);
     }
 }

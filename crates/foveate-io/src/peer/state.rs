@@ -555,18 +555,7 @@ impl State {
     }
 
     pub(super) fn total(&mut self) -> Meter {
-        let mut total = self.total;
-        let (mut trips, mut shortest) = (0, Micros::UNBOUNDED);
-        for meter in self.links.iter_mut().map(PeerLink::meter) {
-            add(&mut total, &meter);
-            trips += meter.round_trip.0;
-            shortest = shortest.min(meter.shortest_round_trip);
-            total.window += meter.window;
-        }
-        let links = self.links.len() as u64;
-        total.round_trip = Micros(trips.checked_div(links).unwrap_or(0));
-        total.shortest_round_trip = if links > 0 { shortest } else { Micros::ZERO };
-        total
+        self.total.with(self.links.iter_mut().map(PeerLink::meter), add)
     }
 }
 

@@ -75,6 +75,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   });
 
   const reports = await index();
+  if (cleanup.isDone) return;
   list.append(...reports.map((report) => entry(report, list, show)));
   if (reports.length > 0) (list.querySelector("button") as HTMLButtonElement).click();
   else show(empty());

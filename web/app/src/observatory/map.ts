@@ -44,9 +44,9 @@ export async function observatoryMap(
   host: HTMLElement,
   options: MapOptions,
   cleanup: Cleanup,
-): Promise<ObservatoryMap> {
+): Promise<ObservatoryMap | null> {
   const on = await stage(host, cleanup, true);
-  return new Picture(on, host, options, cleanup);
+  return on && new Picture(on, host, options, cleanup);
 }
 
 class Picture implements ObservatoryMap {

@@ -77,7 +77,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
   }
 
   let drawing: Hello | null = null;
-  const drawn = new Cleanup();
+  let drawn = new Cleanup();
   cleanup.add(() => drawn.run());
   async function draw(hello: Hello): Promise<void> {
     if (hello === drawing) return;
@@ -86,6 +86,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     drawing = hello;
     if (isSame) return;
     drawn.run();
+    drawn = new Cleanup();
     const { shape, glance } = gameOf(hello, model);
     map = await observatoryMap(parts.map, { model, shape, glance, onPick: pick }, drawn);
     parts.fit.onclick = () => map?.fit();

@@ -39,6 +39,8 @@ export class JoinScreen {
     setText(this.problem, problem);
     setShown(this.problem, problem !== "");
     this.busy(false);
+    // The arena loads for a while: who has gone to the bar by keyboard in that time stays there.
+    if (document.activeElement?.closest("#bar")) return;
     this.name.focus();
     this.name.select();
   }

@@ -23,27 +23,27 @@ const RETRY = 2_000;
 export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> {
   const notice = h("p", { class: "notice", role: "status" }, "Loading the arena …");
   page.append(notice);
-  let isLeft = false;
-  cleanup.add(() => (isLeft = true));
   const facts: Facts = { client: null, game: null };
   window.foveate = watchable(facts);
   cleanup.add(() => delete window.foveate);
-  const world = await loaded(notice, () => isLeft);
-  if (!world) return;
+  const world = await loaded(notice, cleanup);
+  if (!world || cleanup.isDone) return;
   notice.remove();
 
   const canvasHost = h("div", { class: "canvas", "data-testid": "play-canvas" });
   page.append(canvasHost);
   const on = await stage(canvasHost, cleanup);
+  if (!on) return;
+  const { app } = on;
   const shape = mapShape(world.game.map);
   const layer = new Container();
   const ground = new Ground(shape);
   layer.addChild(ground.layer);
-  on.app.stage.addChild(layer);
+  app.stage.addChild(layer);
   on.onPalette((colours) => ground.draw(colours));
   const picture = new Picture(on, layer, shape);
   picture.camera.scale = 12;
-  on.app.ticker.add(() => {
+  app.ticker.add(() => {
     const now = performance.now();
     if (facts.game) {
       facts.game.frame(now);
@@ -63,7 +63,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
   async function play(name: string): Promise<void> {
     try {
       const client = await connect({ base: location.href, name, game: world!.game });
-      if (isLeft) return client.leave();
+      if (cleanup.isDone) return client.leave();
       begin(client);
     } catch (error) {
       join.show(problem(error));
@@ -75,7 +75,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
     join.element.hidden = true;
     const { fields, places, game } = world!;
     const { rule, map } = game;
-    const canvas = on.app.canvas;
+    const { canvas } = app;
     const session = new Cleanup();
     facts.game = new Game(
       { client, fields, places, picture, host: page, canvas, rule, nodes: map.nodes, hz: map.rate },
@@ -92,7 +92,7 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
       if (state !== "refused" && state !== "closed") return;
       session.run();
       facts.game = null;
-      if (!isLeft) join.show(refusalText(client.refusal));
+      if (!cleanup.isDone) join.show(refusalText(client.refusal));
     });
   }
 }
@@ -105,8 +105,8 @@ interface Loaded {
 }
 
 /** The map and the schema of the server; waits for a server that is away. */
-async function loaded(notice: HTMLElement, isLeft: () => boolean): Promise<Loaded | null> {
-  while (!isLeft()) {
+async function loaded(notice: HTMLElement, cleanup: Cleanup): Promise<Loaded | null> {
+  while (!cleanup.isDone) {
     try {
       const [text, schemaText] = await Promise.all([fetched("/arena.json"), fetched("/schema.txt")]);
       return understood(text, schemaText);

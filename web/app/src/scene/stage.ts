@@ -31,7 +31,7 @@ const CALM_FPS = 30;
 const SLOW_FPS = 10;
 
 /** `calm`: what is shown moves little, and may take its time. */
-export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage> {
+export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): Promise<Stage | null> {
   const app = new Application();
   const software = isSoftware();
   await app.init({
@@ -46,6 +46,10 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
     height: Math.max(1, host.clientHeight),
     eventMode: "none",
   });
+  if (cleanup.isDone) {
+    app.destroy();
+    return null;
+  }
   host.append(app.canvas);
   if (calm) app.ticker.maxFPS = software ? SLOW_FPS : CALM_FPS;
   const resize = new ResizeObserver(() => {

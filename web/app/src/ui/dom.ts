@@ -35,9 +35,17 @@ export function setShown(element: HTMLElement, shown: boolean): void {
 /** What a page did that must be undone when another takes its place. */
 export class Cleanup {
   private readonly undo: (() => void)[] = [];
+  private isOver = false;
 
+  /** Whether the page has gone: what was awaited meanwhile is not wanted any more. */
+  get isDone(): boolean {
+    return this.isOver;
+  }
+
+  /** What was made too late is undone at once. */
   add(undo: () => void): void {
-    this.undo.push(undo);
+    if (this.isOver) undo();
+    else this.undo.push(undo);
   }
 
   /** Listens until the page goes. */
@@ -58,6 +66,7 @@ export class Cleanup {
   }
 
   run(): void {
+    this.isOver = true;
     for (const undo of this.undo.splice(0).reverse()) undo();
   }
 }
