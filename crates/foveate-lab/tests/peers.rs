@@ -2,10 +2,10 @@
 
 use foveate_lab::experiments::ownership::Size;
 use foveate_lab::experiments::peers::liars::{self, Lie};
-use foveate_lab::movement::{Waypoint, WaypointSpec};
+use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
-use foveate_lab::peers::{Base, Census, Coherence, MeadowSpec, NetSpec, Play};
-use foveate_wire::Micros;
+use foveate_lab::peers::{Base, Census, Coherence, MeadowSpec, NetSpec, Play, SHIP};
+use foveate_wire::{Micros, ObjectId};
 
 const ROUND: Micros = Micros(50_000);
 const WORLD: MeadowSpec = MeadowSpec {
@@ -23,9 +23,13 @@ fn seconds(seconds: u64) -> Micros {
 }
 
 fn play(players: usize, loss: f64, seed: u64) -> Play<Waypoint> {
+    play_in(WORLD, players, loss, seed)
+}
+
+fn play_in(world: MeadowSpec, players: usize, loss: f64, seed: u64) -> Play<Waypoint> {
     let walk = WaypointSpec {
         count: players + 60,
-        side: WORLD.side,
+        side: world.side,
         speed: [15.0, 40.0],
         pause: [0.0, 1.0],
         leg: 200.0,
@@ -39,7 +43,7 @@ fn play(players: usize, loss: f64, seed: u64) -> Play<Waypoint> {
         queue: 64 << 10,
         seed,
     };
-    let mut play = Play::new(WORLD, net, Waypoint::new(walk, seed)).unwrap();
+    let mut play = Play::new(world, net, Waypoint::new(walk, seed)).unwrap();
     play.fill(players, Micros(300_000), |_| None);
     play.run(seconds(5));
     play
@@ -57,6 +61,44 @@ fn everybody_comes_in_and_objects_go_to_those_who_are_near() {
     let coherence = Coherence::look(&play.net, |_| true).unwrap();
     assert!(coherence.delta < 0.02 && coherence.lacking < 0.05, "{coherence:?}");
     assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()));
+}
+
+#[test]
+fn where_somebody_was_is_known_from_digests_whatever_their_clocks_said() {
+    let world = MeadowSpec { side: 2_000.0, bases: 0, ..WORLD };
+    let mut play = play_in(world, 50, 0.02, 8);
+    play.run(seconds(15));
+    let now = play.net.tick_at(play.net.now()).0;
+    for (at, node) in play.net.present() {
+        let linked: Vec<_> = node.peer.neighbours().collect();
+        for (player, member) in node.peer.members().iter().filter(|it| !linked.contains(&it.0)) {
+            let seen = (member.seen_at().0 / ROUND.0) as u32;
+            let age = now.wrapping_sub(seen) as i32;
+            assert!((-5..800).contains(&age), "{at} saw {player:?} {age} rounds ago");
+        }
+    }
+}
+
+#[test]
+fn those_who_come_into_view_meet_through_others_who_see_both() {
+    let world = MeadowSpec { side: 700.0, bases: 0, view: 120.0, interaction: 40.0, ..WORLD };
+    let mut play = play_in(world, 60, 0.02, 9);
+    let (mut near, mut seen) = (0u32, 0u32);
+    for _ in 0..15 {
+        play.run(seconds(1));
+        for (at, node) in play.net.present() {
+            let here = play.movement().pose(at).unwrap().pos;
+            for (of, other) in play.net.present().filter(|it| it.0 != at) {
+                let there = play.movement().pose(of).unwrap().pos;
+                if (here[0] - there[0]).hypot(here[1] - there[1]) < 0.8 * world.view {
+                    let ship = ObjectId::new(SHIP, other.peer.player().0, 0);
+                    near += 1;
+                    seen += u32::from(node.peer.stage.ghosts.lanes(ship).is_some());
+                }
+            }
+        }
+    }
+    assert!(near > 1_000 && f64::from(seen) >= 0.97 * f64::from(near), "{seen} of {near}");
 }
 
 #[test]

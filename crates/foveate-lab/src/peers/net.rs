@@ -51,6 +51,14 @@ pub struct Sent {
     pub dropped: u64,
 }
 
+impl<G: Game> Node<G> {
+    /// The last round that it had told of at a time of the laboratory's, which is not long ago.
+    pub fn told_by(&self, time: Micros, round: Micros) -> Tick {
+        let since = self.ticked.0.saturating_sub(time.0).div_ceil(round.0);
+        Tick(self.peer.stage.publisher.store.tick().0.wrapping_sub(since as u32))
+    }
+}
+
 impl Sent {
     /// All bytes, the transport's own not counted.
     pub fn bytes(&self) -> u64 {
@@ -86,6 +94,8 @@ pub struct Node<G: Game> {
     busy: Micros,
     /// Its clock is ahead of the laboratory's by this.
     skew: Micros,
+    /// When it had its last round.
+    ticked: Micros,
     group: u8,
 }
 
@@ -189,6 +199,7 @@ impl<G: Game> PeerNet<G> {
             uplink,
             busy: self.now,
             skew,
+            ticked: self.now,
             group: 0,
         };
         self.nodes.push(Some(node));
@@ -240,6 +251,7 @@ impl<G: Game> PeerNet<G> {
                     let mut out = Letters::default();
                     drive(now, at, node, &mut out);
                     node.peer.tick(now + node.skew, &mut out);
+                    node.ticked = now;
                     self.settle(at, out);
                     self.agenda.plan(now + self.spec.round, Happening::Tick(at));
                 }

@@ -15,10 +15,8 @@ use std::sync::Arc;
 
 /// After the clock is set, so long until the player comes in: the first states arrive meanwhile.
 const SETTLE: Micros = Micros(400_000);
-/// Whom a newcomer is introduced to: near where it will be, and elsewhere;
+/// Whom a newcomer is introduced to: near where it will be, and elsewhere.
 const INTRODUCED: (usize, usize) = (8, 8);
-/// and whom one who is in already: what it knows may lie on the other side of a partition.
-const REMINDED: (usize, usize) = (0, 1);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
@@ -103,7 +101,7 @@ impl<G: Game> Peer<G> {
         }
         if self.links.len() >= MAX_LINKS && !self.make_room_for(player, now, out) {
             self.counts.full += 1;
-            let others = self.introductions(player, INTRODUCED);
+            let others = self.introductions(player);
             out.message(link, &write_message(&Message::Members(others)));
             return out.close(link, Refusal::Full);
         }
@@ -122,9 +120,9 @@ impl<G: Game> Peer<G> {
     }
 
     /// Whom somebody should get to know.
-    fn introductions(&self, player: PlayerId, count: (usize, usize)) -> Vec<Sealed> {
+    fn introductions(&self, player: PlayerId) -> Vec<Sealed> {
         let near = self.place_of(player).unwrap_or_else(|| self.here());
-        self.members.introduce(player, (near, f32::MAX), &Default::default(), count)
+        self.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
     }
 
     /// A link that was asked for could not be made.
@@ -153,7 +151,7 @@ impl<G: Game> Peer<G> {
             self.stage.publisher.remove(observer);
         }
         if neighbour.open {
-            self.changes.unlinked.push(neighbour.player.0);
+            self.changes.unlink(neighbour.player);
         }
         for (_, known) in self.known.iter_mut().filter(|(_, known)| known.source == Some(link)) {
             known.source = None;
@@ -200,8 +198,8 @@ impl<G: Game> Peer<G> {
         let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
         let digest = Digest {
             key: self.signer.key(),
-            // Rises even if the peer began anew, and never twice the same.
-            number: (self.time(now).0 / 10_000) as u32,
+            // Before the clock is set it could lie years ahead of all that are to follow.
+            number: if self.is_inside() || gone { Digest::number_at(self.time(now)) } else { 0 },
             at: self.here().map(|at| at.round() as i32),
             contact: self.settings.contact.clone(),
             owned: owned.take(MAX_NAMED).collect(),
@@ -246,32 +244,26 @@ impl<G: Game> Peer<G> {
         for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
             known.orphan = None;
         }
-        self.changes.linked.push(player.0);
+        self.changes.link(player);
         self.events.push_back(PeerEvent::Met(player));
         if !hello.inside {
             let time = self.time(now).0;
             out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
         }
-        self.open_up(link, player, if hello.inside { REMINDED } else { INTRODUCED }, out);
+        self.open_up(link, out);
+        if !hello.inside {
+            let others = self.introductions(player);
+            out.message(link, &write_message(&Message::Members(others)));
+        }
         self.watch(link, now);
     }
 
     /// Tells a new neighbour what all others know already.
-    fn open_up(
-        &mut self,
-        link: Link,
-        player: PlayerId,
-        introduced: (usize, usize),
-        out: &mut impl Outbox,
-    ) {
+    fn open_up(&mut self, link: Link, out: &mut impl Outbox) {
         let view = self.settings.view;
         out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
         let all = Message::Changes(self.all_changes());
         out.message(link, &write_message(&all));
-        let others = self.introductions(player, introduced);
-        if !others.is_empty() {
-            out.message(link, &write_message(&Message::Members(others)));
-        }
     }
 
     /// The world's time, as somebody who is in it knows it.

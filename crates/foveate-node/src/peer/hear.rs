@@ -216,6 +216,8 @@ impl<G: Game> Peer<G> {
             Message::Ask(ask, hops) => self.hear_ask(link, ask, hops, now, out),
             Message::Done(asker, number) => self.hear_done(player(asker), number, out),
             Message::Bye { leaving } => self.hear_bye(link, leaving, now),
+            Message::Sighted(players) => self.hear_sighted(link, &players, now, out),
+            Message::Who(players) => self.tell_who(link, &players, now, out),
             Message::Hello { .. } | Message::Members(_) => {}
         }
     }
@@ -234,6 +236,9 @@ impl<G: Game> Peer<G> {
 
     /// A link ended though both are well: what only came over it is not kept up any more.
     pub(super) fn release(&mut self, player: PlayerId, now: Micros) {
+        if let Some(at) = self.place_of(player) {
+            self.members.sight(player, at, self.time(now));
+        }
         let theirs = self.known.iter().filter(|(_, known)| known.claim.owner == player);
         for id in theirs.map(|(id, _)| id).collect::<Vec<_>>() {
             // What was on its way to them may have been lost with the link: it comes back.

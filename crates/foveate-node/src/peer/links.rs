@@ -17,7 +17,7 @@ use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two digests of a peer, in steady state,
-const DIGEST_EVERY: Micros = Micros(5_000_000);
+const DIGEST_EVERY: Micros = Micros(12_000_000);
 /// right after it came in,
 const DIGEST_FIRST: Micros = Micros(700_000);
 /// of which there are so many,
@@ -25,9 +25,9 @@ const FIRST_DIGESTS: u32 = 3;
 /// and when somebody should hear of it soon.
 pub(super) const HASTE: Micros = Micros(1_000_000);
 /// Neighbours that a peer's own digest goes to.
-const TOLD_FIRST: usize = 3;
-/// Links that are asked for in one look at most, by one who is new or has few and by all others.
-const MAX_CALLS: (usize, usize) = (4, 1);
+const TOLD_FIRST: usize = 2;
+/// Links that are asked for in one look at most, and with those out of sight by one who is not new.
+const MAX_CALLS: (usize, usize) = (5, 1);
 /// Whoever has fewer links than this has few,
 const FEW_LINKS: usize = 6;
 /// and is new for so long.
@@ -35,9 +35,11 @@ const NEW_FOR: Micros = Micros(10_000_000);
 /// Rounds between two turns of gossip.
 const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may leave in a turn, and at once after a calm time.
-const GOSSIP_ROOM: usize = 100;
-const MAX_GOSSIP: usize = 600;
-/// A neighbour is introduced to so many near ones in a look.
+const GOSSIP_ROOM: usize = 30;
+const MAX_GOSSIP: usize = 450;
+/// Whoever has so many links hears of those near by from them,
+const ACQUAINTED: usize = 12;
+/// and others are introduced to so many near ones in a look.
 const INTRODUCED: usize = 3;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(30_000_000);
@@ -80,6 +82,7 @@ impl<G: Game> Peer<G> {
         self.choose_keepers();
         self.share_uplink();
         self.introduce_one(now, out);
+        self.tell_sightings(now, out);
     }
 
     /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
@@ -111,36 +114,40 @@ impl<G: Game> Peer<G> {
 
     /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
     /// and a few in any case.
-    fn wanted(&mut self) -> Vec<PlayerId> {
-        let within = SIGHTS * self.sight();
+    fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
+        let sight = self.sight();
+        let within = SIGHTS * sight;
         let mut order: Vec<(f32, PlayerId)> = Vec::new();
         let linked = self.links.values().filter(|it| it.open);
         for it in linked {
             let at = self.place_of(it.player).unwrap_or_else(|| self.here());
-            order.push((LOYALTY * self.remoteness(at), it.player));
+            let away = self.remoteness(at);
+            order.push(((LOYALTY * away).max(away.min(sight)), it.player));
         }
+        let (time, speed) = (self.time(now), self.top_speed());
         for (player, member) in self.members.iter() {
             if !self.by_player.contains_key(&player) && !self.banned.contains_key(&player) {
-                order.push((self.remoteness(member.at()), player));
+                // Whoever was seen long ago may be anywhere.
+                let age = Micros(time.0.saturating_sub(member.seen_at().0)).as_secs() as f32;
+                order.push((self.remoteness(member.at()) + speed * age, player));
             }
         }
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let near = order.iter().take_while(|(away, _)| *away <= within).count();
         let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
-        let rest = order.split_off(near);
-        let mut wanted: Vec<PlayerId> = order.into_iter().map(|(_, player)| player).collect();
+        let mut rest = order.split_off(near);
         // Chance is the same at every look: links that lead far last.
-        let mut rest: Vec<PlayerId> = rest.into_iter().map(|(_, player)| player).collect();
-        rest.sort_unstable_by_key(|player| lot(self.me.0.into(), player.0.into()));
-        wanted.extend(rest.into_iter().take(FAR_LINKS));
-        wanted
+        rest.sort_unstable_by_key(|(_, player)| lot(self.me.0.into(), player.0.into()));
+        order.extend(rest.into_iter().take(FAR_LINKS));
+        order
     }
 
     fn seek_links(&mut self, now: Micros, out: &mut impl Outbox) {
-        let wanted = self.wanted();
+        let sight = self.sight();
+        let wanted = self.wanted(now);
         let (view, class) = (self.settings.view, 0);
         for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
-            let want = wanted.contains(&it.player);
+            let want = wanted.iter().any(|(_, player)| *player == it.player);
             if want != it.wanted_here {
                 it.wanted_here = want;
                 let said = Message::Subscribe { view, class, wanted: want };
@@ -148,13 +155,20 @@ impl<G: Game> Peer<G> {
             }
         }
         let room = (NEAR_LINKS + FAR_LINKS).saturating_sub(self.calling.len());
-        let missing = wanted.iter().filter(|player| {
+        let missing = wanted.iter().filter(|(_, player)| {
             !self.by_player.contains_key(player) && !self.calling.contains_key(player)
         });
         let eager = self.links.len() < FEW_LINKS || now - self.came_in < NEW_FOR;
-        let calls = if eager { MAX_CALLS.0 } else { MAX_CALLS.1 };
-        let missing: Vec<PlayerId> = missing.copied().take(calls.min(room)).collect();
-        for player in missing {
+        let (soon, later) = MAX_CALLS;
+        let mut later = if eager { soon } else { later };
+        let mut missing: Vec<(f32, PlayerId)> = missing.copied().take(soon.min(room)).collect();
+        // Those in sight are called at once, the others one after the other.
+        missing.retain(|(away, _)| {
+            let called = *away <= sight || later > 0;
+            later -= usize::from(called && *away > sight);
+            called
+        });
+        for (_, player) in missing {
             let Some(member) = self.members.get(player) else { continue };
             let (key, contact) = (member.digest.key, member.digest.contact.clone());
             self.calling.insert(player, now);
@@ -246,6 +260,9 @@ impl<G: Game> Peer<G> {
         let Some(link) = open.get(self.looks as usize % open.len().max(1)) else { return };
         let within = self.sight();
         let Some(it) = self.links.get_mut(link) else { return };
+        if it.linked.len() >= ACQUAINTED {
+            return;
+        }
         it.introduced.retain(|_, since| now - *since < REMIND_AFTER);
         let (player, mut met) = (it.player, it.linked.clone());
         met.extend(it.introduced.keys());

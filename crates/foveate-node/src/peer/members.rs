@@ -18,7 +18,7 @@ pub const MAX_MEMBERS: usize = 192;
 /// So many of them because they are near.
 const NEAR_MEMBERS: usize = 96;
 /// Nothing new heard of somebody for so long: forgotten.
-pub const FORGET_AFTER: Micros = Micros(20_000_000);
+pub const FORGET_AFTER: Micros = Micros(40_000_000);
 /// Times that news of somebody is passed on, and of somebody new.
 const RETOLD: (u8, u8) = (2, 3);
 /// Peers that vanished whose contacts are tried again: a partition may have ended.
@@ -38,13 +38,20 @@ pub struct Member {
     pub heard: Micros,
     /// Over which link: the way back to its author.
     pub via: Option<Link>,
+    /// Where it was last seen, by itself or by others, and when in the world's time.
+    seen: ([f32; 3], Micros),
     retell: u8,
 }
 
 impl Member {
     /// Where it was.
     pub fn at(&self) -> [f32; 3] {
-        self.digest.at.map(|at| at as f32)
+        self.seen.0
+    }
+
+    /// When it was there, in the world's time.
+    pub fn seen_at(&self) -> Micros {
+        self.seen.1
     }
 }
 
@@ -136,9 +143,23 @@ impl Members {
         }
         let retell = if known.is_some() { RETOLD.0 } else { RETOLD.1 };
         self.lost.retain(|(lost, _)| *lost != player);
-        self.all.insert(player, Member { digest, sealed, heard: now, via, retell });
+        let said = (digest.at.map(|at| at as f32), digest.made_at());
+        let seen = match known {
+            Some(known) if known.seen.1 > said.1 => known.seen,
+            _ => said,
+        };
+        self.all.insert(player, Member { digest, sealed, heard: now, via, seen, retell });
         self.make_room(here);
         Ok(Learnt::News(player))
+    }
+
+    /// Somebody was seen at a place, at a moment of the world's time. False if they are not known.
+    pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
+        let Some(member) = self.all.get_mut(&player) else { return false };
+        if time > member.seen.1 {
+            member.seen = (at, time);
+        }
+        true
     }
 
     /// Those who are neither near nor lucky give way. Whoever has something for everybody stays.

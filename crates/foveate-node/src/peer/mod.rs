@@ -24,6 +24,7 @@ mod links;
 pub mod members;
 mod neighbour;
 mod own;
+mod sightings;
 pub mod silac;
 mod tell;
 pub mod trust;
@@ -50,9 +51,9 @@ use std::sync::Arc;
 use wire::Changes;
 
 /// Links that a peer has at most, however large the game is.
-pub const MAX_LINKS: usize = 52;
+pub const MAX_LINKS: usize = 96;
 /// Links that it seeks because it cares for who is there,
-pub const NEAR_LINKS: usize = 36;
+pub const NEAR_LINKS: usize = 72;
 /// and because they lead elsewhere. The others are for those who seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
@@ -163,6 +164,8 @@ pub struct Peer<G: Game> {
     members: Members,
     asks: Asks,
     changes: Changes,
+    /// Whether somebody may go wrong who does not hear of them at once.
+    urgent: bool,
     /// Claims to be asked about: of whom, on what, by whom.
     inquiries: Vec<(PlayerId, ObjectId, Claim)>,
     /// Liars to be dropped as soon as the input at hand is dealt with.
@@ -210,6 +213,7 @@ impl<G: Game> Peer<G> {
             members: Members::new(me),
             asks: Asks::default(),
             changes: Changes::default(),
+            urgent: false,
             inquiries: Vec::new(),
             sentenced: Vec::new(),
             came_in: Micros::ZERO,

@@ -52,6 +52,8 @@ pub struct Neighbour {
     pub linked: BTreeSet<PlayerId>,
     /// Whom it was introduced to, and when.
     pub introduced: BTreeMap<PlayerId, Micros>,
+    /// Whom it was told to be near of late, and when.
+    pub sighted: BTreeMap<PlayerId, Micros>,
     /// What it keeps for us.
     pub kept: BTreeSet<ObjectId>,
     /// Its policy has to be made anew.
@@ -87,6 +89,7 @@ impl Neighbour {
             unneeded: None,
             linked: BTreeSet::new(),
             introduced: BTreeMap::new(),
+            sighted: BTreeMap::new(),
             kept: BTreeSet::new(),
             regrade: true,
             events: Vec::new(),

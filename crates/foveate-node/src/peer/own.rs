@@ -89,7 +89,7 @@ impl<G: Game> Peer<G> {
 
     /// After the rules: what came into being and what is no more.
     pub(super) fn account(&mut self, now: Micros) {
-        let Peer { stage, owned, changes, .. } = self;
+        let Peer { stage, owned, changes, urgent, .. } = self;
         let store = &stage.publisher.store;
         if store.len() == owned.len() && store.iter().all(|(id, _)| owned.contains_key(&id)) {
             return;
@@ -97,6 +97,7 @@ impl<G: Game> Peer<G> {
         for (id, slot) in store.iter().filter(|(id, _)| !owned.contains_key(id)) {
             if stage.game.tenure(id) != Tenure::Fixed {
                 changes.gained.push((id.into(), store.owner(slot).1.0));
+                *urgent = true;
             }
         }
         let gone: Vec<ObjectId> =
@@ -111,6 +112,7 @@ impl<G: Game> Peer<G> {
             // Whatever its epoch was, no later one is honest.
             self.known.bury(id, Epoch(u32::MAX));
             self.changes.removed.push((id.into(), u32::MAX));
+            self.urgent = true;
         }
     }
 
@@ -171,6 +173,7 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&Message::Give(deed.clone())));
         self.giving.insert(id, Giving { to, since: now, deed });
         self.changes.gave.push((object, epoch, to.0));
+        self.urgent = true;
         self.counts.given += 1;
         if let Some(neighbour) = self.links.get_mut(&link) {
             neighbour.spoke = now;
@@ -260,6 +263,7 @@ impl<G: Game> Peer<G> {
         if self.known.get(id).is_some_and(|known| known.claim == given) {
             let epoch = given.next(self.me).epoch;
             self.take(id, epoch, &giving.deed.lanes, now);
+            self.urgent = true;
         }
     }
 
@@ -366,6 +370,7 @@ impl<G: Game> Peer<G> {
             };
             if self.take(id, claim.next(self.me).epoch, &lanes, now) {
                 self.counts.taken_over += 1;
+                self.urgent = true;
             }
         }
     }
@@ -506,6 +511,7 @@ impl<G: Game> Peer<G> {
             lanes[LANE_EPOCH] = epoch.0 as i32;
             if store.set_lanes(slot, &lanes).is_ok() {
                 self.changes.gained.push((id.into(), epoch.0));
+                self.urgent = true;
             }
         }
     }
@@ -549,6 +555,7 @@ impl<G: Game> Peer<G> {
         if self.let_go(id, claim, now).is_some() {
             self.counts.yielded += 1;
             self.changes.gave.push((id.into(), claim.epoch.0, claim.owner.0));
+            self.urgent = true;
         }
     }
 

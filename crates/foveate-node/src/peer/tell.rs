@@ -13,8 +13,9 @@ use foveate_wire::{Bytes, Metres, Micros, ObjectId, Radians, Tick, steps_to_angl
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rounds between two accounts of links.
-const LINKS_EVERY: u32 = 10;
+/// Rounds between two accounts of what can wait: links, and what was handed to us, of which its giver
+/// has told already.
+const ACCOUNT_EVERY: u32 = 30;
 /// Rounds for which unused budget is kept.
 const BURST: u32 = 8;
 /// Of an uplink, this share is for states; the rest is for messages and the transport.
@@ -23,8 +24,7 @@ const FOR_STATES: f32 = 0.7;
 impl<G: Game> Peer<G> {
     /// Tells everybody what they should know.
     pub(super) fn tell(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        // Who has links with whom can wait, what is whose cannot.
-        if self.changes.is_urgent() || tick.0.wrapping_add(self.me.0).is_multiple_of(LINKS_EVERY) {
+        if self.urgent || tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
             self.flush_changes(out);
         }
         self.send_inquiries(out);
@@ -58,6 +58,7 @@ impl<G: Game> Peer<G> {
         if self.changes.is_empty() {
             return;
         }
+        self.urgent = false;
         let bytes = write_message(&Message::Changes(std::mem::take(&mut self.changes)));
         let open = self.links.iter().filter(|(_, it)| it.open);
         open.for_each(|(link, _)| out.message(*link, &bytes));
@@ -123,10 +124,14 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    fn fastest_avatar(&self) -> Metres {
+    /// How fast avatars are at most, in units per second; 0 if the game does not say.
+    pub(super) fn top_speed(&self) -> f32 {
         let kind = self.stage.game.schema().kind(self.avatar.kind());
-        let speed = kind.map_or(0.0, |kind| kind.spec.max_speed);
-        Metres((speed * self.settings.rounds.length.as_secs() as f32).max(1e-3))
+        kind.map_or(0.0, |kind| kind.spec.max_speed)
+    }
+
+    fn fastest_avatar(&self) -> Metres {
+        Metres((self.top_speed() * self.settings.rounds.length.as_secs() as f32).max(1e-3))
     }
 
     /// Where a neighbour looks from and to.

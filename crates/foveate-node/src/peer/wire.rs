@@ -6,7 +6,7 @@
 use super::identity::{Key, Sealable, Sealed};
 use crate::game::{By, PlayerId};
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
-use foveate_wire::{ObjectId, Tick};
+use foveate_wire::{Micros, ObjectId, Tick};
 use serde::{Deserialize, Serialize};
 
 const FRAME: u8 = VERSION << 4 | 5;
@@ -18,6 +18,8 @@ pub const MAX_CONTACT: usize = 96;
 pub const MAX_NAMED: usize = 64;
 /// Digests in one message at most.
 pub const MAX_INTRODUCED: usize = 16;
+/// Sightings in one message at most.
+pub const MAX_SIGHTED: usize = 32;
 
 /// An object's name in messages: the kind goes to the low end, so that the world's own objects, which
 /// have no origin, take few bytes.
@@ -56,7 +58,13 @@ impl<'a> Frame<'a> {
         out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if let Some(ack) = self.ack {
             out.extend(ack.newest.to_le_bytes());
-            out.extend(ack.before.to_le_bytes());
+            // Those that did not arrive: few, and seldom long ago.
+            let mut missing = !ack.before;
+            while missing > 0x7f {
+                out.push(missing as u8 | 0x80);
+                missing >>= 7;
+            }
+            out.push(missing as u8);
         }
         if !self.events.is_empty() {
             out.extend((self.events.len() as u16).to_le_bytes());
@@ -73,9 +81,13 @@ impl<'a> Frame<'a> {
         let [FRAME, flags @ 0..8, rest @ ..] = bytes else { return None };
         let (mut frame, mut rest) = (Frame::default(), rest);
         if flags & 1 != 0 {
-            let (ack, after) = rest.split_at_checked(6)?;
-            let newest = u16::from_le_bytes([ack[0], ack[1]]);
-            let before = u32::from_le_bytes([ack[2], ack[3], ack[4], ack[5]]);
+            let (newest, after) = rest.split_first_chunk::<2>()?;
+            let last = after.iter().take(5).position(|byte| *byte < 0x80)?;
+            let (missing, after) = after.split_at(last + 1);
+            let missing =
+                missing.iter().rev().fold(0u64, |all, byte| all << 7 | u64::from(byte & 0x7f));
+            let before = !u32::try_from(missing).ok()?;
+            let newest = u16::from_le_bytes(*newest);
             (frame.ack, rest) = (Some(Ack { newest, before }), after);
         }
         if flags & 2 != 0 {
@@ -106,6 +118,18 @@ pub struct Digest {
     pub boards: Vec<(Named, u32, Vec<i32>)>,
     /// It has left.
     pub gone: bool,
+}
+
+impl Digest {
+    /// Its number: it rises even if the peer begins anew, and is never twice the same.
+    pub fn number_at(time: Micros) -> u32 {
+        (time.0 / 10_000) as u32
+    }
+
+    /// When it was made, in the world's time.
+    pub fn made_at(&self) -> Micros {
+        Micros(u64::from(self.number) * 10_000)
+    }
 }
 
 impl Sealable for Digest {
@@ -165,9 +189,16 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether objects are concerned.
-    pub fn is_urgent(&self) -> bool {
-        !(self.gained.is_empty() && self.gave.is_empty() && self.removed.is_empty())
+    /// There is a link with somebody.
+    pub fn link(&mut self, player: PlayerId) {
+        self.unlinked.retain(|it| *it != player.0);
+        self.linked.push(player.0);
+    }
+
+    /// There is none any more. Whoever hears of both at once takes the last word for the truth.
+    pub fn unlink(&mut self, player: PlayerId) {
+        self.linked.retain(|it| *it != player.0);
+        self.unlinked.push(player.0);
     }
 
     /// Whether there is nothing to say.
@@ -244,6 +275,10 @@ pub enum Message {
         /// For good.
         leaving: bool,
     },
+    /// Whom this end sees near the other, who may not: players, and where they are, in whole units.
+    Sighted(Vec<(u32, [i32; 3])>),
+    /// The digests of these players, please: answered by `Members`.
+    Who(Vec<u32>),
 }
 
 /// The player behind a number on the wire.
@@ -260,8 +295,9 @@ mod tests {
     fn frames_return_in_every_shape_and_nothing_else_is_read() {
         for flags in 0..8u8 {
             let set = |bit: u8| flags >> bit & 1 == 1;
+            let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 2];
             let frame = Frame {
-                ack: set(0).then_some(Ack { newest: 7, before: 0b1011 }),
+                ack: set(0).then_some(Ack { newest: 7, before }),
                 events: if set(1) { &[5, 6, 7] } else { &[] },
                 state: if set(2) { &[8, 9] } else { &[] },
             };
@@ -274,6 +310,7 @@ mod tests {
             }
         }
         assert_eq!(Frame::read(&[FRAME, 8]), None);
+        assert_eq!(Frame::read(&[FRAME, 1, 7, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]), None, "too large");
     }
 
     #[test]
@@ -290,7 +327,11 @@ mod tests {
         let id = ObjectId::new(foveate_wire::KindId(3), 0, 9);
         let gave = vec![(Named::from(id), 4, 5)];
         assert_eq!(gave[0].0.id(), id);
-        let changes = Changes { linked: vec![1, 2], gave, ..Changes::default() };
+        let mut changes = Changes { gave, ..Changes::default() };
+        [1, 2, 3].into_iter().for_each(|it| changes.link(PlayerId(it)));
+        [2, 4].into_iter().for_each(|it| changes.unlink(PlayerId(it)));
+        changes.link(PlayerId(4));
+        assert_eq!((&changes.linked[..], &changes.unlinked[..]), (&[1, 3, 4][..], &[2][..]));
         let message = Message::Changes(changes);
         assert_eq!(read_message(&write_message(&message)), Some(message));
     }

@@ -289,7 +289,7 @@ impl Auditor {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
         let id = ObjectId::new(SHIP, self.players[of].0, 0);
         let store = &other.peer.stage.publisher.store;
-        let tick = play.net.tick_at(now - play.net.latency(at, of));
+        let tick = other.told_by(now - play.net.latency(at, of), ROUND);
         let slot = store.find(id)?;
         let kind = store.kind(slot);
         let truth = Ship::get(kind, store.committed_at(slot, tick)?);

@@ -1,0 +1,123 @@
+//! Who is near whom: neighbours tell each other whom they see and the other may not.
+//!
+//! Digests say where somebody was seconds ago. Two who come within sight of each other are seen by
+//! neighbours of both before, and one of these says so: with the place as of now, in a few bytes.
+
+use super::interest::lot;
+use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, Message};
+use super::{Fault, Peer};
+use crate::game::{Game, PlayerId};
+use crate::ghosts::apart;
+use crate::outbox::{Link, Outbox};
+use crate::session::write_message;
+use foveate_wire::{Micros, ObjectId};
+
+/// Two who are within so many times the sight of each other should meet.
+const SIGHTS: f32 = 1.2;
+/// Of those who see both, so many say so.
+const WITNESSES: usize = 2;
+/// The same is not said again within this.
+const REMIND_AFTER: Micros = Micros(3_000_000);
+
+impl<G: Game> Peer<G> {
+    /// Tells each neighbour whom it comes near to without having a link with them. Of the many who see
+    /// the two, those do whom the lot picks.
+    pub(super) fn tell_sightings(&mut self, now: Micros, out: &mut impl Outbox) {
+        let within = SIGHTS * self.sight();
+        let kind = self.avatar.kind();
+        let seen = |player: PlayerId| self.stage.ghosts.place(ObjectId::new(kind, player.0, 0));
+        let open: Vec<(Link, PlayerId, [f32; 3])> = self
+            .links
+            .iter()
+            .filter(|(_, it)| it.open)
+            .filter_map(|(link, it)| Some((*link, it.player, seen(it.player)?)))
+            .collect();
+        for (link, player, at) in &open {
+            let mut sighted = Vec::new();
+            for (other_link, other, there) in &open {
+                if player == other || apart(*at, *there) > within {
+                    continue;
+                }
+                if self.is_witness((*link, *player), (*other_link, *other), now) {
+                    sighted.push((other.0, there.map(|at| at.round() as i32)));
+                }
+            }
+            sighted.truncate(MAX_SIGHTED);
+            let Some(it) = self.links.get_mut(link) else { continue };
+            it.sighted.retain(|_, since| now - *since < REMIND_AFTER);
+            it.sighted.extend(sighted.iter().map(|(other, _)| (PlayerId(*other), now)));
+            if !sighted.is_empty() {
+                out.message(*link, &write_message(&Message::Sighted(sighted)));
+            }
+        }
+    }
+
+    /// Whether two neighbours have no link with each other, and it is for this peer to tell the first.
+    fn is_witness(
+        &self,
+        (link, player): (Link, PlayerId),
+        (other_link, other): (Link, PlayerId),
+        now: Micros,
+    ) -> bool {
+        let (Some(a), Some(b)) = (self.links.get(&link), self.links.get(&other_link)) else {
+            return false;
+        };
+        let told = a.sighted.get(&other).is_some_and(|since| now - *since < REMIND_AFTER);
+        if told || a.linked.contains(&other) || b.linked.contains(&player) {
+            return false;
+        }
+        let pair = lot(player.0.min(other.0).into(), player.0.max(other.0).into());
+        let mine = lot(pair, self.me.0.into());
+        let both = a.linked.intersection(&b.linked);
+        both.filter(|it| lot(pair, it.0.into()) < mine).count() < WITNESSES
+    }
+
+    /// A neighbour says whom it sees near by. Nobody is believed to be there for that; they are called.
+    pub(super) fn hear_sighted(
+        &mut self,
+        link: Link,
+        players: &[(u32, [i32; 3])],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        if players.len() > MAX_SIGHTED {
+            return self.strike(link, Fault::Malformed, now);
+        }
+        let time = self.time(now);
+        let mut unknown = Vec::new();
+        for (player, at) in players {
+            let player = PlayerId(*player);
+            let known = self.members.sight(player, at.map(|at| at as f32), time);
+            if !known && player != self.me && !self.banned.contains_key(&player) {
+                unknown.push(player.0);
+            }
+        }
+        if !unknown.is_empty() {
+            out.message(link, &write_message(&Message::Who(unknown)));
+        }
+    }
+
+    /// A neighbour asks how to reach some players.
+    pub(super) fn tell_who(
+        &mut self,
+        link: Link,
+        players: &[u32],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        if players.len() > MAX_SIGHTED {
+            return self.strike(link, Fault::Malformed, now);
+        }
+        let known = players.iter().filter_map(|player| self.members.get(PlayerId(*player)));
+        let digests: Vec<_> = known.map(|member| member.sealed.clone()).collect();
+        for digests in digests.chunks(MAX_INTRODUCED) {
+            out.message(link, &write_message(&Message::Members(digests.to_vec())));
+        }
+        // What was said of their places was for somebody who knew them.
+        let sighted = players.iter().filter_map(|player| {
+            let at = self.place_of(PlayerId(*player))?;
+            Some((*player, at.map(|at| at.round() as i32)))
+        });
+        out.message(link, &write_message(&Message::Sighted(sighted.collect())));
+    }
+}
