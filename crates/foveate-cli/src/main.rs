@@ -9,6 +9,8 @@ mod arena;
 mod bots;
 mod config;
 mod crowd;
+#[cfg(feature = "peer")]
+mod dials;
 mod door;
 mod flood;
 mod lab;

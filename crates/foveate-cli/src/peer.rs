@@ -1,5 +1,6 @@
 //! `foveate peer`: a game of the arena without a server.
 
+use crate::dials::{Dials, Standing};
 use crate::truth::Record;
 use crate::usage;
 use crate::window::Window;
@@ -53,6 +54,9 @@ pub struct Peer {
     /// place of its bot
     #[arg(long, value_parser = local)]
     web: Option<SocketAddr>,
+    /// Answer with figures for Prometheus there, at `/metrics`; of several peers, with those of the first
+    #[arg(long)]
+    metrics: Option<SocketAddr>,
     /// Address to listen on, at most one of each family
     #[arg(long)]
     listen: Vec<SocketAddr>,
@@ -203,6 +207,7 @@ struct Match<'a> {
     /// Plays while nobody else does.
     brain: Option<Fighter>,
     window: Option<Window>,
+    dials: Option<Dials>,
     record: Option<Record>,
     account: Option<BufWriter<File>>,
     tries: usize,
@@ -247,6 +252,10 @@ impl<'a> Match<'a> {
             }
             false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
         }
+        let dials = args.metrics.filter(|_| nth == 0).map(Dials::start);
+        if let Some(Ok(dials)) = &dials {
+            print(&format!("metrics on http://{}/metrics", dials.address()));
+        }
         let record = args.record.as_ref().map(|file| Record::create(&numbered(file, nth)));
         let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
         Ok(Match {
@@ -256,6 +265,7 @@ impl<'a> Match<'a> {
             host,
             brain: (nth < args.bots).then_some(brain),
             window: None,
+            dials: dials.transpose()?,
             record: record.transpose()?,
             account: account.transpose()?.map(BufWriter::new),
             tries: 1,
@@ -408,6 +418,16 @@ impl<'a> Match<'a> {
         if self.is_first {
             let (players, owned) = (account.players, account.owned.len());
             self.say(&format!("{players} players, {} links, owns {owned}", account.links));
+        }
+        if let Some(dials) = &mut self.dials {
+            dials.note(&Standing {
+                players: account.players,
+                links: account.links,
+                owned: account.owned.len(),
+                counts: *peer.counts(),
+                total,
+                liars: peer.banned().collect(),
+            });
         }
         if let Some(file) = &mut self.account {
             writeln!(file, "{}", serde_json::to_string(&account)?)?;

@@ -27,7 +27,7 @@ pub(super) const HASTE: Micros = Micros(1_000_000);
 /// Neighbours that a peer's own digest goes to.
 const TOLD_FIRST: usize = 2;
 /// Links that are asked for in one look at most, and with those out of sight by one who is not new.
-const MAX_CALLS: (usize, usize) = (5, 1);
+const MAX_CALLS: (usize, usize) = (4, 1);
 /// Whoever has fewer links than this has few,
 const FEW_LINKS: usize = 6;
 /// and is new for so long.
@@ -35,8 +35,8 @@ const NEW_FOR: Micros = Micros(10_000_000);
 /// Rounds between two turns of gossip.
 const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may leave in a turn, and at once after a calm time.
-const GOSSIP_ROOM: usize = 30;
-const MAX_GOSSIP: usize = 450;
+const GOSSIP_ROOM: i64 = 30;
+const MAX_GOSSIP: i64 = 100;
 /// Whoever has so many links hears of those near by from them,
 const ACQUAINTED: usize = 12;
 /// and others are introduced to so many near ones in a look.

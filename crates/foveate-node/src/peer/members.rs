@@ -206,17 +206,18 @@ impl Members {
         self.all.retain(|player, it| now - it.heard < FORGET_AFTER || is_linked(*player));
     }
 
-    /// What is passed on now, as far as there is room for it: each piece of news to a neighbour whom
-    /// chance picks from those who do not hear its author directly. Newcomers come first.
-    pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut usize) -> BTreeMap<Link, Vec<Sealed>> {
+    /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
+    /// picks from those who do not hear its author directly. Newcomers come first. The last one may take
+    /// more than there is, which is owed then: otherwise a long one would never leave.
+    pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut i64) -> BTreeMap<Link, Vec<Sealed>> {
         let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
         let mut news: Vec<_> = self.all.iter_mut().filter(|(_, it)| it.retell > 0).collect();
         news.sort_by_key(|(_, it)| std::cmp::Reverse((it.retell, it.heard)));
         for (player, member) in news {
-            let size = member.sealed.body.len() + size_of_val(&member.sealed.signature);
-            if size > *room {
+            if *room <= 0 {
                 break;
             }
+            let size = member.sealed.body.len() + size_of_val(&member.sealed.signature);
             let hears = |ear: &&Ear<'_>| {
                 ear.player != *player
                     && Some(ear.link) != member.via
@@ -229,7 +230,7 @@ impl Members {
             match ears.iter().filter(hears).min_by_key(chance) {
                 Some(ear) => {
                     member.retell -= 1;
-                    *room -= size;
+                    *room -= size as i64;
                     let batch = told.entry(ear.link).or_default();
                     if batch.len() < MAX_INTRODUCED {
                         batch.push(member.sealed.clone());
@@ -258,5 +259,66 @@ impl Members {
         rest.sort_unstable_by_key(|(_, player)| lot(to.0.into(), player.0.into()));
         let chosen = order.iter().chain(rest.iter().take(far));
         chosen.take(MAX_INTRODUCED).map(|(_, player)| self.all[player].sealed.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foveate_wire::{KindId, ObjectId};
+
+    struct Trusting;
+
+    impl Signer for Trusting {
+        fn key(&self) -> Key {
+            Key([1; 32])
+        }
+        fn sign(&self, _: &[u8]) -> [u8; 64] {
+            [0; 64]
+        }
+        fn verify(&self, _: &Key, _: &[u8], _: &[u8; 64]) -> bool {
+            true
+        }
+    }
+
+    fn digest(of: u8, number: u32, owned: u32) -> Sealed {
+        let object = |serial| (ObjectId::new(KindId(1), 0, serial).into(), serial);
+        let digest = Digest {
+            key: Key([of; 32]),
+            number,
+            at: [0; 3],
+            contact: vec![],
+            owned: (0..owned).map(object).collect(),
+            boards: vec![],
+            gone: false,
+        };
+        Sealed::new(&digest, &Trusting)
+    }
+
+    #[test]
+    fn a_long_digest_is_passed_on_and_paid_for_later() {
+        let mut members = Members::new(PlayerId(9));
+        let here = (Micros(1), [0.0; 3]);
+        members.learn(here, digest(2, 5, 60), None, &Trusting).unwrap();
+        let nobody = BTreeSet::new();
+        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let mut room = 20;
+        assert_eq!(members.gossip(&ears, &mut room).len(), 1);
+        assert!(room < -200, "{room}");
+        assert!(members.gossip(&ears, &mut room).is_empty(), "nothing before it is paid for");
+    }
+
+    #[test]
+    fn where_somebody_is_comes_from_the_newest_word_on_it() {
+        let mut members = Members::new(PlayerId(9));
+        let (here, player) = ((Micros(1), [0.0; 3]), Key([2; 32]).player());
+        assert!(!members.sight(player, [5.0; 3], Micros(1)), "nobody knows them");
+        members.learn(here, digest(2, 100, 0), None, &Trusting).unwrap();
+        assert!(members.sight(player, [5.0; 3], Micros(2_000_000)));
+        members.sight(player, [6.0; 3], Micros(1_500_000));
+        members.learn(here, digest(2, 150, 0), None, &Trusting).unwrap();
+        assert_eq!(members.get(player).unwrap().at(), [5.0; 3], "older words change nothing");
+        members.learn(here, digest(2, 201, 0), None, &Trusting).unwrap();
+        assert_eq!(members.get(player).unwrap().at(), [0.0; 3]);
     }
 }

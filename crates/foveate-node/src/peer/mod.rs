@@ -176,8 +176,8 @@ pub struct Peer<G: Game> {
     digest_at: Micros,
     /// Digests made since the peer came in: the first ones follow each other quickly.
     digests: u32,
-    /// Bytes of gossip that may leave.
-    gossip_room: usize,
+    /// Bytes of gossip that may leave; below zero: that left too early.
+    gossip_room: i64,
     /// Looks taken at the links.
     looks: u32,
     events: VecDeque<PeerEvent<G::Event>>,

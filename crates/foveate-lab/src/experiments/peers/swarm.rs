@@ -1,5 +1,6 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
+use crate::experiments::silac::noticeable;
 use crate::movement::{Movement, Pose};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, Node, Play, SHIP, Ship};
@@ -12,8 +13,6 @@ use std::collections::BTreeMap;
 pub const ROUND: Micros = Micros(50_000);
 /// As wide as the arena's avatars: the unit of Inc and Inj.
 const AVATAR_WIDTH: f64 = 2.0;
-/// Deviations of place below this angle, seen from the avatar, are no difference.
-const FLOOR_DEGREES: f64 = 0.25;
 /// Whoever is within this share of the side is near; a side or more away, far.
 const NEAR: f64 = 0.2;
 const FAR: f64 = 1.0;
@@ -297,8 +296,7 @@ impl Auditor {
         let distance = gap(own.pos, truth.pos);
         let held = watcher.peer.world().get::<Ship>(id);
         let place = watcher.peer.predicted(id, tick).map(|at| [at[0], at[1]]);
-        let floor = (distance * FLOOR_DEGREES.to_radians()).max(2.0 / 16.0);
-        let right = place.is_some_and(|place| gap(place, truth.pos) <= floor);
+        let right = place.is_some_and(|place| gap(place, truth.pos) <= noticeable(distance));
         if distance <= f64::from(VIEW) {
             self.found.seen.1 += 1;
             self.found.seen.0 += u64::from(held.is_some());

@@ -12,6 +12,17 @@ pub const FAR: f64 = 1.0;
 /// Links that a message comes over at most; more count as this.
 pub const MAX_HOPS: usize = 4;
 
+/// Deviations of place below this angle, seen from the avatar, are no difference,
+const FLOOR_DEGREES: f64 = 0.25;
+/// nor are those below two sixteenths of a unit, the precision of graded states.
+const FLOOR: f64 = 2.0 / 16.0;
+
+/// How far off somebody must be at a distance to count as wrong where only that counts which can be
+/// noticed.
+pub fn noticeable(distance: f64) -> f64 {
+    (distance * FLOOR_DEGREES.to_radians()).max(FLOOR)
+}
+
 /// The bin of a distance, given as a share of the side.
 pub fn bin(share: f64) -> usize {
     ((share * 10.0) as usize).min(BINS - 1)
@@ -90,6 +101,10 @@ pub struct Findings {
     pub bins: Vec<Bin>,
     /// Σ diff / d², over nodes and moments.
     pub inc: Inconsistency,
+    /// The same, if only what can be noticed counts;
+    pub noticed: Inconsistency,
+    /// and how old what is known of those near by is, if it is noticeably wrong: milliseconds.
+    pub noticed_near: Spread,
     /// Σ |delay there − delay back| / d², over nodes and moments.
     pub inj: f64,
     /// How many were summed up in both.

@@ -12,7 +12,7 @@ mod swarm;
 #[cfg(test)]
 mod tests;
 
-pub use findings::{Arrived, Bin, Findings};
+pub use findings::{Arrived, Bin, Findings, noticeable};
 pub use gossip::{BySilac, Gossip, Moment, Said, Seat};
 pub use swarm::{Game, Swarm};
 
@@ -55,9 +55,11 @@ pub struct Row {
     bytes_s: f64,
     inc: f64,
     inc_share: f64,
+    inc_noticeable_share: f64,
     inj: f64,
     lost_near: f64,
     delay_near_ms: f64,
+    delay_near_noticeable_ms: f64,
     delay_far_ms: f64,
     join_all_s: Option<f64>,
 }
@@ -72,9 +74,11 @@ impl Row {
             bytes_s: findings::mean(&found.bytes),
             inc: found.mean_inc(),
             inc_share: found.inc.share(),
+            inc_noticeable_share: found.noticed.share(),
             inj: found.mean_inj(),
             lost_near: found.near().lost_share(),
             delay_near_ms: found.near().delay.mean(),
+            delay_near_noticeable_ms: found.noticed_near.mean(),
             delay_far_ms: found.far().delay.mean(),
             join_all_s: found.join_all_s(),
         }

@@ -3,7 +3,7 @@
 //!
 //! Frames of different nodes do not coincide: each node has a phase of its own.
 
-use super::findings::{Arrived, Findings, MAX_HOPS, NEAR, bin};
+use super::findings::{Arrived, Findings, MAX_HOPS, NEAR, bin, noticeable};
 use super::gossip::{Gossip, Moment, Said, Seat};
 use crate::movement::{Movement, Pose};
 use crate::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
@@ -69,7 +69,8 @@ struct Published {
     zero: Micros,
     newest: u32,
     pose: Pose,
-    changes: VecDeque<u32>,
+    /// The frames in which it changed, and where it was from then on.
+    changes: VecDeque<(u32, [f32; 3])>,
 }
 
 impl Published {
@@ -276,12 +277,12 @@ impl<P: Gossip> Swarm<P> {
             zero: now - FRAME * newest,
             newest,
             pose,
-            changes: VecDeque::from([newest]),
+            changes: VecDeque::from([(newest, pose.pos)]),
         });
         published.newest = newest;
         if published.pose != pose {
             published.pose = pose;
-            published.changes.push_back(newest);
+            published.changes.push_back((newest, pose.pos));
             if published.changes.len() > MEMORY {
                 published.changes.pop_front();
             }
@@ -411,19 +412,32 @@ impl<P: Gossip> Swarm<P> {
         }
     }
 
-    /// What one knows of another: how far behind the newest state that could have been there.
-    fn known(&self, at: usize, of: usize) -> Option<Known> {
+    /// What one knows of another: how far behind the newest state that could have been there; and the
+    /// same if only what can be noticed counts.
+    fn known(&self, at: usize, of: usize) -> Option<[Known; 2]> {
         let published = self.nodes[of].published.as_ref()?;
         let reachable = published.number_at(self.now - LATENCY);
         let held = self.nodes[at].gossip.newest(of).unwrap_or(0);
-        let first = published.changes.partition_point(|number| *number <= held);
-        let lacking = published.changes.get(first).filter(|number| **number <= reachable);
-        let delay = lacking.map_or(Micros::ZERO, |n| self.now - LATENCY - published.time(*n));
-        Some(Known {
-            distance: self.distance(at, of) / AVATAR_WIDTH,
-            differs: lacking.is_some(),
-            delay: delay.as_secs(),
-        })
+        let first = published.changes.partition_point(|(number, _)| *number <= held);
+        let end = published.changes.partition_point(|(number, _)| *number <= reachable);
+        let distance = self.distance(at, of);
+        let since = |lacking: Option<u32>| {
+            let delay = lacking.map(|n| self.now - LATENCY - published.time(n));
+            Known {
+                distance: distance / AVATAR_WIDTH,
+                differs: lacking.is_some(),
+                delay: delay.map_or(0.0, Micros::as_secs),
+            }
+        };
+        let lacking = (first < end).then(|| published.changes[first].0);
+        // What is held is shown; nobody foresees anything.
+        let shown = first.checked_sub(1).map(|index| published.changes[index].1);
+        let is_off = |place: &[f32; 3]| {
+            shown.is_none_or(|shown| apart(shown, *place) > noticeable(distance))
+        };
+        let is_off_now = first < end && is_off(&published.changes[end - 1].1);
+        let noticed = published.changes.range(first..end.max(first)).find(|(_, it)| is_off(it));
+        Some([since(lacking), since(noticed.map(|it| it.0).filter(|_| is_off_now))])
     }
 
     /// The auditor's look at everybody.
@@ -433,7 +447,8 @@ impl<P: Gossip> Swarm<P> {
             let (at, of) = (pair / count, pair % count);
             if at == of { None } else { self.known(at, of) }
         });
-        let pairs: Vec<Option<Known>> = pairs.collect();
+        let looked: Vec<Option<[Known; 2]>> = pairs.collect();
+        let pairs: Vec<Option<Known>> = looked.iter().map(|it| it.map(|[all, _]| all)).collect();
         let side = f64::from(self.movement.side()) / AVATAR_WIDTH;
         for at in 0..count {
             let row = &pairs[at * count..(at + 1) * count];
@@ -447,6 +462,11 @@ impl<P: Gossip> Swarm<P> {
             self.found.looks += 1;
             for known in row.iter().flatten() {
                 self.found.bins[bin(known.distance / side)].delay.add(known.delay * 1e3);
+            }
+            let noticed = || looked[at * count..(at + 1) * count].iter().flatten().map(|it| &it[1]);
+            self.found.noticed.add(inc(noticed()));
+            for known in noticed().filter(|known| known.distance <= NEAR * side) {
+                self.found.noticed_near.add(known.delay * 1e3);
             }
         }
     }

@@ -56,6 +56,7 @@ fn the_whole_experiment_runs_in_short_and_gives_the_stated_rows() {
         "bytes_s",
         "inc",
         "inc_share",
+        "inc_noticeable_share",
         "inj",
         "lost_near",
         "delay_near_ms",
@@ -65,6 +66,9 @@ fn the_whole_experiment_runs_in_short_and_gives_the_stated_rows() {
     for row in rows {
         assert!(keys.iter().all(|key| row.get(key).is_some_and(|value| !value.is_null())), "{row}");
         assert_eq!(row["gossip"], "silac");
+        let share = |key: &str| row[key].as_f64().unwrap_or_default();
+        let noticed = share("inc_noticeable_share");
+        assert!(noticed > 0.0 && noticed < share("inc_share"), "what is noticed is wrong: {row}");
     }
     assert!(done.tables.len() >= 5);
 }
