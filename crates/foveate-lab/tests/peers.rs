@@ -145,6 +145,15 @@ fn after_a_partition_every_object_has_one_owner_again() {
 }
 
 #[test]
+fn those_who_drop_a_liar_early_are_not_taken_for_liars_by_those_who_drop_it_late() {
+    for seed in [4, 9] {
+        let size = Size { players: 16, objects: 36 };
+        let harm = liars::harm(size, Lie::Leaps, seconds(15), seed).unwrap();
+        assert!(harm.named == harm.met && harm.wronged == 0, "seed {seed}: {harm:?}");
+    }
+}
+
+#[test]
 fn one_who_claims_everything_is_named_by_all_and_nobody_else_is() {
     let size = Size { players: 10, objects: 24 };
     let harm = liars::harm(size, Lie::Claims, seconds(6), 1).unwrap();

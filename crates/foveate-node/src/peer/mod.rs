@@ -51,9 +51,9 @@ use std::sync::Arc;
 use wire::Changes;
 
 /// Links that a peer has at most, however large the game is.
-pub const MAX_LINKS: usize = 96;
+pub const MAX_LINKS: usize = 128;
 /// Links that it seeks because it cares for who is there,
-pub const NEAR_LINKS: usize = 72;
+pub const NEAR_LINKS: usize = 96;
 /// and because they lead elsewhere. The others are for those who seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.

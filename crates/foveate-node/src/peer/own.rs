@@ -37,12 +37,23 @@ const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
 
+/// How an object became a peer's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    /// It was made here.
+    Made,
+    /// Its owner handed it over.
+    Given(PlayerId),
+    /// Its owner was gone.
+    TakenOver,
+}
+
 /// An object that this peer owns.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
     pub since: Micros,
-    /// It was made here or handed over, so that nobody else can have come by it honestly.
-    granted: bool,
+    /// How it came here.
+    by: Came,
     /// When others were last told so.
     asserted: Micros,
     /// What was asked of it and done.
@@ -50,13 +61,19 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    fn new(now: Micros, granted: bool) -> Owned {
-        Owned { since: now, granted, asserted: now, done: VecDeque::new() }
+    fn new(now: Micros, by: Came) -> Owned {
+        Owned { since: now, by, asserted: now, done: VecDeque::new() }
     }
 
-    /// Whether it is clear that nobody else has it.
-    fn is_clear(&self, now: Micros) -> bool {
-        self.granted || now - self.since >= CLEAR_AFTER
+    /// Whether a neighbour cannot have come by it honestly. For a while it can: by having taken the one
+    /// for gone who had it before.
+    fn is_clear_to(&self, neighbour: &Neighbour, now: Micros) -> bool {
+        let had_word = match self.by {
+            Came::Made => true,
+            Came::Given(giver) => giver == neighbour.player || neighbour.linked.contains(&giver),
+            Came::TakenOver => false,
+        };
+        had_word || now - self.since >= CLEAR_AFTER
     }
 }
 
@@ -105,7 +122,7 @@ impl<G: Game> Peer<G> {
         let new: Vec<ObjectId> =
             store.iter().map(|it| it.0).filter(|id| !owned.contains_key(id)).collect();
         for id in new {
-            self.owned.insert(id, Owned::new(now, true));
+            self.owned.insert(id, Owned::new(now, Came::Made));
         }
         for id in gone {
             self.owned.remove(&id);
@@ -208,7 +225,7 @@ impl<G: Game> Peer<G> {
         }
         self.known.remove(id);
         self.stage.ghosts.remove(id);
-        self.owned.insert(id, Owned::new(now, false));
+        self.owned.insert(id, Owned::new(now, Came::TakenOver));
         self.changes.gained.push((id.into(), epoch.0));
         true
     }
@@ -238,7 +255,7 @@ impl<G: Game> Peer<G> {
         let taken = here || (!refused && self.take(id, epoch, &deed.lanes, now));
         if taken && !here {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
-            self.owned.insert(id, Owned { done, ..Owned::new(now, true) });
+            self.owned.insert(id, Owned { done, ..Owned::new(now, Came::Given(giver)) });
         }
         let answer = if taken { deed.epoch } else { NOT_TAKEN };
         out.message(link, &write_message(&Message::Took(deed.object, answer)));
@@ -402,7 +419,7 @@ impl<G: Game> Peer<G> {
             // The owner's answer to whoever claimed it without having been given it.
             let doubted = known.doubted.filter(|(doubted, _)| claim.beats(doubted));
             if let Some((doubted, _)) = doubted {
-                self.convict(doubted.owner, now);
+                self.convict(doubted.owner, claim.owner, now);
             }
             return true;
         }
@@ -487,9 +504,8 @@ impl<G: Game> Peer<G> {
             contact.into_iter().for_each(|(key, contact)| self.join(key, contact, now));
             return;
         }
-        let settled = claimant.is_some_and(|it| it.is_settled(now));
-        let clear = self.owned.get(&id).is_some_and(|owned| owned.is_clear(now));
-        if !claim.beats(&mine) || (settled && clear) {
+        let wrong = claimant.is_some_and(|it| self.is_surely_ours(id, it, now));
+        if !claim.beats(&mine) || wrong {
             self.assert(id, claim, now);
         }
     }
@@ -516,12 +532,22 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// Whether a neighbour who has heard from us all the time knows that an object is ours.
+    fn is_surely_ours(&self, id: ObjectId, neighbour: &Neighbour, now: Micros) -> bool {
+        let owned = self.owned.get(&id);
+        neighbour.is_settled(now) && owned.is_some_and(|it| it.is_clear_to(neighbour, now))
+    }
+
     /// Somebody claimed what its owner says is not theirs. Those who have not known each other for long
-    /// may have been apart.
-    fn convict(&mut self, player: PlayerId, now: Micros) {
+    /// may have been apart; and whoever has no link with the owner may have taken it for gone, or for a
+    /// liar.
+    fn convict(&mut self, player: PlayerId, owner: PlayerId, now: Micros) {
         let link = self.by_player.get(&player).copied();
-        let settled = |link: &Link| self.links.get(link).is_some_and(|it| it.is_settled(now));
-        if let Some(link) = link.filter(settled) {
+        let knew = |link: &Link| {
+            let it = self.links.get(link);
+            it.is_some_and(|it| it.is_settled(now) && it.linked.contains(&owner))
+        };
+        if let Some(link) = link.filter(knew) {
             self.strike(link, Fault::Usurped, now);
         }
     }
@@ -541,9 +567,8 @@ impl<G: Game> Peer<G> {
             // They cannot have heard of ours.
             return self.assert(id, claim, now);
         }
-        let settled = self.links.get(&link).is_some_and(|it| it.is_settled(now));
-        let clear = self.owned.get(&id).is_some_and(|owned| owned.is_clear(now));
-        if !(settled && clear) {
+        let neighbour = self.links.get(&link);
+        if !neighbour.is_some_and(|it| self.is_surely_ours(id, it, now)) {
             return self.yield_to(id, claim, now);
         }
         self.strike(link, Fault::Usurped, now);

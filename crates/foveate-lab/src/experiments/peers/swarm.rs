@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 pub const ROUND: Micros = Micros(50_000);
 /// As wide as the arena's avatars: the unit of Inc and Inj.
 const AVATAR_WIDTH: f64 = 2.0;
-/// Whoever is within this share of the side is near; a side or more away, far.
-const NEAR: f64 = 0.2;
+/// Whoever is within a fifth of the side that a hundred nodes have is near, however large the world is;
+const NEAR: f64 = 0.2 * SIDE as f64;
+/// a side or more away, far.
 const FAR: f64 = 1.0;
 /// Those who look: all of a small game, and of a large one the ones nearest to its middle.
 const MAX_WATCHERS: usize = 100;
@@ -256,10 +257,10 @@ impl Auditor {
             let mut row = Vec::with_capacity(self.players.len());
             for of in (0..self.players.len()).filter(|of| *of != at) {
                 let Some(known) = self.known(play, (at, of), now) else { continue };
-                let share = known.distance * AVATAR_WIDTH / side;
-                if share <= NEAR {
+                let away = known.distance * AVATAR_WIDTH;
+                if away <= NEAR {
                     self.found.delay_near.add(known.delay * 1e3);
-                } else if share >= FAR {
+                } else if away >= FAR * side {
                     self.found.delay_far.add(known.delay * 1e3);
                 }
                 delays.insert((at, of), known);
@@ -301,7 +302,7 @@ impl Auditor {
             self.found.seen.1 += 1;
             self.found.seen.0 += u64::from(held.is_some());
         }
-        let near = distance <= NEAR * f64::from(play.movement().side());
+        let near = distance <= NEAR;
         let pair = self.pairs.entry((at, of)).or_default();
         let told = held.as_ref().is_some_and(|ship| ship.deed == truth.deed);
         match pair.deed {
