@@ -24,8 +24,8 @@ const MAX_GIVEN: usize = 8;
 /// An object stays with an owner at least this long.
 const HELD_FOR: Micros = Micros(1_000_000);
 /// Of those who could take over, each waits this much longer than the one who cares more,
-const RANK_WAIT: Micros = Micros(200_000);
-/// up to this rank: so everything has an owner within a second of its owner's being missed.
+const RANK_WAIT: Micros = Micros(120_000);
+/// up to this rank: so everything has an owner within half a second of its owner's being missed.
 const MAX_RANK: u32 = 4;
 /// What was taken over may have been taken over by somebody else as well; after this it is clear who has it.
 const CLEAR_AFTER: Micros = Micros(3_000_000);
