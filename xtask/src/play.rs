@@ -31,7 +31,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), Error> {
         }
         rest => Play::Server(rest),
     };
-    web::build(root)?;
+    web::build_if_stale(root)?;
     let build = ["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
     say_and_check(&mut process::cargo(root, &build))?;
     match play {

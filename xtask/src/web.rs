@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use crate::error::Error;
 use crate::process;
@@ -28,6 +29,32 @@ pub fn install(root: &Path) -> Result<(), Error> {
 pub fn build(root: &Path) -> Result<(), Error> {
     install(root)?;
     say_and_check(&mut npm(root, &["run", "build"]))
+}
+
+/// Builds the page unless it is newer than all that it is made of: a new one makes the program be built
+/// anew, too.
+pub fn build_if_stale(root: &Path) -> Result<(), Error> {
+    let built =
+        std::fs::metadata(root.join("web/app/dist/index.html")).and_then(|it| it.modified());
+    let parts = ["web/package-lock.json", "web/app", "web/client"];
+    let newest = parts.iter().filter_map(|part| last_change(&root.join(part))).max();
+    match (built.ok(), newest) {
+        (Some(built), Some(newest)) if built >= newest => install(root),
+        _ => build(root),
+    }
+}
+
+/// When a file, or the last of a folder's, was written; what is built from them does not count.
+fn last_change(path: &Path) -> Option<SystemTime> {
+    let made = ["dist", "node_modules", "test"];
+    if path.file_name().is_some_and(|name| made.iter().any(|made| name == *made)) {
+        return None;
+    }
+    if path.is_dir() {
+        let inside = std::fs::read_dir(path).ok()?;
+        return inside.flatten().filter_map(|it| last_change(&it.path())).max();
+    }
+    std::fs::metadata(path).and_then(|it| it.modified()).ok()
 }
 
 /// Types, tests and the build of everything under `web/`.
