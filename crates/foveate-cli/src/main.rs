@@ -9,8 +9,6 @@ mod arena;
 mod bots;
 mod config;
 mod crowd;
-#[cfg(feature = "peer")]
-mod dials;
 mod door;
 mod flood;
 mod lab;
@@ -21,6 +19,8 @@ mod monitor;
 mod observatory;
 #[cfg(feature = "peer")]
 mod peer;
+#[cfg(feature = "peer")]
+mod peer_monitor;
 mod serve;
 mod site;
 mod token;

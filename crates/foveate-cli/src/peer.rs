@@ -1,6 +1,6 @@
 //! `foveate peer`: a game of the arena without a server.
 
-use crate::dials::{Dials, Standing};
+use crate::peer_monitor::{PeerMonitor, Standing};
 use crate::truth::Record;
 use crate::usage;
 use crate::window::Window;
@@ -207,7 +207,7 @@ struct Match<'a> {
     /// Plays while nobody else does.
     brain: Option<Fighter>,
     window: Option<Window>,
-    dials: Option<Dials>,
+    monitor: Option<PeerMonitor>,
     record: Option<Record>,
     account: Option<BufWriter<File>>,
     tries: usize,
@@ -252,9 +252,9 @@ impl<'a> Match<'a> {
             }
             false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
         }
-        let dials = args.metrics.filter(|_| nth == 0).map(Dials::start);
-        if let Some(Ok(dials)) = &dials {
-            print(&format!("metrics on http://{}/metrics", dials.address()));
+        let monitor = args.metrics.filter(|_| nth == 0).map(PeerMonitor::start);
+        if let Some(Ok(monitor)) = &monitor {
+            print(&format!("metrics on http://{}/metrics", monitor.address()));
         }
         let record = args.record.as_ref().map(|file| Record::create(&numbered(file, nth)));
         let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
@@ -265,7 +265,7 @@ impl<'a> Match<'a> {
             host,
             brain: (nth < args.bots).then_some(brain),
             window: None,
-            dials: dials.transpose()?,
+            monitor: monitor.transpose()?,
             record: record.transpose()?,
             account: account.transpose()?.map(BufWriter::new),
             tries: 1,
@@ -419,8 +419,8 @@ impl<'a> Match<'a> {
             let (players, owned) = (account.players, account.owned.len());
             self.say(&format!("{players} players, {} links, owns {owned}", account.links));
         }
-        if let Some(dials) = &mut self.dials {
-            dials.note(&Standing {
+        if let Some(monitor) = &mut self.monitor {
+            monitor.note(&Standing {
                 players: account.players,
                 links: account.links,
                 owned: account.owned.len(),

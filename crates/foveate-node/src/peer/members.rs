@@ -23,6 +23,8 @@ pub const FORGET_AFTER: Micros = Micros(40_000_000);
 const RETOLD: (u8, u8) = (2, 3);
 /// Peers that vanished whose contacts are tried again: a partition may have ended.
 const MAX_LOST: usize = 24;
+/// Strangers whose places are remembered.
+const MAX_STRANGERS: usize = 64;
 /// Boards in one digest, and lanes of each, at most.
 const MAX_BOARDS: usize = 4;
 const MAX_LANES: usize = 64;
@@ -83,12 +85,14 @@ pub struct Members {
     all: BTreeMap<PlayerId, Member>,
     /// Contacts of those who vanished, the latest last.
     lost: VecDeque<(PlayerId, Member)>,
+    /// Where strangers were seen, the latest last: their digests were asked for.
+    strangers: VecDeque<(PlayerId, ([f32; 3], Micros))>,
 }
 
 impl Members {
     /// Nobody yet.
     pub fn new(me: PlayerId) -> Members {
-        Members { me, all: BTreeMap::new(), lost: VecDeque::new() }
+        Members { me, all: BTreeMap::new(), lost: VecDeque::new(), strangers: VecDeque::new() }
     }
 
     /// How many are known.
@@ -144,18 +148,25 @@ impl Members {
         let retell = if known.is_some() { RETOLD.0 } else { RETOLD.1 };
         self.lost.retain(|(lost, _)| *lost != player);
         let said = (digest.at.map(|at| at as f32), digest.made_at());
-        let seen = match known {
-            Some(known) if known.seen.1 > said.1 => known.seen,
-            _ => said,
-        };
+        let as_stranger = self.strangers.iter().rev().find(|it| it.0 == player).map(|it| it.1);
+        let before = known.map(|known| known.seen).or(as_stranger);
+        let seen = before.filter(|before| before.1 > said.1).unwrap_or(said);
+        self.strangers.retain(|it| it.0 != player);
         self.all.insert(player, Member { digest, sealed, heard: now, via, seen, retell });
         self.make_room(here);
         Ok(Learnt::News(player))
     }
 
-    /// Somebody was seen at a place, at a moment of the world's time. False if they are not known.
+    /// Somebody was seen at a place, at a moment of the world's time. False if they are not known: the
+    /// place is remembered until their digest comes.
     pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
-        let Some(member) = self.all.get_mut(&player) else { return false };
+        let Some(member) = self.all.get_mut(&player) else {
+            if self.strangers.len() == MAX_STRANGERS {
+                self.strangers.pop_front();
+            }
+            self.strangers.push_back((player, (at, time)));
+            return false;
+        };
         if time > member.seen.1 {
             member.seen = (at, time);
         }
@@ -312,8 +323,9 @@ mod tests {
     fn where_somebody_is_comes_from_the_newest_word_on_it() {
         let mut members = Members::new(PlayerId(9));
         let (here, player) = ((Micros(1), [0.0; 3]), Key([2; 32]).player());
-        assert!(!members.sight(player, [5.0; 3], Micros(1)), "nobody knows them");
+        assert!(!members.sight(player, [4.0; 3], Micros(1_200_000)), "nobody knows them");
         members.learn(here, digest(2, 100, 0), None, &Trusting).unwrap();
+        assert_eq!(members.get(player).unwrap().at(), [4.0; 3], "seen before they were known");
         assert!(members.sight(player, [5.0; 3], Micros(2_000_000)));
         members.sight(player, [6.0; 3], Micros(1_500_000));
         members.learn(here, digest(2, 150, 0), None, &Trusting).unwrap();

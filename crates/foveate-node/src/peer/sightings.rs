@@ -113,11 +113,5 @@ impl<G: Game> Peer<G> {
         for digests in digests.chunks(MAX_INTRODUCED) {
             out.message(link, &write_message(&Message::Members(digests.to_vec())));
         }
-        // What was said of their places was for somebody who knew them.
-        let sighted = players.iter().filter_map(|player| {
-            let at = self.place_of(PlayerId(*player))?;
-            Some((*player, at.map(|at| at.round() as i32)))
-        });
-        out.message(link, &write_message(&Message::Sighted(sighted.collect())));
     }
 }

@@ -25,18 +25,18 @@ pub struct Standing {
 }
 
 /// Figures of one peer, answered at `/metrics`.
-pub struct Dials {
+pub struct PeerMonitor {
     registry: Registry,
     board: Board,
     http: MetricsServer,
 }
 
-impl Dials {
+impl PeerMonitor {
     /// Begins to answer.
-    pub fn start(listen: SocketAddr) -> Result<Dials, Box<dyn Error + Send + Sync>> {
+    pub fn start(listen: SocketAddr) -> Result<PeerMonitor, Box<dyn Error + Send + Sync>> {
         let board = Board::default();
         let http = MetricsServer::start(listen, board.clone())?;
-        Ok(Dials { registry: Registry::default(), board, http })
+        Ok(PeerMonitor { registry: Registry::default(), board, http })
     }
 
     /// Where.
