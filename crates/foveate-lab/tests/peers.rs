@@ -4,7 +4,15 @@ use foveate_lab::experiments::ownership::Size;
 use foveate_lab::experiments::peers::liars::{self, Lie};
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
-use foveate_lab::peers::{Base, Census, Coherence, MeadowSpec, NetSpec, Play, SHIP};
+use foveate_lab::peers::{
+    BASE, Base, Census, Coherence, Keys, Meadow, MeadowSpec, NetSpec, Node, Play, SHIP,
+};
+use foveate_node::Outbox;
+use foveate_node::outbox::Letters;
+use foveate_node::peer::Signer;
+use foveate_node::peer::identity::Sealed;
+use foveate_node::peer::wire::{Digest, Message};
+use foveate_node::session::write_message;
 use foveate_wire::{Micros, ObjectId};
 
 const ROUND: Micros = Micros(50_000);
@@ -110,6 +118,50 @@ fn what_a_crashed_peer_owned_has_one_owner_soon_after() {
     let census = Census::take(&play.net);
     assert!(census.is_clean(), "{census:?}");
     assert_eq!(census.owners.len(), 24, "six others keep each object");
+}
+
+#[test]
+fn the_crashed_are_forgotten_by_all() {
+    for seed in [1, 25] {
+        let mut play = play(12, 0.02, seed);
+        play.run(seconds(5) + Micros(seed * 150_000));
+        (0..6).for_each(|at| drop(play.net.crash(at)));
+        play.run(seconds(4));
+        (0..3).for_each(|_| _ = play.enter(Some(6), None));
+        play.run(seconds(50));
+        for (at, node) in play.net.present() {
+            let known = node.peer.members().iter().count();
+            assert_eq!(known, 8, "seed {seed}: whom {at} knows of");
+        }
+        let census = Census::take(&play.net);
+        assert!(census.is_clean() && census.owners.len() == 24, "seed {seed}: {census:?}");
+    }
+}
+
+#[test]
+fn nothing_goes_to_somebody_who_is_only_heard_of() {
+    let mut play = play(4, 0.0, 7);
+    // The last words of one who died: that everything was theirs, by claims that prevail.
+    let ghost = Keys::new(77).unwrap();
+    let owned = (0..24).map(|serial| (ObjectId::new(BASE, 0, serial).into(), 50)).collect();
+    let number = Digest::number_at(ROUND * play.net.tick_at(play.net.now()).0);
+    let contact = 999u32.to_le_bytes().to_vec();
+    let (key, at, boards, gone) = (ghost.key(), [0; 3], vec![], false);
+    let digest = Digest { key, number, at, contact, owned, boards, gone };
+    let said = write_message(&Message::Members(vec![Sealed::new(&digest, &ghost)]));
+    let mut said = Some(said);
+    let pass_on = move |_, node: &mut Node<Meadow>, out: &mut Letters| {
+        if let Some(said) = said.take() {
+            node.peer.links().for_each(|(link, _)| out.message(link, &said));
+        }
+        None
+    };
+    play.corrupt(1, Box::new(pass_on));
+    play.run(seconds(15));
+    let heard = play.net.present().filter(|it| it.1.peer.members().get(key.player()).is_some());
+    assert_eq!(heard.count(), 4, "all have heard of it");
+    let census = Census::take(&play.net);
+    assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");
 }
 
 #[test]

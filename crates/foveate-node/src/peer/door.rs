@@ -2,7 +2,7 @@
 
 use super::identity::{Key, Sealed};
 use super::interest::lot;
-use super::members::Learnt;
+use super::members::{Learnt, Reader};
 use super::neighbour::{GONE_AFTER, Neighbour};
 use super::wire::{Digest, MAX_NAMED, Message};
 use super::{Fault, MAX_BANNED, MAX_LINKS, Peer, PeerEvent, Phase};
@@ -34,6 +34,15 @@ impl<G: Game> Peer<G> {
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
         self.calling.insert(contact.player(), now);
         self.events.push_back(PeerEvent::Connect(contact, address));
+    }
+
+    /// Seeks a link with somebody of whom a digest told.
+    pub(super) fn call(&mut self, player: PlayerId, now: Micros) {
+        let contact = self.members.get(player).map(|it| &it.digest);
+        let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
+        if let Some((key, contact)) = contact.filter(|_| !self.calling.contains_key(&player)) {
+            self.join(key, contact, now);
+        }
     }
 
     /// Whoever was asked has no room or is not there: somebody else of whom they told may have.
@@ -190,6 +199,12 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// Digests are read here and now.
+    pub(super) fn reader(&self, now: Micros) -> Reader {
+        let world = (self.phase != Phase::Outside).then(|| self.time(now));
+        Reader { now, world, here: self.here() }
+    }
+
     /// What this peer says of itself.
     pub(super) fn seal_digest(&self, now: Micros, gone: bool) -> Sealed {
         let store = &self.stage.publisher.store;
@@ -229,9 +244,9 @@ impl<G: Game> Peer<G> {
         if self.stage.game.schema().check_hash(hello.schema).is_err() {
             return refuse(self, Refusal::Schema, out);
         }
-        let (when, digest) = ((now, self.here()), hello.digest);
+        let (reader, digest) = (self.reader(now), hello.digest);
         let own = digest.peek::<Digest>().is_some_and(|digest| digest.key == key);
-        match self.members.learn(when, digest, None, &*self.signer) {
+        match self.members.learn(reader, digest, None, &*self.signer) {
             Ok(Learnt::NameTaken) => return refuse(self, Refusal::NameTaken, out),
             Ok(_) if own => {}
             _ => return refuse(self, Refusal::Malformed, out),

@@ -308,8 +308,8 @@ impl<G: Game> Peer<G> {
             if banned(&sealed) {
                 continue;
             }
-            let when = (now, self.here());
-            match self.members.learn(when, sealed, Some(link), &*self.signer) {
+            let reader = self.reader(now);
+            match self.members.learn(reader, sealed, Some(link), &*self.signer) {
                 Ok(Learnt::News(player)) => self.heed(link, player, now),
                 Ok(_) => {}
                 Err(fault) => self.strike(link, fault, now),
@@ -317,7 +317,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// What a digest says of ownership: after a partition this is how two owners hear of each other.
+    /// What a digest says of ownership: after a partition this is how two owners hear of each other. Its
+    /// author may be gone by now, so its word moves nothing: over a link it is clear who yields.
     fn heed(&mut self, link: Link, player: PlayerId, now: Micros) {
         let Some(member) = self.members.get(player) else { return };
         let digest = member.digest.clone();
@@ -327,18 +328,24 @@ impl<G: Game> Peer<G> {
         let direct = self.by_player.contains_key(&player);
         for (object, epoch) in digest.owned.iter().filter(|_| !direct) {
             let (id, claim) = (object.id(), Claim { owner: player, epoch: Epoch(*epoch) });
-            let Some(mine) = self.my_claim(id) else { continue };
-            let wild = claim.epoch.0 > mine.epoch.0.saturating_add(super::known::MAX_AHEAD);
-            if claim.beats(&mine) && !wild && self.tenure(id) != Tenure::Fixed {
-                self.yield_to(id, claim, now);
-            } else if mine.beats(&claim) {
-                // They should hear of ours soon.
-                self.digest_at = self.digest_at.min(now + super::links::HASTE);
+            if self.contradicts(id, claim, digest.made_at()) {
+                self.call(player, now);
             }
         }
         for (object, tick, lanes) in digest.boards.iter().filter(|_| !direct) {
             self.read_board((link, player), (object.id(), Tick(*tick)), lanes, now);
         }
+    }
+
+    /// Whether what somebody said at a moment of the world's time is at odds with our owning an object.
+    /// A lower claim from before it was ours is not.
+    fn contradicts(&self, id: ObjectId, claim: Claim, said: Micros) -> bool {
+        let (Some(mine), Some(owned)) = (self.my_claim(id), self.owned.get(&id)) else {
+            return false;
+        };
+        let wild = claim.epoch.0 > mine.epoch.0.saturating_add(super::known::MAX_AHEAD);
+        let since = self.time(owned.since);
+        self.tenure(id) != Tenure::Fixed && !wild && (claim.beats(&mine) || said > since)
     }
 
     /// The state of an object without a place, passed on from afar.

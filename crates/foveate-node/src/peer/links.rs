@@ -20,10 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const DIGEST_EVERY: Micros = Micros(12_000_000);
 /// right after it came in,
 const DIGEST_FIRST: Micros = Micros(700_000);
-/// of which there are so many,
+/// of which there are so many.
 const FIRST_DIGESTS: u32 = 3;
-/// and when somebody should hear of it soon.
-pub(super) const HASTE: Micros = Micros(1_000_000);
 /// Neighbours that a peer's own digest goes to.
 const TOLD_FIRST: usize = 2;
 /// Links that are asked for in one look at most, and with those out of sight by one who is not new.
@@ -66,7 +64,7 @@ impl<G: Game> Peer<G> {
     pub(super) fn look_about(&mut self, now: Micros, out: &mut impl Outbox) {
         self.looks = self.looks.wrapping_add(1);
         let open: BTreeSet<PlayerId> = self.open_players().collect();
-        self.members.expire(now, |player| open.contains(&player));
+        self.members.expire(self.reader(now), |player| open.contains(&player));
         self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
         for id in self.known.forsaken(now) {
             self.stage.ghosts.remove(id);
@@ -169,17 +167,13 @@ impl<G: Game> Peer<G> {
             called
         });
         for (_, player) in missing {
-            let Some(member) = self.members.get(player) else { continue };
-            let (key, contact) = (member.digest.key, member.digest.contact.clone());
-            self.calling.insert(player, now);
-            self.events.push_back(PeerEvent::Connect(key, contact));
+            self.call(player, now);
         }
         if self.looks.is_multiple_of(RETRY_LOOKS)
             && let Some((player, key, contact)) = self.members.next_lost()
             && !self.calling.contains_key(&player)
         {
-            self.calling.insert(player, now);
-            self.events.push_back(PeerEvent::Connect(key, contact));
+            self.join(key, contact, now);
         }
     }
 

@@ -43,6 +43,9 @@ pub struct Member {
     /// Where it was last seen, by itself or by others, and when in the world's time.
     seen: ([f32; 3], Micros),
     retell: u8,
+    /// Whether others may be told: its author is a neighbour, or said so of late. Otherwise two who
+    /// forget somebody one after the other would remind each other for ever.
+    is_current: bool,
 }
 
 impl Member {
@@ -55,6 +58,17 @@ impl Member {
     pub fn seen_at(&self) -> Micros {
         self.seen.1
     }
+}
+
+/// When and where digests are read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reader {
+    /// This peer's own clock.
+    pub now: Micros,
+    /// The world's time, once it is known.
+    pub world: Option<Micros>,
+    /// Where this peer is.
+    pub here: [f32; 3],
 }
 
 /// What became of a digest.
@@ -110,15 +124,21 @@ impl Members {
         self.all.get(&player)
     }
 
+    /// What somebody said last, if others may be told.
+    pub fn sealed(&self, player: PlayerId) -> Option<&Sealed> {
+        self.get(player).filter(|it| it.is_current).map(|it| &it.sealed)
+    }
+
     /// Everybody who has not left.
     pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
         self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
     }
 
-    /// Takes a digest in. Old ones are told before the costly look at the signature.
+    /// Takes a digest in. Old ones are told before the costly look at the signature: also those from
+    /// before their author vanished, whoever passes them on.
     pub fn learn(
         &mut self,
-        (now, here): (Micros, [f32; 3]),
+        Reader { now, world, here }: Reader,
         sealed: Sealed,
         via: Option<Link>,
         signer: &dyn Signer,
@@ -139,7 +159,9 @@ impl Members {
         if known.is_some_and(|known| known.digest.key != digest.key) {
             return Ok(Learnt::NameTaken);
         }
-        if known.is_some_and(|known| known.digest.number >= digest.number) {
+        let lost = self.lost.iter().find(|(lost, _)| *lost == player).map(|(_, lost)| lost);
+        let last = known.or(lost).map(|it| it.digest.number);
+        if last.is_some_and(|last| last >= digest.number) {
             return Ok(Learnt::Old);
         }
         if !sealed.holds(&digest, signer) {
@@ -152,7 +174,9 @@ impl Members {
         let before = known.map(|known| known.seen).or(as_stranger);
         let seen = before.filter(|before| before.1 > said.1).unwrap_or(said);
         self.strangers.retain(|it| it.0 != player);
-        self.all.insert(player, Member { digest, sealed, heard: now, via, seen, retell });
+        let is_current = is_current(&digest, world, via.is_none());
+        let member = Member { digest, sealed, heard: now, via, seen, retell, is_current };
+        self.all.insert(player, member);
         self.make_room(here);
         Ok(Learnt::News(player))
     }
@@ -213,8 +237,12 @@ impl Members {
     }
 
     /// Forgets those of whom nothing new was heard, but for neighbours.
-    pub fn expire(&mut self, now: Micros, is_linked: impl Fn(PlayerId) -> bool) {
-        self.all.retain(|player, it| now - it.heard < FORGET_AFTER || is_linked(*player));
+    pub fn expire(&mut self, reader: Reader, is_linked: impl Fn(PlayerId) -> bool) {
+        self.all.retain(|player, it| {
+            let linked = is_linked(*player);
+            it.is_current = is_current(&it.digest, reader.world, linked);
+            linked || reader.now - it.heard < FORGET_AFTER
+        });
     }
 
     /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
@@ -222,7 +250,8 @@ impl Members {
     /// more than there is, which is owed then: otherwise a long one would never leave.
     pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut i64) -> BTreeMap<Link, Vec<Sealed>> {
         let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
-        let mut news: Vec<_> = self.all.iter_mut().filter(|(_, it)| it.retell > 0).collect();
+        let mut news: Vec<_> =
+            self.all.iter_mut().filter(|(_, it)| it.is_current && it.retell > 0).collect();
         news.sort_by_key(|(_, it)| std::cmp::Reverse((it.retell, it.heard)));
         for (player, member) in news {
             if *room <= 0 {
@@ -261,7 +290,8 @@ impl Members {
         linked: &BTreeSet<PlayerId>,
         (near, far): (usize, usize),
     ) -> Vec<Sealed> {
-        let others = self.iter().filter(|(player, _)| *player != to && !linked.contains(player));
+        let others = self.iter().filter(|(_, it)| it.is_current);
+        let others = others.filter(|(player, _)| *player != to && !linked.contains(player));
         let mut order: Vec<(f32, PlayerId)> =
             others.map(|(player, it)| (apart(it.at(), at), player)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -273,10 +303,19 @@ impl Members {
     }
 }
 
+/// Whether a digest may be passed on at a time of the world's. What it says of somebody who was not in
+/// the world yet nobody needs.
+fn is_current(digest: &Digest, world: Option<Micros>, linked: bool) -> bool {
+    let is_new = world.is_none_or(|world| world - digest.made_at() < FORGET_AFTER);
+    digest.is_dated() && (linked || is_new)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use foveate_wire::{KindId, ObjectId};
+
+    const HERE: Reader = Reader { now: Micros(1), world: None, here: [0.0; 3] };
 
     struct Trusting;
 
@@ -309,8 +348,7 @@ mod tests {
     #[test]
     fn a_long_digest_is_passed_on_and_paid_for_later() {
         let mut members = Members::new(PlayerId(9));
-        let here = (Micros(1), [0.0; 3]);
-        members.learn(here, digest(2, 5, 60), None, &Trusting).unwrap();
+        members.learn(HERE, digest(2, 5, 60), None, &Trusting).unwrap();
         let nobody = BTreeSet::new();
         let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
         let mut room = 20;
@@ -322,15 +360,57 @@ mod tests {
     #[test]
     fn where_somebody_is_comes_from_the_newest_word_on_it() {
         let mut members = Members::new(PlayerId(9));
-        let (here, player) = ((Micros(1), [0.0; 3]), Key([2; 32]).player());
+        let player = Key([2; 32]).player();
         assert!(!members.sight(player, [4.0; 3], Micros(1_200_000)), "nobody knows them");
-        members.learn(here, digest(2, 100, 0), None, &Trusting).unwrap();
+        members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
         assert_eq!(members.get(player).unwrap().at(), [4.0; 3], "seen before they were known");
         assert!(members.sight(player, [5.0; 3], Micros(2_000_000)));
         members.sight(player, [6.0; 3], Micros(1_500_000));
-        members.learn(here, digest(2, 150, 0), None, &Trusting).unwrap();
+        members.learn(HERE, digest(2, 150, 0), None, &Trusting).unwrap();
         assert_eq!(members.get(player).unwrap().at(), [5.0; 3], "older words change nothing");
-        members.learn(here, digest(2, 201, 0), None, &Trusting).unwrap();
+        members.learn(HERE, digest(2, 201, 0), None, &Trusting).unwrap();
         assert_eq!(members.get(player).unwrap().at(), [0.0; 3]);
+    }
+
+    #[test]
+    fn what_the_vanished_said_last_is_not_news_again() {
+        let mut members = Members::new(PlayerId(9));
+        let player = Key([2; 32]).player();
+        members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
+        members.vanished(player);
+        let learnt = members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
+        assert_eq!(learnt, Learnt::Old, "said before it vanished");
+        let learnt = members.learn(HERE, digest(2, 101, 0), None, &Trusting).unwrap();
+        assert_eq!(learnt, Learnt::News(player), "it is there after all");
+    }
+
+    #[test]
+    fn nobody_tells_of_somebody_of_whom_nothing_is_new() {
+        let mut members = Members::new(PlayerId(9));
+        let player = Key([2; 32]).player();
+        let at = |seconds: u64| Reader {
+            now: Micros(seconds * 1_000_000),
+            world: Some(Micros(seconds * 1_000_000)),
+            ..HERE
+        };
+        // Made at 100 s; heard of half a minute later.
+        members.learn(at(130), digest(2, 10_000, 0), Some(Link(1)), &Trusting).unwrap();
+        assert!(members.sealed(player).is_some());
+        members.expire(at(141), |_| false);
+        assert!(members.get(player).is_some() && members.sealed(player).is_none());
+        members.expire(at(142), |_| true);
+        assert!(members.sealed(player).is_some(), "a neighbour is surely there");
+        members.expire(at(171), |_| false);
+        assert!(members.get(player).is_none());
+    }
+
+    #[test]
+    fn whoever_is_not_in_the_world_yet_is_not_gossiped_about() {
+        let mut members = Members::new(PlayerId(9));
+        members.learn(HERE, digest(2, 0, 0), None, &Trusting).unwrap();
+        let nobody = BTreeSet::new();
+        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        assert!(members.gossip(&ears, &mut 100).is_empty());
+        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &nobody, (8, 8)).is_empty());
     }
 }

@@ -468,8 +468,8 @@ impl<G: Game> Peer<G> {
             let Some(link) = self.by_player.get(&owner) else { continue };
             let met = |it: &Neighbour| it.linked.contains(&claim.owner);
             let strange = self.links.get(link).is_some_and(|it| !met(it));
-            if let Some(member) = self.members.get(claim.owner).filter(|_| strange) {
-                let digest = vec![member.sealed.clone()];
+            if let Some(sealed) = self.members.sealed(claim.owner).filter(|_| strange) {
+                let digest = vec![sealed.clone()];
                 out.message(*link, &write_message(&Message::Members(digest)));
             }
             let claimed = Message::Claimed(id.into(), claim.epoch.0, claim.owner.0);
@@ -499,10 +499,7 @@ impl<G: Game> Peer<G> {
         }
         let claimant = self.by_player.get(&claim.owner).and_then(|link| self.links.get(link));
         if claimant.is_none() && !self.calling.contains_key(&claim.owner) {
-            let contact = self.members.get(claim.owner).map(|it| &it.digest);
-            let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
-            contact.into_iter().for_each(|(key, contact)| self.join(key, contact, now));
-            return;
+            return self.call(claim.owner, now);
         }
         let wrong = claimant.is_some_and(|it| self.is_surely_ours(id, it, now));
         if !claim.beats(&mine) || wrong {

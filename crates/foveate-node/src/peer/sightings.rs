@@ -108,8 +108,8 @@ impl<G: Game> Peer<G> {
         if players.len() > MAX_SIGHTED {
             return self.strike(link, Fault::Malformed, now);
         }
-        let known = players.iter().filter_map(|player| self.members.get(PlayerId(*player)));
-        let digests: Vec<_> = known.map(|member| member.sealed.clone()).collect();
+        let known = players.iter().filter_map(|player| self.members.sealed(PlayerId(*player)));
+        let digests: Vec<_> = known.cloned().collect();
         for digests in digests.chunks(MAX_INTRODUCED) {
             out.message(link, &write_message(&Message::Members(digests.to_vec())));
         }

@@ -106,7 +106,7 @@ impl<'a> Frame<'a> {
 pub struct Digest {
     /// Whose.
     pub key: Key,
-    /// One more each time.
+    /// Higher each time; 0 before its author is in the world.
     pub number: u32,
     /// Where its avatar is, in whole units.
     pub at: [i32; 3],
@@ -124,6 +124,11 @@ impl Digest {
     /// Its number: it rises even if the peer begins anew, and is never twice the same.
     pub fn number_at(time: Micros) -> u32 {
         (time.0 / 10_000) as u32
+    }
+
+    /// Whether its author was in the world, and knew the time.
+    pub fn is_dated(&self) -> bool {
+        self.number > 0
     }
 
     /// When it was made, in the world's time.

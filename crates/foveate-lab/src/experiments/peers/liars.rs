@@ -6,7 +6,7 @@ use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, Node, Play, SHIP};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::outbox::{Letters, Outbox};
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::members::{Learnt, Members};
+use foveate_node::peer::members::{Learnt, Members, Reader};
 use foveate_node::peer::wire::{Digest, Message};
 use foveate_node::peer::{Fault, Signer};
 use foveate_node::session::write_message;
@@ -238,10 +238,11 @@ pub fn tampered(count: usize, seed: u64) -> usize {
             }
         };
         let mut members = Members::new(reader.key().player());
-        let learnt = members.learn((Micros::ZERO, [0.0; 3]), forged, None, reader);
+        let here = Reader { now: Micros::ZERO, world: None, here: [0.0; 3] };
+        let learnt = members.learn(here, forged, None, reader);
         believed += usize::from(matches!(learnt, Ok(Learnt::News(_))));
         // What was not tampered with is believed.
-        let learnt = members.learn((Micros::ZERO, [0.0; 3]), sealed, None, reader);
+        let learnt = members.learn(here, sealed, None, reader);
         debug_assert!(matches!(learnt, Ok(Learnt::News(_))));
     }
     believed
