@@ -84,7 +84,11 @@ impl Practice {
 
     /// One tick of the rules. Returns what happened.
     pub fn step(&mut self) -> &[(Spot, Event)] {
-        let tick = self.stage.publisher.store.tick().plus(1);
+        self.step_to(self.tick().plus(1))
+    }
+
+    /// The same, as one who has stalled does: what lies between is skipped.
+    pub fn step_to(&mut self, tick: Tick) -> &[(Spot, Event)] {
         let Practice { stage, happened, .. } = self;
         happened.clear();
         stage.step(tick, |spot, event| happened.push((spot, event)));

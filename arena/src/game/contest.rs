@@ -13,6 +13,9 @@ pub const EARN_MS: u32 = 2_000;
 pub const BEHIND: u16 = 20;
 /// See [`BEHIND`].
 pub const CATCH_UP: u16 = 2;
+/// A phase that should have ended within so many seconds ends now: the match may have been on its way
+/// from one peer to another in that tick, or its owner may have stalled.
+const LATE: u32 = 10;
 
 pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let Some(mut contest) = turn.get::<Match>() else { return };
@@ -27,17 +30,19 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     }
     let ticks = |seconds: u32| seconds.saturating_mul(setup.rate.hz());
     let (round, pause) = (ticks(setup.round_seconds), ticks(setup.break_seconds));
-    let left = Tick(contest.ends).since(now);
+    let (left, late) = (Tick(contest.ends).since(now), now.since(Tick(contest.ends)));
+    let is_over = late <= ticks(LATE);
     let won = plays && contest.first.max(contest.second) >= setup.score_limit;
-    if plays && (left == 0 || won) {
+    if plays && (is_over || won) {
         contest.winner = leader(&contest);
         (contest.phase, contest.ends) = (Phase::Break, now.plus(pause).0);
         turn.event(everywhere(arena), Event::Won { team: contest.winner });
-    } else if left > if plays { round } else { pause } {
+    } else if !is_over && left > if plays { round } else { pause } {
         // A new world, or one that was restored at another tick.
         contest.ends = now.plus(if plays { round } else { pause }).0;
     }
-    if contest.phase == Phase::Break && contest.ends == now.0 {
+    let is_over = now.since(Tick(contest.ends)) <= ticks(LATE);
+    if contest.phase == Phase::Break && is_over {
         let (number, winner) = (contest.round.wrapping_add(1), contest.winner);
         let ends = now.plus(round).0;
         contest = Match { round: number, first: 0, second: 0, winner, ends, phase: Phase::Play };

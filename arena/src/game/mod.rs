@@ -356,7 +356,8 @@ impl Game for Arena {
 
     fn populate(&self) -> Vec<Spawn> {
         // The match comes first: see `Match::ID`.
-        let (first, second, ends) = (0, 0, u32::MAX);
+        // It ends in time once it is known which tick it began in.
+        let (first, second, ends) = (0, 0, u32::MAX / 2);
         let contest = Match { round: 0, first, second, winner: 0, ends, phase: Phase::Play };
         let mut all = vec![Spawn::new(&self.schema, &contest)];
         for serial in 1..=self.setup.bases as u32 {

@@ -51,6 +51,23 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
 }
 
 #[test]
+fn a_round_and_a_break_end_even_if_their_last_tick_is_skipped() {
+    let setup = Setup { round_seconds: 3, break_seconds: 2, ..Setup::for_players(2, 4) };
+    let mut practice = Practice::new(setup, 2).unwrap();
+    practice.step();
+    for phase in [Phase::Play, Phase::Break] {
+        assert_eq!(contest(&practice).phase, phase);
+        let ends = contest(&practice).ends;
+        while practice.tick().0 < ends - 1 {
+            practice.step();
+        }
+        practice.step_to(Tick(ends + 2));
+        assert_ne!(contest(&practice).phase, phase, "it should have ended two ticks ago");
+    }
+    assert_eq!(contest(&practice).round, 1);
+}
+
+#[test]
 fn a_round_begins_with_the_teams_apart() {
     let practice = Practice::new(Setup::for_players(60, 4), 60).unwrap();
     let store = &practice.stage.publisher.store;
