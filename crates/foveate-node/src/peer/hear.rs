@@ -4,7 +4,7 @@ use super::door::Hello;
 use super::identity::Sealed;
 use super::known::{Claim, Course};
 use super::members::Learnt;
-use super::neighbour::KEEP_ALIVE;
+use super::neighbour::{ACK_WAITS, KEEP_ALIVE};
 use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, PlayerId, Tenure};
@@ -39,6 +39,9 @@ impl<G: Game> Peer<G> {
             return self.strike(link, Fault::Malformed, now);
         };
         neighbour.heard = now;
+        if frame.asks {
+            neighbour.owes = neighbour.owes.max(ACK_WAITS);
+        }
         if let (Some(ack), Some(observer)) = (frame.ack, neighbour.observer) {
             self.stage.publisher.on_ack(observer, &ack, now);
         }

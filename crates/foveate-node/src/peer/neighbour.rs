@@ -10,9 +10,13 @@ use std::sync::Arc;
 
 /// A neighbour hears something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(300_000);
-/// Whoever is silent for so long is gone: five signs of life were lost, or never sent. So a crash is
+/// Whoever is silent for so long is asked for a sign,
+pub const ASK_AFTER: Micros = Micros(650_000);
+/// in each so many rounds,
+pub const ASK_EVERY: u32 = 3;
+/// and is gone after this: four signs of life and three answers were lost, or never sent. So a crash is
 /// noticed within this and a round.
-pub const GONE_AFTER: Micros = Micros(1_500_000);
+pub const GONE_AFTER: Micros = Micros(1_200_000);
 /// A link is old when its ends cannot have missed each other of late.
 pub const SETTLED: Micros = Micros(10_000_000);
 /// A link that nobody wants is closed after this.
@@ -41,6 +45,8 @@ pub struct Neighbour {
     pub lag: Option<f32>,
     /// Rounds since a packet arrived that is to be acknowledged, counted from one.
     pub owes: u8,
+    /// The next frame asks for a sign of life.
+    pub asks: bool,
     /// What it subscribed to.
     pub view: u8,
     pub class: u8,
@@ -82,6 +88,7 @@ impl Neighbour {
             replicas: ReplicaSet::new(schema, tick),
             lag: None,
             owes: 0,
+            asks: false,
             view: 0,
             class: 0,
             wanted_there: true,

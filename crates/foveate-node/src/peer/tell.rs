@@ -1,7 +1,7 @@
 //! What goes out: changes, events, states, acknowledgements.
 
 use super::interest::Subscribed;
-use super::neighbour::{ACK_WAITS, KEEP_ALIVE, Neighbour};
+use super::neighbour::{ACK_WAITS, ASK_AFTER, ASK_EVERY, KEEP_ALIVE, Neighbour};
 use super::wire::{Frame, Message};
 use super::{Peer, PeerEvent};
 use crate::game::Game;
@@ -46,7 +46,9 @@ impl<G: Game> Peer<G> {
             let due = neighbour.owes > ACK_WAITS
                 || !neighbour.events.is_empty()
                 || now - neighbour.spoke >= KEEP_ALIVE;
-            if due {
+            let silent = now - neighbour.heard >= ASK_AFTER;
+            neighbour.asks = silent && tick.0.is_multiple_of(ASK_EVERY);
+            if due || neighbour.asks {
                 neighbour.write(&[], now, frame);
                 out.datagram(*link, frame);
             }
@@ -180,7 +182,7 @@ impl Neighbour {
         let room = foveate_wire::packet::MAX_PACKET.saturating_sub(state.len());
         let fits = self.events.len() <= room;
         let events = if fits { self.events.as_slice() } else { &[] };
-        Frame { ack, events, state }.write(out);
+        Frame { ack, asks: self.asks, events, state }.write(out);
         if fits {
             self.events.clear();
         }

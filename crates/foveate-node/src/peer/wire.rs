@@ -44,6 +44,8 @@ impl From<ObjectId> for Named {
 pub struct Frame<'a> {
     /// What arrived.
     pub ack: Option<Ack>,
+    /// Whether the other end should say something, whatever it is.
+    pub asks: bool,
     /// Events, one after the other.
     pub events: &'a [u8],
     /// A state packet, or nothing.
@@ -53,7 +55,8 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Appends the datagram to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let flags = [self.ack.is_some(), !self.events.is_empty(), !self.state.is_empty()];
+        let (events, state) = (!self.events.is_empty(), !self.state.is_empty());
+        let flags = [self.ack.is_some(), events, state, self.asks];
         out.push(FRAME);
         out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if let Some(ack) = self.ack {
@@ -78,8 +81,8 @@ impl<'a> Frame<'a> {
         if bytes.len() > MAX_PACKET + FRAME_ROOM {
             return None;
         }
-        let [FRAME, flags @ 0..8, rest @ ..] = bytes else { return None };
-        let (mut frame, mut rest) = (Frame::default(), rest);
+        let [FRAME, flags @ 0..16, rest @ ..] = bytes else { return None };
+        let (mut frame, mut rest) = (Frame { asks: flags & 8 != 0, ..Frame::default() }, rest);
         if flags & 1 != 0 {
             let (newest, after) = rest.split_first_chunk::<2>()?;
             let last = after.iter().take(5).position(|byte| *byte < 0x80)?;
@@ -182,8 +185,10 @@ impl Ask {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Changes {
     /// It has a link with these now,
+    #[serde(with = "rising")]
     pub linked: Vec<u32>,
     /// and with these no more.
+    #[serde(with = "rising")]
     pub unlinked: Vec<u32>,
     /// It owns these now, at this epoch,
     pub gained: Vec<(Named, u32)>,
@@ -209,6 +214,29 @@ impl Changes {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
+    }
+}
+
+/// Players in rising order, each as its distance from the one before: three bytes instead of four.
+mod rising {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(players: &[u32], to: S) -> Result<S::Ok, S::Error> {
+        let mut players = players.to_vec();
+        players.sort_unstable();
+        let mut before = 0;
+        let steps = players.iter().map(|player| player - std::mem::replace(&mut before, *player));
+        steps.collect::<Vec<u32>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+        let mut steps = Vec::<u32>::deserialize(from)?;
+        let mut before = 0u32;
+        for step in &mut steps {
+            before = before.wrapping_add(*step);
+            *step = before;
+        }
+        Ok(steps)
     }
 }
 
@@ -298,23 +326,24 @@ mod tests {
 
     #[test]
     fn frames_return_in_every_shape_and_nothing_else_is_read() {
-        for flags in 0..8u8 {
+        for flags in 0..16u8 {
             let set = |bit: u8| flags >> bit & 1 == 1;
-            let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 2];
+            let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 4];
             let frame = Frame {
                 ack: set(0).then_some(Ack { newest: 7, before }),
+                asks: set(3),
                 events: if set(1) { &[5, 6, 7] } else { &[] },
                 state: if set(2) { &[8, 9] } else { &[] },
             };
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
-            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:03b}");
+            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:04b}");
             for cut in 0..bytes.len() {
                 let read = Frame::read(&bytes[..cut]);
                 assert!(read.is_none_or(|read| set(2) && !read.state.is_empty()), "cut at {cut}");
             }
         }
-        assert_eq!(Frame::read(&[FRAME, 8]), None);
+        assert_eq!(Frame::read(&[FRAME, 16]), None);
         assert_eq!(Frame::read(&[FRAME, 1, 7, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]), None, "too large");
     }
 

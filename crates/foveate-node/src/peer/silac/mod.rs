@@ -259,7 +259,9 @@ pub struct Counters {
     pub answered: u64,
     /// Join requests answered with each code, from 1 on.
     pub rejected: [u64; 5],
-    /// Interactions of this node's taken back.
+    /// Interactions of this node's,
+    pub did: u64,
+    /// and those of them taken back.
     pub withdrawn: u64,
     /// Messages that could not be read.
     pub unreadable: u64,
@@ -430,6 +432,7 @@ impl Silac {
         if let Some(Act { element, lasting, frames }) = act {
             let act = (element, lasting, frames.min(MAX_FRAMES));
             let done = self.path.act(act, &avatar, (self.frame, now));
+            self.counters.did += 1;
             self.tell(Event::Did(self.id, done));
         }
         self.weigh();
