@@ -22,6 +22,8 @@ mod peer;
 #[cfg(feature = "peer")]
 mod peer_monitor;
 mod serve;
+#[cfg(feature = "peer")]
+mod silac;
 mod site;
 mod token;
 mod truth;

@@ -1,10 +1,11 @@
 //! `foveate peer`: a game of the arena without a server.
 
 use crate::peer_monitor::{PeerMonitor, Standing};
+use crate::silac::Walk;
 use crate::truth::Record;
 use crate::usage;
 use crate::window::Window;
-use foveate_arena::game::kinds::Avatar;
+use foveate_arena::game::kinds::Match as Contest;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::PeerHost;
 use foveate_io::keys::KeyPair;
@@ -35,17 +36,23 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// How often the lobby is asked for contacts before this peer gives up.
 const TRIES: usize = 5;
 
-type Failure = Box<dyn Error + Send + Sync>;
+pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// A game without a server
 #[derive(clap::Args, Clone)]
 pub struct Peer {
     /// Lobby to find the game at, and to be listed at; once for each family, or for several
     #[arg(long, required = true)]
-    lobby: Vec<SocketAddr>,
-    /// Name of the game; whoever finds nobody in it begins it
-    #[arg(long, default_value = "arena")]
-    game: String,
+    pub lobby: Vec<SocketAddr>,
+    /// Name of the game; whoever finds nobody in it begins it. Without it: what is played
+    #[arg(long)]
+    game: Option<String>,
+    /// How peers tell each other what happens
+    #[arg(long, value_enum, default_value = "graded")]
+    gossip: Gossip,
+    /// Nodes that are told in a frame, with --gossip silac
+    #[arg(long)]
+    pub fan_out: Option<usize>,
     /// Peers in this process, each with links of its own, that the machine plays. Without it there is one
     /// peer, for the player at --web
     #[arg(long, default_value_t = 0)]
@@ -59,7 +66,7 @@ pub struct Peer {
     metrics: Option<SocketAddr>,
     /// Address to listen on, at most one of each family
     #[arg(long)]
-    listen: Vec<SocketAddr>,
+    pub listen: Vec<SocketAddr>,
     /// File with the peer's secret key, made at the first start; without it the key is new each time
     #[arg(long)]
     key: Option<PathBuf>,
@@ -68,7 +75,7 @@ pub struct Peer {
     relay: Option<String>,
     /// Bytes a second that may leave
     #[arg(long)]
-    uplink: Option<u32>,
+    pub uplink: Option<u32>,
     /// Players that the world is made for, if this peer begins it
     #[arg(long, default_value_t = 32)]
     players: u16,
@@ -80,16 +87,48 @@ pub struct Peer {
     record: Option<PathBuf>,
     /// How long to play, in seconds; without it until told to stop
     #[arg(long)]
-    seconds: Option<u64>,
+    pub seconds: Option<u64>,
     /// No line about the game every second
     #[arg(long)]
-    headless: bool,
+    pub headless: bool,
     /// Write once a second what this peer owns
     #[arg(long, hide = true)]
-    account: Option<PathBuf>,
+    pub account: Option<PathBuf>,
+}
+
+/// How peers tell each other what happens.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Gossip {
+    /// The arena: those who care are told, the more exactly the nearer they are
+    Graded,
+    /// Walkers by Silac's protocol, for comparison and for networks whose members trust each other:
+    /// everybody is told everything, unsigned
+    Silac,
 }
 
 impl Peer {
+    /// The game's name.
+    pub fn game(&self) -> &str {
+        let played = match self.gossip {
+            Gossip::Graded => "arena",
+            Gossip::Silac => "silac",
+        };
+        self.game.as_deref().unwrap_or(played)
+    }
+
+    /// Whether what was asked for goes together.
+    fn check(&self) -> Result<(), &'static str> {
+        let graded = self.web.is_some() || self.metrics.is_some() || self.record.is_some();
+        let linked = self.key.is_some() || self.relay.is_some();
+        match self.gossip {
+            Gossip::Silac if graded || linked => {
+                Err("--web, --metrics, --record, --key and --relay need --gossip graded")
+            }
+            Gossip::Graded if self.fan_out.is_some() => Err("--fan-out needs --gossip silac"),
+            _ => Ok(()),
+        }
+    }
+
     /// There is always one.
     fn count(&self) -> usize {
         self.bots.max(1)
@@ -154,8 +193,8 @@ struct Account {
     kept: Vec<u64>,
     /// Other players whose avatars are known.
     sees: Vec<u32>,
-    /// Of this player: how often it won and lost a fight.
-    fights: u32,
+    /// The round that is played, and the points of both teams.
+    score: (u16, u32),
     taken_over: u64,
     /// Players that were dropped as liars, and why.
     banned: Vec<(u32, String)>,
@@ -168,6 +207,7 @@ struct Account {
 
 /// Plays until told to stop.
 pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
+    args.check()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -177,7 +217,10 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     let (mut tell, mut threads) = (Some(tell), Vec::new());
     for nth in 0..args.count() {
         let (args, stop, tell) = (args.clone(), Arc::clone(&stop), tell.take());
-        threads.push(std::thread::spawn(move || Match::enter(&args, nth)?.play(&stop, tell)));
+        threads.push(std::thread::spawn(move || match args.gossip {
+            Gossip::Graded => Match::enter(&args, nth)?.play(&stop, tell),
+            Gossip::Silac => Walk::enter(&args, nth)?.play(&stop, tell),
+        }));
         // The others join through the first, if it comes in at all.
         if nth == 0 && told.recv().is_err() {
             break;
@@ -186,7 +229,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     let mut failure = None;
     for thread in threads {
         match thread.join() {
-            Ok(Ok(figures)) => print(&serde_json::to_string(&figures)?),
+            Ok(Ok(figures)) => print(&figures),
             Ok(Err(error)) => failure = Some(error.to_string()),
             Err(_) => failure = Some("a peer's thread has panicked".into()),
         }
@@ -229,7 +272,7 @@ impl<'a> Match<'a> {
         let options = PeerOptions { relay: args.relay.clone(), ..PeerOptions::default() };
         let endpoint = PeerEndpoint::bind(&listen(args), &keys, options)?;
         let own = About { seed: args.seed, players: args.players };
-        let found = seek(&mut lobbies, key, &own.say(&args.game, 0, &endpoint))?;
+        let found = seek(&mut lobbies, key, &own.say(args.game(), 0, &endpoint))?;
         let about = match found.first() {
             Some(entry) => About::read(&entry.said.about).ok_or("this game is not the arena")?,
             None => own,
@@ -248,7 +291,7 @@ impl<'a> Match<'a> {
         match found.is_empty() {
             true => {
                 host.found()?;
-                announce(&mut lobbies, &about.say(&args.game, 1, &host.endpoint))?;
+                announce(&mut lobbies, &about.say(args.game(), 1, &host.endpoint))?;
             }
             false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
         }
@@ -279,7 +322,7 @@ impl<'a> Match<'a> {
         mut self,
         stop: &AtomicBool,
         mut inside: Option<mpsc::Sender<()>>,
-    ) -> Result<Figures, Failure> {
+    ) -> Result<String, Failure> {
         let began = Instant::now();
         let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
         while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
@@ -310,7 +353,7 @@ impl<'a> Match<'a> {
             // A lobby that is away forgets by itself.
             lobby.leave(Duration::from_millis(500)).unwrap_or(());
         }
-        let figures = self.figures(began.elapsed());
+        let figures = serde_json::to_string(&self.figures(began.elapsed()))?;
         self.window.map_or(Ok(()), Window::close)?;
         self.host.leave(Micros::from_millis(2_000))?;
         Ok(figures)
@@ -374,7 +417,7 @@ impl<'a> Match<'a> {
         if self.tries > TRIES {
             return Err("nobody who is listed lets this peer in".into());
         }
-        let found = contacts(&mut self.lobbies, &self.args.game, self.host.endpoint.key())?;
+        let found = contacts(&mut self.lobbies, self.args.game(), self.host.endpoint.key())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
         Ok(())
     }
@@ -384,7 +427,7 @@ impl<'a> Match<'a> {
     }
 
     fn announce(&mut self) {
-        let said = self.about.say(&self.args.game, self.players() as u16, &self.host.endpoint);
+        let said = self.about.say(self.args.game(), self.players() as u16, &self.host.endpoint);
         self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
     }
 
@@ -407,7 +450,7 @@ impl<'a> Match<'a> {
             owned: peer.owned().map(|(id, epoch)| (id.0, epoch)).collect(),
             kept: kept.map(|(id, _)| id.0).collect(),
             sees: others.iter().map(|id| id.origin()).filter(|it| *it != me).collect(),
-            fights: peer.world().get::<Avatar>(peer.avatar()).map_or(0, |it| fights(&it)),
+            score: peer.world().get::<Contest>(Contest::ID).map_or((0, 0), |it| score(&it)),
             taken_over: peer.counts().taken_over,
             banned: peer.banned().map(|(it, fault)| (it.0, format!("{fault:?}"))).collect(),
             refused: peer.counts().refused.to_vec(),
@@ -455,7 +498,7 @@ impl<'a> Match<'a> {
 }
 
 /// Prints a line. Whoever started the program may have gone before: that is no reason to leave without a word.
-fn print(line: &str) {
+pub fn print(line: &str) {
     writeln!(std::io::stdout(), "{line}").unwrap_or(());
 }
 
@@ -481,7 +524,7 @@ fn local(text: &str) -> Result<SocketAddr, String> {
 
 /// Whom to join through; nobody: this peer is to begin the game. Before it does so it says that it is
 /// about to, and looks again after a moment: of those who begin at once, the one with the lowest key does.
-fn seek(
+pub fn seek(
     lobbies: &mut [LobbyClient],
     me: Key,
     coming: &Announcement,
@@ -504,7 +547,7 @@ fn seek(
 }
 
 /// Tells all lobbies, and waits until one has heard it.
-fn announce(lobbies: &mut [LobbyClient], said: &Announcement) -> Result<(), Failure> {
+pub fn announce(lobbies: &mut [LobbyClient], said: &Announcement) -> Result<(), Failure> {
     let mut heard = Err("no lobby was named".into());
     for lobby in lobbies {
         match lobby.announce(said.clone(), PATIENCE) {
@@ -551,12 +594,12 @@ fn listen(args: &Peer) -> Vec<SocketAddr> {
     chosen.iter().filter_map(|text| text.parse().ok()).filter(wanted).collect()
 }
 
-fn fights(avatar: &Avatar) -> u32 {
-    u32::from(avatar.kills) + u32::from(avatar.deaths)
+fn score(contest: &Contest) -> (u16, u32) {
+    (contest.round, u32::from(contest.first) + u32::from(contest.second))
 }
 
 /// The file of the first peer has the name that was given, those of others a number at its end.
-fn numbered(file: &Path, nth: usize) -> PathBuf {
+pub fn numbered(file: &Path, nth: usize) -> PathBuf {
     if nth == 0 {
         return file.to_owned();
     }

@@ -54,14 +54,19 @@ struct Peer {
 
 impl Peer {
     fn start(lobby: &Lobby, folder: &Path, nth: usize) -> Peer {
+        // Who comes back under the same number is the same player.
+        let key = folder.join(format!("{nth}.key"));
+        let key = key.to_str().expect("a name in ASCII");
+        Peer::start_with(lobby, folder, nth, &["--players", "128", "--key", key])
+    }
+
+    fn start_with(lobby: &Lobby, folder: &Path, nth: usize, more: &[&str]) -> Peer {
         let account = folder.join(format!("{nth}.jsonl"));
         let child = foveate()
-            .args(["peer", "--bots", "1", "--headless", "--players", "128"])
-            .args(["--lobby", &lobby.address, "--account"])
+            .args(["peer", "--bots", "1", "--headless", "--lobby", &lobby.address])
+            .args(more)
+            .arg("--account")
             .arg(&account)
-            // Who comes back under the same number is the same player.
-            .arg("--key")
-            .arg(folder.join(format!("{nth}.key")))
             .stdout(Stdio::null())
             .spawn()
             .expect("the program starts");
@@ -187,9 +192,13 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn fights(peers: &[Peer]) -> u64 {
-    let last = |peer: &Peer| peer.accounts().last().map_or(0, |last| number(last, "fights"));
-    peers.iter().map(last).sum()
+/// The round that is played and its points, as each peer knows them.
+fn scores(peers: &[Peer]) -> Vec<(u64, u64)> {
+    let score = |peer: &Peer| {
+        let last = peer.accounts().pop().unwrap_or_default();
+        (last["score"][0].as_u64().unwrap_or(0), last["score"][1].as_u64().unwrap_or(0))
+    };
+    peers.iter().map(score).collect()
 }
 
 /// Bytes sent and received in a second, and the share of a core, of one peer.
@@ -277,8 +286,10 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
     peers.extend((12..15).map(|nth| Peer::start(&lobby, &folder, nth)));
     let picture = acquainted(&peers, &objects, picture.second);
     assert_eq!(picture.objects(), objects);
-    let before = fights(&peers);
-    wait_until("somebody wins a fight", || fights(&peers) > before);
+    // The rules of one peer's objects count those of all others'.
+    let before = scores(&peers);
+    let rise = |peers: &[Peer]| scores(peers).iter().zip(&before).all(|(now, then)| now > then);
+    wait_until("everybody sees the score rise", || rise(&peers));
     let picture = settled(&peers, &objects, picture.second + 3);
     assert_eq!(picture.objects(), objects);
     println!("3 joined: each object has one owner, and play goes on");
@@ -291,6 +302,40 @@ fn half_of_twelve_peers_are_killed_and_three_join_and_nothing_is_lost_or_doubled
         mean(1),
         mean(2)
     );
+    drop(peers);
+    std::fs::remove_dir_all(&folder).expect("ours");
+}
+
+#[test]
+fn by_silacs_gossip_all_learn_what_one_did_before_it_was_killed() {
+    let (folder, lobby) = (folder("silac"), lobby());
+    let start = |nth| Peer::start_with(&lobby, &folder, nth, &["--gossip", "silac"]);
+    let mut peers: Vec<Peer> = (0..5).map(start).collect();
+    let last = |peer: &Peer| peer.accounts().pop().unwrap_or_default();
+    let knows = |peer: &Peer| last(peer)["knows"].as_array().map_or(0, Vec::len);
+    let deeds = |peer: &Peer| -> BTreeSet<(u64, u64)> {
+        let all = last(peer)["deeds"].as_array().cloned().unwrap_or_default();
+        all.iter().filter_map(|deed| Some((deed[0].as_u64()?, deed[1].as_u64()?))).collect()
+    };
+    wait_until("everybody knows everybody", || peers.iter().all(|peer| knows(peer) == 4));
+
+    let own = |peer: &Peer| -> BTreeSet<(u64, u64)> {
+        let me = last(peer)["node"].as_u64().unwrap_or(0);
+        deeds(peer).into_iter().filter(|deed| deed.0 == me).collect()
+    };
+    wait_until("one of them acts", || own(&peers[2]).len() >= 3);
+    let done = own(&peers[2]);
+    let all_know = |peers: &[Peer]| {
+        // What it took back meanwhile nobody need know.
+        let stands: BTreeSet<_> = done.intersection(&own(&peers[2])).copied().collect();
+        !stands.is_empty() && peers.iter().all(|peer| deeds(peer).is_superset(&stands))
+    };
+    wait_until("all know what it did", || all_know(&peers));
+    drop(peers.remove(2));
+    wait_until("it is forgotten", || peers.iter().all(|peer| knows(peer) == 3));
+    let remembered = peers.iter().map(|peer| deeds(peer).intersection(&done).count());
+    let remembered: BTreeSet<usize> = remembered.collect();
+    assert!(remembered.len() == 1 && !remembered.contains(&0), "{remembered:?}");
     drop(peers);
     std::fs::remove_dir_all(&folder).expect("ours");
 }

@@ -8,11 +8,13 @@ mod clients;
 #[cfg(feature = "peer")]
 mod peer;
 mod server;
+mod silac;
 
 pub use clients::{ClientsHost, Player};
 #[cfg(feature = "peer")]
-pub use peer::{MAX_HAPPENED, PeerHost};
+pub use peer::PeerHost;
 pub use server::{Door, Entry, Kept, MAX_OBSERVER_EVENTS, OpenDoor, ServerHost, Spent};
+pub use silac::SilacHost;
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,9 @@ use crate::slots::LinkId;
 
 /// Close codes of refusals begin here; the refusal's place in [`Refusal::ALL`] is added.
 pub const REFUSED: u32 = 256;
+
+/// What a peer keeps of what happened until somebody asks; what is beyond is forgotten, oldest first.
+pub const MAX_HAPPENED: usize = 4_096;
 
 /// A link that is turned away is closed after so long, if the other side has not done so: what was
 /// said last should arrive.

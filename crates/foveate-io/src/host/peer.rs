@@ -10,7 +10,7 @@ use foveate_node::game::Game;
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
 use foveate_wire::{Micros, Tick};
 
-use super::{Closing, Lines, Links, name};
+use super::{Closing, Lines, Links, MAX_HAPPENED, name};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
@@ -19,9 +19,6 @@ use crate::slots::LinkId;
 
 /// A contact has so long to let this peer in before the next one is asked.
 const CONTACT_FOR: Duration = Duration::from_secs(4);
-
-/// What is kept of what happened until somebody asks; what is beyond is forgotten, oldest first.
-pub const MAX_HAPPENED: usize = 4_096;
 
 /// A peer on real links.
 pub struct PeerHost<G: Game> {

@@ -136,7 +136,7 @@ impl Coherence {
     }
 }
 
-/// Where a base is: at its owner, or wherever it is kept.
+/// Where a base is: at its owner, or at whoever was told of it last.
 fn best(
     net: &PeerNet<Meadow>,
     id: ObjectId,
@@ -145,8 +145,13 @@ fn best(
 ) -> Option<[f32; 2]> {
     let at = |at: usize| net.nodes[at].as_ref()?.peer.world().get::<Base>(id);
     let known = owners.first().and_then(|owner| at(*owner));
-    let mut present = net.present().filter(|(at, _)| counts(*at));
-    let kept = || present.find_map(|(_, node)| node.peer.world().get::<Base>(id));
+    let kept = || {
+        let present = net.present().filter(|(at, _)| counts(*at));
+        let kept = present.filter_map(|(_, node)| {
+            Some((node.peer.newest(id)?.0, node.peer.world().get::<Base>(id)?))
+        });
+        kept.max_by_key(|(tick, _)| *tick).map(|(_, base)| base)
+    };
     let known = known.or_else(kept);
     known.map(|base| base.pos)
 }

@@ -324,6 +324,11 @@ impl<G: Game> Peer<G> {
         view.and_then(|view| view.predicted(tick)).or_else(|| self.stage.ghosts.place(id))
     }
 
+    /// The round of the newest state of somebody else's object.
+    pub fn newest(&self, id: ObjectId) -> Option<Tick> {
+        self.known.get(id).map(|known| known.tick)
+    }
+
     /// Who is there, as far as this peer knows.
     pub fn members(&self) -> &Members {
         &self.members

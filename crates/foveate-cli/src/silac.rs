@@ -1,0 +1,280 @@
+//! `foveate peer --gossip silac`: avatars that walk about and act on a world that everybody owns, by
+//! Silac's gossip on real sockets. What `foveate lab silac` measures in virtual time.
+
+use crate::peer::{self, Failure, Peer, announce, numbered, seek};
+use foveate_io::host::SilacHost;
+use foveate_io::keys::KeyPair;
+use foveate_io::lobby::LobbyClient;
+use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
+use foveate_node::lobby::Announcement;
+use foveate_node::peer::Signer;
+use foveate_node::peer::silac::{
+    Act, Avatar, Event, Frame, Interaction, MAX_PEERS, NodeId, Settings,
+};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Frames a second.
+const RATE: u32 = 20;
+/// The side of the world; walkers have the speeds of the arena's.
+const SIDE: f32 = 300.0;
+const SPEED: [f32; 2] = [4.0, 9.0];
+/// Things that can be acted on, in rows over the whole world.
+const ROWS: u32 = 8;
+/// An avatar acts once in so many frames, on average.
+const ACT_EVERY: u32 = 40;
+/// Frames that a deed goes on for at most.
+const MAX_ACT: u32 = 8;
+/// Deeds that a node remembers.
+const MAX_DEEDS: usize = 256;
+/// Says of a game in a lobby that it goes by Silac's gossip; its number follows.
+const ABOUT: &[u8] = b"silac";
+
+/// What playing cost a node: the columns of `foveate lab silac` that one node can tell.
+#[derive(Serialize)]
+struct Figures {
+    gossip: &'static str,
+    node: u32,
+    seconds: f64,
+    nodes: usize,
+    fanout: usize,
+    bytes_s: f64,
+    /// Of the states that arrived for the first time, those that had been passed on never, once, twice.
+    hops: [f64; 3],
+    /// What this avatar did, and what others did as far as it is known here.
+    did: u64,
+    learnt: u64,
+    withdrawn: u64,
+}
+
+/// What a node knows in a second.
+#[derive(Serialize)]
+struct Account {
+    node: u32,
+    knows: Vec<u32>,
+    /// The last deeds that changed the world and stand: whose, and which.
+    deeds: Vec<(u32, u32)>,
+}
+
+/// One node in a game.
+pub struct Walk<'a> {
+    args: &'a Peer,
+    host: SilacHost,
+    settings: Settings,
+    lobbies: Vec<LobbyClient>,
+    said: Announcement,
+    walker: Waypoint,
+    random: fastrand::Rng,
+    account: Option<BufWriter<File>>,
+    deeds: VecDeque<(NodeId, Interaction)>,
+    hops: [u64; 3],
+    learnt: u64,
+    is_first: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Finds the game, or begins it.
+    pub fn enter(args: &'a Peer, nth: usize) -> Result<Walk<'a>, Failure> {
+        let keys = KeyPair::generate()?;
+        let key = keys.key();
+        let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
+        let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
+        let mut random = fastrand::Rng::new();
+        let uplink = args.uplink.unwrap_or(Settings::default().uplink);
+        let fan_out = args.fan_out.unwrap_or(Settings::default().fan_out);
+        let world = [[0.0; 3], [SIDE, SIDE, 0.0]];
+        let settings = Settings { fan_out, uplink, world, ..Settings::default() };
+        let name = format!("walker-{:06x}", key.player().0);
+        let mut host = SilacHost::bind(listen(args)?, settings, &name, random.u64(..))?;
+        let coming = Announcement {
+            game: args.game().into(),
+            players: 0,
+            room: MAX_PEERS as u16,
+            about: [ABOUT, &random.u32(..).to_le_bytes()].concat(),
+            contacts: vec![host.silac.address()],
+        };
+        let found = seek(&mut lobbies, key, &coming)?;
+        let about = found.first().map_or(&coming.about, |entry| &entry.said.about);
+        let game = about.strip_prefix(ABOUT).and_then(|rest| rest.try_into().ok());
+        let game = game.map(u32::from_le_bytes).ok_or("this game does not go by Silac's gossip")?;
+        let said = Announcement { players: 1, about: about.clone(), ..coming };
+        let spec = WaypointSpec {
+            count: 1,
+            side: SIDE,
+            speed: SPEED,
+            pause: [0.0, 2.0],
+            leg: f32::INFINITY,
+            rate: RATE as f32,
+        };
+        let walker = Waypoint::new(spec, random.u64(..));
+        let frame = Frame { avatar: stand(&walker), act: None };
+        let contacts: Vec<SocketAddr> =
+            found.iter().flat_map(|entry| entry.said.contacts.iter().copied()).collect();
+        match contacts.is_empty() {
+            true => {
+                host.found(game, frame);
+                announce(&mut lobbies, &said)?;
+            }
+            false => host.join(game, &contacts, frame),
+        }
+        let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
+        Ok(Walk {
+            args,
+            host,
+            settings,
+            lobbies,
+            said,
+            walker,
+            random,
+            account: account.transpose()?.map(BufWriter::new),
+            deeds: VecDeque::new(),
+            hops: [0; 3],
+            learnt: 0,
+            is_first: nth == 0,
+        })
+    }
+
+    /// Walks until the end; whoever waits for it is told when this node is in the game and listed.
+    pub fn play(
+        mut self,
+        stop: &AtomicBool,
+        mut inside: Option<mpsc::Sender<()>>,
+    ) -> Result<String, Failure> {
+        let began = Instant::now();
+        let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
+        while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+            self.frame()?;
+            for lobby in &mut self.lobbies {
+                lobby.poll();
+            }
+            if self.host.silac.is_in() && self.host.silac.frame().is_multiple_of(RATE) {
+                self.note()?;
+                if let Some(inside) = inside.take() {
+                    // Nobody waits if this is the only node here.
+                    inside.send(()).unwrap_or(());
+                }
+            }
+        }
+        for lobby in &mut self.lobbies {
+            // A lobby that is away forgets by itself.
+            lobby.leave(Duration::from_millis(500)).unwrap_or(());
+        }
+        let figures = serde_json::to_string(&self.figures(began.elapsed()))?;
+        self.host.leave();
+        Ok(figures)
+    }
+
+    fn frame(&mut self) -> Result<(), Failure> {
+        let Walk { host, walker, random, .. } = self;
+        host.step(|_| {
+            walker.step();
+            let avatar = stand(walker);
+            Frame { avatar, act: act(&avatar, random) }
+        })?;
+        for event in self.host.happened().collect::<Vec<_>>() {
+            self.heed(event)?;
+        }
+        Ok(())
+    }
+
+    fn heed(&mut self, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Unanswered => return Err("nobody who is listed lets this node in".into()),
+            Event::Rejected(why) => return Err(format!("turned away: {why:?}").into()),
+            Event::Heard { hop, .. } => self.hops[usize::from(hop).min(2)] += 1,
+            Event::Did(by, deed) => {
+                self.learnt += u64::from(by != self.host.silac.id());
+                if deed.is_lasting() {
+                    self.deeds.push_back((by, deed));
+                    self.deeds.drain(..self.deeds.len().saturating_sub(MAX_DEEDS));
+                }
+            }
+            Event::Withdrew(by, deed) => self.deeds.retain(|it| *it != (by, deed)),
+            Event::Joined => self.say("inside"),
+            Event::Appeared(_) | Event::Vanished(..) => {}
+        }
+        Ok(())
+    }
+
+    fn say(&self, what: &str) {
+        if !self.args.headless {
+            peer::print(&format!("{:08x}: {what}", self.host.silac.id().0));
+        }
+    }
+
+    /// Once a second: is listed, and writes down what it knows.
+    fn note(&mut self) -> Result<(), Failure> {
+        let silac = &self.host.silac;
+        let knows: Vec<u32> = silac.peers().map(|(id, _)| id.0).collect();
+        let said = Announcement { players: knows.len() as u16 + 1, ..self.said.clone() };
+        self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
+        if self.is_first {
+            self.say(&format!("{} others, {} deeds learnt", knows.len(), self.learnt));
+        }
+        if let Some(file) = &mut self.account {
+            let deeds = self.deeds.iter().map(|(by, deed)| (by.0, deed.code())).collect();
+            let account = Account { node: silac.id().0, knows, deeds };
+            writeln!(file, "{}", serde_json::to_string(&account)?)?;
+            file.flush()?;
+        }
+        Ok(())
+    }
+
+    fn figures(&self, span: Duration) -> Figures {
+        let (silac, seconds) = (&self.host.silac, span.as_secs_f64());
+        let (counters, heard) = (silac.counters(), self.hops.iter().sum::<u64>().max(1));
+        Figures {
+            gossip: "silac",
+            node: silac.id().0,
+            seconds,
+            nodes: silac.peers().count() + 1,
+            fanout: self.settings.fan_out,
+            bytes_s: counters.sent_bytes as f64 / seconds,
+            hops: self.hops.map(|count| count as f64 / heard as f64),
+            did: counters.did,
+            learnt: self.learnt,
+            withdrawn: counters.withdrawn,
+        }
+    }
+}
+
+fn stand(walker: &Waypoint) -> Avatar {
+    let pose = walker.pose(0).unwrap_or_default();
+    let facing = [pose.yaw.cos(), pose.yaw.sin(), 0.0];
+    Avatar { position: pose.pos, facing, state: 0, weapon: 0 }
+}
+
+/// Now and then an avatar does something to what is nearest to it.
+fn act(avatar: &Avatar, random: &mut fastrand::Rng) -> Option<Act> {
+    if random.u32(..ACT_EVERY) > 0 {
+        return None;
+    }
+    let cell = |at: f32| ((at / SIDE * ROWS as f32) as u32).min(ROWS - 1);
+    let element = cell(avatar.position[1]) * ROWS + cell(avatar.position[0]);
+    let lasting = random.bool();
+    let frames = if lasting { random.u32(1..=MAX_ACT) } else { 1 };
+    Some(Act { element, lasting, frames })
+}
+
+/// Where this node awaits messages: as told, or where it is when seen from the lobby.
+fn listen(args: &Peer) -> Result<SocketAddr, Failure> {
+    match args.listen.as_slice() {
+        [] => {}
+        [address] => return Ok(*address),
+        _ => return Err("with --gossip silac a node has one address".into()),
+    }
+    let lobby = args.lobby.first().ok_or("no lobby was named")?;
+    let any: IpAddr = match lobby {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let towards = UdpSocket::bind((any, 0))?;
+    towards.connect(lobby)?;
+    Ok(SocketAddr::new(towards.local_addr()?.ip(), 0))
+}
