@@ -5,8 +5,12 @@ use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, ITEM, Item, MATCH, Match}
 use foveate_arena::{Arena, Fighter, Practice, Setup, Skill};
 use foveate_node::game::{Brain, World};
 use foveate_node::outbox::{Letter, Letters};
+use foveate_node::peer::identity::Sealed;
+use foveate_node::peer::wire::{Digest, Message};
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::session::write_message;
 use foveate_node::{Link, Peer};
+use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{KindId, Metres, Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -169,6 +173,47 @@ fn fallen(tallies: &[(u16, u16)]) -> u32 {
     kills
 }
 
+/// The first begins the world, and the others come by way of it.
+fn begun() -> (Game, BTreeMap<Link, [usize; 2]>) {
+    let arena = Arc::new(Arena::new(setup()).unwrap());
+    let (mut game, mut ends) = (Game::new(&arena), BTreeMap::new());
+    game.peers[0].found(Micros::ZERO).unwrap();
+    for at in 1..PLAYERS {
+        game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
+        game.settle(0, at, Letters::default(), &mut ends);
+    }
+    (game, ends)
+}
+
+#[test]
+fn a_strangers_word_does_not_take_the_score_from_its_owner() {
+    let (mut game, mut ends) = begun();
+    (1..=100).for_each(|round| game.round(round * ROUND, false, &mut ends));
+    let now = Micros(100 * ROUND);
+    let is_others = |it: &&mut Peer<Arena>| it.owned().all(|(id, _)| id != Match::ID);
+    let reader = game.peers.iter_mut().find(is_others).unwrap();
+    let claim = reader.claim_on(Match::ID).unwrap();
+    let mut lanes = reader.stage.ghosts.lanes(Match::ID).unwrap().to_vec();
+    let stranger = Name(99);
+    for ahead in [1, 20_000] {
+        let epoch = claim.epoch.0 + ahead;
+        (lanes[LANE_OWNER], lanes[LANE_EPOCH]) = (stranger.key().player().0 as i32, epoch as i32);
+        let digest = Digest {
+            key: stranger.key(),
+            number: Digest::number_at(now) + ahead,
+            at: [0; 3],
+            contact: vec![],
+            owned: vec![(Match::ID.into(), epoch)],
+            boards: vec![(Match::ID.into(), 101, lanes.clone())],
+            gone: false,
+        };
+        let said = write_message(&Message::Members(vec![Sealed::new(&digest, &stranger)]));
+        let (link, _) = reader.links().next().unwrap();
+        reader.message(link, &said, now, &mut Letters::default());
+        assert_eq!(reader.claim_on(Match::ID), Some(claim), "{ahead} epochs ahead");
+    }
+}
+
 #[test]
 fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     let mut practice = Practice::new(setup(), PLAYERS).unwrap();
@@ -182,13 +227,7 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.stage.world())));
     assert!(fallen(&tallies) > 0, "they fight");
 
-    let arena = Arc::new(Arena::new(setup()).unwrap());
-    let (mut game, mut ends) = (Game::new(&arena), BTreeMap::new());
-    game.peers[0].found(Micros::ZERO).unwrap();
-    for at in 1..PLAYERS {
-        game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
-        game.settle(0, at, Letters::default(), &mut ends);
-    }
+    let (mut game, mut ends) = begun();
     for round in 1..=PLAYED + REST {
         game.round(round * ROUND, round <= PLAYED, &mut ends);
     }

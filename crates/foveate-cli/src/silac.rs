@@ -85,7 +85,9 @@ impl<'a> Walk<'a> {
         let key = keys.key();
         let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
         let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
-        let mut random = fastrand::Rng::new();
+        // No two nodes have the same key.
+        let seed = key.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let mut random = fastrand::Rng::with_seed(seed);
         let uplink = args.uplink.unwrap_or(Settings::default().uplink);
         let fan_out = args.fan_out.unwrap_or(Settings::default().fan_out);
         let world = [[0.0; 3], [SIDE, SIDE, 0.0]];

@@ -551,7 +551,7 @@ impl<G: Game> Peer<G> {
 
     /// Whether a new owner of an object may be believed without a word of the old one: because that one
     /// is not there to say it.
-    fn may_follow(&self, id: ObjectId, now: Micros) -> bool {
+    pub(super) fn may_follow(&self, id: ObjectId, now: Micros) -> bool {
         let owner = self.known.get(id).map(|known| known.claim.owner);
         let link = owner.and_then(|owner| self.by_player.get(&owner));
         link.and_then(|link| self.links.get(link)).is_none_or(|it| !it.is_live(now))

@@ -1,6 +1,6 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
-use crate::experiments::silac::noticeable;
+use crate::experiments::silac::{ACT_EVERY, noticeable};
 use crate::movement::{Movement, Pose};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, Node, Play, SHIP, Ship};
@@ -21,8 +21,6 @@ const FAR: f64 = 1.0;
 const MAX_WATCHERS: usize = 100;
 /// A deed that is not known after this is lost.
 const LOST_AFTER: Micros = Micros(2_000_000);
-/// Each does something once in this time, on average.
-const DEED_EVERY: u64 = 4_000_000;
 /// A newcomer that is not known by all after this never is.
 const JOIN_LIMIT: Micros = Micros(20_000_000);
 /// How far avatars see: as the arena's do.
@@ -96,7 +94,7 @@ impl Movement for Acting {
 
     fn step(&mut self) -> bool {
         for deed in &mut self.deeds {
-            if self.rng.u64(..DEED_EVERY) < ROUND.0 {
+            if self.rng.u64(..ACT_EVERY.0) < ROUND.0 {
                 *deed = deed.wrapping_add(1);
             }
         }

@@ -14,7 +14,7 @@ mod tests;
 
 pub use findings::{Arrived, Bin, Findings, noticeable};
 pub use gossip::{BySilac, Gossip, Moment, Said, Seat};
-pub use swarm::{Game, Swarm};
+pub use swarm::{ACT_EVERY, Game, Swarm};
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::movement::Movement;

@@ -32,7 +32,7 @@ const WARM: Micros = Micros(3_000_000);
 /// After the last interaction that counts, so long until it is taken for lost.
 const SETTLE: Micros = Micros(2_000_000);
 /// Each avatar does something once in this time, on average.
-const ACT_EVERY: Micros = Micros(2_000_000);
+pub const ACT_EVERY: Micros = Micros(2_000_000);
 /// An interaction that changes the world goes on for at most so many frames; a shot for one.
 const MAX_ACT: u32 = 8;
 /// Elements of the world that can be acted on.
