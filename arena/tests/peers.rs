@@ -22,9 +22,9 @@ const LATENCY: u64 = 40_000;
 const PLAYED: u64 = 1_200;
 const REST: u64 = 160;
 
-fn setup() -> Setup {
+fn setup(seed: u64) -> Setup {
     // One round of the match is enough: its end would bring the fallen back.
-    Setup { round_seconds: 3_600, score_limit: u16::MAX, ..Setup::for_players(PLAYERS, 11) }
+    Setup { round_seconds: 3_600, score_limit: u16::MAX, ..Setup::for_players(PLAYERS, seed) }
 }
 
 /// Nobody relays anything in so small a game: links alone prove who speaks.
@@ -44,6 +44,11 @@ impl Signer for Name {
     }
 }
 
+fn peer(arena: &Arc<Arena>, at: usize) -> Peer<Arena> {
+    let settings = Settings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
+    Peer::new(Arc::clone(arena), settings, Box::new(Name(at as u8 + 1)), "bot")
+}
+
 /// Peers with links of one latency that lose one datagram in twenty.
 struct Game {
     peers: Vec<Peer<Arena>>,
@@ -52,25 +57,27 @@ struct Game {
     calls: Vec<(u64, usize, usize)>,
     sent: u64,
     links: u64,
+    /// Those who crashed or left,
+    gone: BTreeSet<usize>,
+    /// and those who do nothing until then; what comes for them waits.
+    stalled: BTreeMap<usize, u64>,
     rng: fastrand::Rng,
 }
 
 impl Game {
-    fn new(arena: &Arc<Arena>) -> Game {
-        let peer = |at: usize| {
-            let settings = Settings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
-            Peer::new(Arc::clone(arena), settings, Box::new(Name(at as u8 + 1)), "bot")
-        };
+    fn new(arena: &Arc<Arena>, players: usize) -> Game {
         let bot = |at: usize| {
             Fighter::new(Arc::clone(arena), Skill::mixed(at), arena.setup().seed, at as u64 + 1)
         };
         Game {
-            peers: (0..PLAYERS).map(peer).collect(),
-            bots: (0..PLAYERS).map(bot).collect(),
+            peers: (0..players).map(|at| peer(arena, at)).collect(),
+            bots: (0..players).map(bot).collect(),
             letters: BTreeMap::new(),
             calls: Vec::new(),
             sent: 0,
             links: 0,
+            gone: BTreeSet::new(),
+            stalled: BTreeMap::new(),
             rng: fastrand::Rng::with_seed(3),
         }
     }
@@ -96,9 +103,22 @@ impl Game {
         }
     }
 
+    /// Somebody begins anew under the same key, by way of another.
+    fn restart(&mut self, now: u64, at: usize, by: usize, ends: &mut BTreeMap<Link, [usize; 2]>) {
+        self.peers[at] = peer(&self.peers[at].stage.game, at);
+        self.gone.remove(&at);
+        self.stalled.remove(&at);
+        self.peers[at].join(Name(by as u8 + 1).key(), vec![by as u8], Micros(now));
+        self.settle(now, at, Letters::default(), ends);
+    }
+
     fn round(&mut self, now: u64, playing: bool, ends: &mut BTreeMap<Link, [usize; 2]>) {
+        self.stalled.retain(|_, until| *until > now);
         let due: Vec<_> = self.calls.extract_if(.., |call| call.0 <= now).collect();
-        for (_, from, to) in due {
+        let both = |call: &(u64, usize, usize)| {
+            !self.gone.contains(&call.1) && !self.gone.contains(&call.2)
+        };
+        for (_, from, to) in due.into_iter().filter(both).collect::<Vec<_>>() {
             let link = Link(self.links);
             self.links += 1;
             ends.insert(link, [from, to]);
@@ -110,6 +130,14 @@ impl Game {
         }
         while let Some(entry) = self.letters.first_entry().filter(|entry| entry.key().0 <= now) {
             let (_, to, link, letter) = entry.remove();
+            if self.gone.contains(&to) {
+                continue;
+            }
+            if let Some(until) = self.stalled.get(&to) {
+                self.sent += 1;
+                self.letters.insert((*until, self.sent), (to, to, link, letter));
+                continue;
+            }
             let mut out = Letters::default();
             match letter {
                 Letter::Datagram(bytes) => self.peers[to].datagram(link, &bytes, Micros(now)),
@@ -120,7 +148,8 @@ impl Game {
             }
             self.settle(now, to, out, ends);
         }
-        for at in 0..PLAYERS {
+        let acts = |at: &usize| !self.gone.contains(at) && !self.stalled.contains_key(at);
+        for at in (0..self.peers.len()).filter(acts).collect::<Vec<_>>() {
             let (peer, mut actions) = (&mut self.peers[at], Vec::new());
             if playing && peer.is_inside() {
                 let input = self.bots[at].think(&peer.world(), peer.avatar(), &mut actions);
@@ -174,11 +203,11 @@ fn fallen(tallies: &[(u16, u16)]) -> u32 {
 }
 
 /// The first begins the world, and the others come by way of it.
-fn begun() -> (Game, BTreeMap<Link, [usize; 2]>) {
-    let arena = Arc::new(Arena::new(setup()).unwrap());
-    let (mut game, mut ends) = (Game::new(&arena), BTreeMap::new());
+fn begun(players: usize, seed: u64) -> (Game, BTreeMap<Link, [usize; 2]>) {
+    let arena = Arc::new(Arena::new(setup(seed)).unwrap());
+    let (mut game, mut ends) = (Game::new(&arena, players), BTreeMap::new());
     game.peers[0].found(Micros::ZERO).unwrap();
-    for at in 1..PLAYERS {
+    for at in 1..players {
         game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
         game.settle(0, at, Letters::default(), &mut ends);
     }
@@ -187,7 +216,7 @@ fn begun() -> (Game, BTreeMap<Link, [usize; 2]>) {
 
 #[test]
 fn a_strangers_word_does_not_take_the_score_from_its_owner() {
-    let (mut game, mut ends) = begun();
+    let (mut game, mut ends) = begun(PLAYERS, 11);
     (1..=100).for_each(|round| game.round(round * ROUND, false, &mut ends));
     let now = Micros(100 * ROUND);
     let is_others = |it: &&mut Peer<Arena>| it.owned().all(|(id, _)| id != Match::ID);
@@ -216,7 +245,7 @@ fn a_strangers_word_does_not_take_the_score_from_its_owner() {
 
 #[test]
 fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
-    let mut practice = Practice::new(setup(), PLAYERS).unwrap();
+    let mut practice = Practice::new(setup(11), PLAYERS).unwrap();
     for round in 0..PLAYED + REST {
         if round < PLAYED {
             practice.think();
@@ -227,7 +256,7 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.stage.world())));
     assert!(fallen(&tallies) > 0, "they fight");
 
-    let (mut game, mut ends) = begun();
+    let (mut game, mut ends) = begun(PLAYERS, 11);
     for round in 1..=PLAYED + REST {
         game.round(round * ROUND, round <= PLAYED, &mut ends);
     }
@@ -237,4 +266,88 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     assert!(fallen(&tallies) > 0, "they fight here, too");
     let owners = game.peers.iter().filter(|peer| peer.owned().any(|(id, _)| id.origin() == 0));
     assert!(owners.count() > 2, "the world's objects are spread");
+}
+
+/// How many own each of the world's objects.
+fn owners(game: &Game) -> BTreeMap<ObjectId, usize> {
+    let mut owners = BTreeMap::new();
+    let there = game.peers.iter().enumerate().filter(|(at, _)| !game.gone.contains(at));
+    for (id, _) in there.clone().flat_map(|(_, peer)| peer.owned()) {
+        *owners.entry(id).or_default() += usize::from(id.origin() == 0);
+    }
+    // What is on its way has an owner in a moment.
+    for (id, _) in there.flat_map(|(_, peer)| peer.giving()) {
+        owners.entry(id).or_insert(1);
+    }
+    owners.retain(|id, _| id.origin() == 0);
+    owners
+}
+
+#[test]
+fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
+    let (mut game, mut ends) = begun(2, 11);
+    let all = owners(&game);
+    (1..=400).for_each(|round| game.round(round * ROUND, true, &mut ends));
+    let theirs = game.peers[1].owned().filter(|(id, _)| id.origin() == 0).count();
+    assert!(theirs > 0, "it has something to lose");
+    game.restart(400 * ROUND, 1, 0, &mut ends);
+    (401..=800).for_each(|round| game.round(round * ROUND, true, &mut ends));
+    assert_eq!(owners(&game), all);
+}
+
+#[test]
+fn what_stands_still_outlives_two_crashes_with_a_pause_between() {
+    for seed in 1..=40 {
+        let (mut game, mut ends) = begun(4, seed);
+        let all = owners(&game);
+        (1..=300).for_each(|round| game.round(round * ROUND, true, &mut ends));
+        for (nth, until) in [(0, 700), (1, 1_100), (2, 1_500)] {
+            game.gone.insert(nth);
+            (until - 399..=until).for_each(|round| game.round(round * ROUND, false, &mut ends));
+            assert_eq!(owners(&game), all, "seed {seed}: {nth} crashed");
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
+    let more = std::env::var("FOVEATE_CHAOS").ok().and_then(|it| it.parse().ok());
+    // Among those by which bugs were found: 151, 169, 202.
+    for seed in (1..=more.unwrap_or(12)).chain([151, 169, 202]) {
+        let (mut game, mut ends) = begun(6, seed);
+        let (all, mut chance) = (owners(&game), fastrand::Rng::with_seed(seed));
+        (1..=200).for_each(|round| game.round(round * ROUND, true, &mut ends));
+        let (mut now, mut story) = (200, Vec::new());
+        for _ in 0..12 {
+            let there: Vec<usize> = (0..6).filter(|at| !game.gone.contains(at)).collect();
+            let (one, other) = (there[chance.usize(..there.len())], there[0]);
+            let deed = if there.len() < 3 { 3 } else { chance.u32(..5) };
+            story.push((now, deed, one));
+            println!("seed {seed}: {:?}", story.last());
+            match deed {
+                0 => _ = game.gone.insert(one),
+                1 => {
+                    let mut out = Letters::default();
+                    game.peers[one].leave(Micros(now * ROUND), &mut out);
+                    game.settle(now * ROUND, one, out, &mut ends);
+                    game.gone.insert(one);
+                }
+                2 => _ = game.stalled.insert(one, (now + chance.u64(5..100)) * ROUND),
+                // At once, or long after a crash.
+                3 => {
+                    let away = game.gone.first().copied();
+                    let (at, by) = (away.unwrap_or(one), other);
+                    let by = if at == by { there[there.len() - 1] } else { by };
+                    game.restart(now * ROUND, at, by, &mut ends);
+                }
+                _ => {}
+            }
+            // Copies are made within some seconds: what follows at once may take the last.
+            for _ in 0..chance.u64(260..400) {
+                now += 1;
+                game.round(now * ROUND, true, &mut ends);
+            }
+            assert_eq!(owners(&game), all, "seed {seed}: {story:?}");
+        }
+    }
 }

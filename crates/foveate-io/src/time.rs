@@ -1,6 +1,23 @@
-//! The time of the day, for what outlives a process: tokens, last visits.
+//! The time of the day, for what outlives a process: tokens, last visits. And a clock that goes on while
+//! the machine sleeps, for games that go on as well.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Time since some moment, the machine's sleep included.
+#[cfg(target_os = "linux")]
+pub(crate) fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Time since some moment; where the system's clock stands while the machine sleeps, so does this one.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn since_boot() -> Duration {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
+}
 
 /// Seconds since the first of January 1970, UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

@@ -165,6 +165,42 @@ fn nothing_goes_to_somebody_who_is_only_heard_of() {
 }
 
 #[test]
+fn whoever_stalled_takes_nothing_from_those_who_went_on() {
+    let mut play = play(8, 0.01, 4);
+    play.run(seconds(10));
+    let peer = |play: &Play<Waypoint>, at: usize| -> (usize, u64) {
+        let peer = &play.net.nodes[at].as_ref().unwrap().peer;
+        (peer.owned().count(), peer.counts().taken_over)
+    };
+    let (owned, taken) = peer(&play, 3);
+    assert!(owned > 1, "it has more than its ship");
+    play.net.stall(3, true);
+    play.run(seconds(30));
+    play.net.stall(3, false);
+    play.run(seconds(10));
+    let census = Census::take(&play.net);
+    assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");
+    assert_eq!(peer(&play, 3).1, taken, "others had all that it had");
+    assert_eq!(play.net.present().flat_map(|(_, node)| &node.verdicts).count(), 0);
+    let ship = ObjectId::new(SHIP, play.net.nodes[3].as_ref().unwrap().peer.player().0, 0);
+    let others = play.net.present().filter(|(at, _)| *at != 3);
+    let see = others.filter(|(_, node)| node.peer.stage.ghosts.lanes(ship).is_some());
+    assert!(see.count() > 2, "others see it again");
+}
+
+#[test]
+fn when_all_stall_at_once_nothing_is_lost() {
+    let mut play = play(8, 0.01, 4);
+    play.run(seconds(10));
+    (0..8).for_each(|at| play.net.stall(at, true));
+    play.run(seconds(5));
+    (0..8).for_each(|at| play.net.stall(at, false));
+    play.run(seconds(8));
+    let census = Census::take(&play.net);
+    assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");
+}
+
+#[test]
 fn a_leaver_hands_everything_over_at_once() {
     let mut play = play(6, 0.0, 3);
     play.run(seconds(5));

@@ -16,6 +16,7 @@ use crate::event::CloseCode;
 use crate::keys::KeyPair;
 use crate::peer::{self, PeerEndpoint, contact};
 use crate::slots::LinkId;
+use crate::time::since_boot;
 
 /// A contact has so long to let this peer in before the next one is asked.
 const CONTACT_FOR: Duration = Duration::from_secs(4);
@@ -26,7 +27,7 @@ pub struct PeerHost<G: Game> {
     pub peer: Peer<G>,
     /// The links: meters, conditions, limits.
     pub endpoint: PeerEndpoint,
-    began: Instant,
+    began: Duration,
     round: Micros,
     tick: Tick,
     /// Links that were dialled and are not open yet.
@@ -57,7 +58,7 @@ impl<G: Game> PeerHost<G> {
         PeerHost {
             peer: Peer::new(game, Settings { contact, ..settings }, signer, name),
             endpoint,
-            began: now,
+            began: since_boot(),
             round,
             tick: Tick(0),
             dialled: BTreeMap::new(),
@@ -92,9 +93,9 @@ impl<G: Game> PeerHost<G> {
         }
     }
 
-    /// The time that the node goes by.
+    /// The time that the node goes by. While the machine sleeps the game goes on, and so does this.
     pub fn now(&self) -> Micros {
-        Micros(self.began.elapsed().as_micros() as u64)
+        Micros((since_boot() - self.began).as_micros() as u64)
     }
 
     /// The tick that was last.
@@ -111,7 +112,7 @@ impl<G: Game> PeerHost<G> {
     /// if it is inside, gives its input and may ask things of objects.
     pub fn step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<(), Error> {
         let now = self.now();
-        let until = self.began + Duration::from_micros(self.next_round(now).0);
+        let until = Instant::now() + Duration::from_micros((self.next_round(now) - now).0);
         loop {
             self.endpoint.wait(until, &mut self.events)?;
             self.take_in();

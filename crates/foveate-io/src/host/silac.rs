@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foveate_node::Output;
 use foveate_node::peer::silac::{Event, Frame, Input, Me, Settings, Silac};
@@ -11,6 +11,7 @@ use foveate_wire::Micros;
 use super::MAX_HAPPENED;
 use crate::error::Error;
 use crate::socket::{Batch, Socket};
+use crate::time::since_boot;
 
 /// A node of a game by Silac's gossip, on a real socket.
 ///
@@ -21,7 +22,7 @@ pub struct SilacHost {
     pub silac: Silac,
     socket: Socket,
     batch: Batch,
-    began: Instant,
+    began: Duration,
     /// When the node wants its next frame.
     wake: Option<Micros>,
     happened: VecDeque<Event>,
@@ -46,7 +47,7 @@ impl SilacHost {
             silac: Silac::new(settings, me, seed),
             socket,
             batch: Batch::default(),
-            began: Instant::now(),
+            began: since_boot(),
             wake: None,
             happened: VecDeque::new(),
         })
@@ -90,7 +91,7 @@ impl SilacHost {
     }
 
     fn now(&self) -> Micros {
-        Micros(self.began.elapsed().as_micros() as u64)
+        Micros((since_boot() - self.began).as_micros() as u64)
     }
 
     fn take_in(&mut self) -> Result<(), Error> {

@@ -96,6 +96,7 @@ pub struct Node<G: Game> {
     skew: Micros,
     /// When it had its last round.
     ticked: Micros,
+    stalls: bool,
     group: u8,
 }
 
@@ -200,6 +201,7 @@ impl<G: Game> PeerNet<G> {
             busy: self.now,
             skew,
             ticked: self.now,
+            stalls: false,
             group: 0,
         };
         self.nodes.push(Some(node));
@@ -222,6 +224,13 @@ impl<G: Game> PeerNet<G> {
         }
         self.settle(at, out);
         self.crash(at);
+    }
+
+    /// Somebody stalls, or goes on: meanwhile it does nothing and hears nothing.
+    pub fn stall(&mut self, at: usize, stalls: bool) {
+        if let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) {
+            node.stalls = stalls;
+        }
     }
 
     /// Puts somebody on one side of a partition; those on different sides do not hear each other.
@@ -248,12 +257,15 @@ impl<G: Game> PeerNet<G> {
             match happening {
                 Happening::Tick(at) => {
                     let Some(node) = self.nodes[at].as_mut() else { continue };
+                    self.agenda.plan(now + self.spec.round, Happening::Tick(at));
+                    if node.stalls {
+                        continue;
+                    }
                     let mut out = Letters::default();
                     drive(now, at, node, &mut out);
                     node.peer.tick(now + node.skew, &mut out);
                     node.ticked = now;
                     self.settle(at, out);
-                    self.agenda.plan(now + self.spec.round, Happening::Tick(at));
                 }
                 Happening::Call { from, to } => self.answer(from, to),
                 Happening::Letter { wire, to, letter } => self.arrive(wire, to, &letter),
@@ -289,9 +301,14 @@ impl<G: Game> PeerNet<G> {
         self.nodes.get(at)?.as_ref().map(|node| node.group)
     }
 
+    fn stalls(&self, at: usize) -> bool {
+        self.nodes.get(at).and_then(Option::as_ref).is_some_and(|node| node.stalls)
+    }
+
     fn reaches(&self, a: usize, b: usize) -> bool {
+        let awake = !self.stalls(a) && !self.stalls(b);
         let (a, b) = (self.group(a), self.group(b));
-        a.is_some() && a == b
+        awake && a.is_some() && a == b
     }
 
     /// How long a datagram takes between two at least: the same whenever it is asked for.
@@ -389,6 +406,9 @@ impl<G: Game> PeerNet<G> {
     }
 
     fn arrive(&mut self, wire: usize, to: usize, letter: &Letter) {
+        if self.stalls(to) {
+            return;
+        }
         let it = &mut self.wires[wire];
         let end = usize::from(it.ends[1] == to);
         let from = it.ends[1 - end];

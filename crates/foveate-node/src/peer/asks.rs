@@ -56,12 +56,17 @@ impl<G: Game> Peer<G> {
     /// Takes what the rules and the player asked of ghosts.
     pub(super) fn take_asks(&mut self) {
         let Peer { stage, asks, counts, signer, me, .. } = self;
-        for (object, action, by) in stage.drain_elsewhere() {
+        for (object, action, by) in stage.drain_elsewhere().collect::<Vec<_>>() {
+            let is_ours = |id| stage.game.tenure(id) != Tenure::Fixed || id.origin() == me.0;
             let (turn, seen) = match by {
-                By::Object(id) => (Some(id.into()), 0),
+                By::Object(id) if is_ours(id) => (Some(id.into()), 0),
                 By::Player(player, seen) if player == *me => (None, seen.0),
-                // Asked of an object that was ours until just now, by somebody else: they ask again.
-                By::Player(..) => continue,
+                // By somebody else, of an object that was ours until just now: in their name nobody
+                // can ask.
+                By::Object(_) | By::Player(..) => {
+                    counts.asks_lost += 1;
+                    continue;
+                }
             };
             let action = postcard::to_allocvec(&action).unwrap_or_default();
             if action.len() > MAX_ACTION || asks.waiting.len() + asks.fresh.len() >= MAX_ASKS {

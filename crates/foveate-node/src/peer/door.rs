@@ -17,6 +17,8 @@ use std::sync::Arc;
 const SETTLE: Micros = Micros(400_000);
 /// Whom a newcomer is introduced to: near where it will be, and elsewhere.
 const INTRODUCED: (usize, usize) = (8, 8);
+/// After a stall, so long until what nobody else has by then is taken up again.
+const AFTER_STALL: Micros = Micros(3_000_000);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
@@ -98,6 +100,7 @@ impl<G: Game> Peer<G> {
         if player == self.me || known.is_some_and(|it| it.digest.key != key) {
             return out.close(link, Refusal::NameTaken);
         }
+        let mut replaces = false;
         if let Some(old) = self.by_player.get(&player).copied() {
             // Both called at once: both ends keep the call of the lower player. One who calls again has
             // lost the first link.
@@ -105,6 +108,7 @@ impl<G: Game> Peer<G> {
             if before != called && called != (self.me < player) {
                 return out.close(link, Refusal::NameTaken);
             }
+            replaces = self.links.get(&old).is_some_and(|it| it.open || it.replaces);
             self.drop_link(old);
             out.close(old, Refusal::NameTaken);
         }
@@ -116,7 +120,8 @@ impl<G: Game> Peer<G> {
         }
         let schema = Arc::clone(self.stage.game.schema());
         let tick = self.tick_at(now);
-        self.links.insert(link, Neighbour::new((key, called), schema, tick, now));
+        let neighbour = Neighbour::new((key, called), schema, tick, now);
+        self.links.insert(link, Neighbour { replaces, ..neighbour });
         self.by_player.insert(player, link);
         let hello = Message::Hello {
             versions: VERSIONS.to_vec(),
@@ -143,7 +148,7 @@ impl<G: Game> Peer<G> {
     /// A link ended that this peer did not close.
     pub fn closed(&mut self, link: Link, now: Micros) {
         let Some(neighbour) = self.links.get(&link) else { return };
-        let (player, was_open) = (neighbour.player, neighbour.open);
+        let (player, was_open) = (neighbour.player, neighbour.open || neighbour.replaces);
         self.drop_link(link);
         if was_open && !self.by_player.contains_key(&player) {
             self.bereave(player, now);
@@ -172,6 +177,34 @@ impl<G: Game> Peer<G> {
         self.members.vanished(player);
         self.events.push_back(PeerEvent::Parted(player, true));
         self.orphan(player, now);
+    }
+
+    /// Whoever stalled for so long, or slept, was taken for gone, and others have what it had. So it
+    /// lets go of that, meets them anew, and takes up again what nobody has.
+    pub(super) fn recover(&mut self, now: Micros, out: &mut impl Outbox) {
+        let stalled = self.ticked.is_some_and(|last| now - last >= GONE_AFTER);
+        self.ticked = Some(now);
+        let alone = self.links.is_empty() && self.known.iter().next().is_none();
+        if !stalled || alone {
+            return;
+        }
+        for link in self.links.keys().copied().collect::<Vec<_>>() {
+            out.close(link, Refusal::Deaf);
+            self.drop_link(link);
+        }
+        self.came_in = now;
+        // Those who seemed gone only closed their links.
+        for (_, known) in self.known.iter_mut().filter(|(_, known)| known.orphan.is_some()) {
+            known.orphan = Some(now + AFTER_STALL);
+        }
+        let worldly = self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed);
+        for id in worldly.copied().collect::<Vec<ObjectId>>() {
+            let Some(claim) = self.my_claim(id) else { continue };
+            self.let_go(id, claim, now);
+            if let Some(known) = self.known.get_mut(id) {
+                known.orphan = Some(now + AFTER_STALL);
+            }
+        }
     }
 
     /// Those who have been silent for too long are gone.
@@ -255,9 +288,14 @@ impl<G: Game> Peer<G> {
             (neighbour.open, neighbour.inside) = (true, hello.inside);
             (neighbour.heard, neighbour.since) = (now, now);
         }
-        // They are not gone after all.
-        for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
-            known.orphan = None;
+        if hello.inside {
+            // They are not gone after all.
+            for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
+                known.orphan = None;
+            }
+        } else {
+            // Whoever begins anew has nothing.
+            self.orphan(player, now);
         }
         self.changes.link(player);
         self.events.push_back(PeerEvent::Met(player));

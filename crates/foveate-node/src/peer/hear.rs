@@ -76,8 +76,14 @@ impl<G: Game> Peer<G> {
         // Worth an answer even if it came twice: the first one may have been lost.
         neighbour.owes = neighbour.owes.max(1);
         match received {
-            Ok(tick) if tick.is_after(latest) => return self.strike(link, Fault::Malformed, now),
-            Ok(tick) => neighbour.hear_time(tick, here),
+            Ok(tick) => {
+                neighbour.hear_time(tick, here);
+                if tick.is_after(latest) {
+                    // Its clock was set wrongly, and it will notice; nothing is made of that meanwhile.
+                    self.counts.refused[Fault::Malformed as usize] += 1;
+                    return;
+                }
+            }
             Err(ReceiveError::Duplicate(_) | ReceiveError::TooOld(_)) => {
                 return self.strike(link, Fault::Replayed, now);
             }
@@ -95,7 +101,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// A neighbour tells of an object: its own, or it lies.
-    fn hear_state(&mut self, link: Link, id: ObjectId, now: Micros) {
+    pub(super) fn hear_state(&mut self, link: Link, id: ObjectId, now: Micros) {
         let Some(neighbour) = self.links.get(&link) else { return };
         let Some(view) = neighbour.replicas.get(id) else { return };
         let ((owner, epoch), tick) = (view.owner(), view.tick());

@@ -19,6 +19,8 @@ const MAX_GLIDE: u32 = 4 * HORIZON;
 pub const MAX_AHEAD: u32 = 10_000;
 /// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.
 const FORGET_AFTER: Micros = Micros(10_000_000);
+/// The same of what others pass on.
+const FORGET_RELAYED: Micros = Micros(40_000_000);
 /// Objects that are no more which are remembered.
 const MAX_REMOVED: usize = 4_096;
 /// Answers to askers that an object remembers.
@@ -135,10 +137,15 @@ impl KnownObjects {
         true
     }
 
-    /// Those of which nobody tells any more, and for whom nobody else is awaited.
-    pub fn forsaken(&self, now: Micros) -> Vec<ObjectId> {
+    /// Those of which nobody tells any more, and for whom nobody else is awaited. What others pass on
+    /// from an owner who is no neighbour comes seldom.
+    pub fn forsaken(&self, now: Micros, is_open: impl Fn(PlayerId) -> bool) -> Vec<ObjectId> {
         let idle = |known: &Known| {
-            known.source.is_none() && known.orphan.is_none() && now - known.heard >= FORGET_AFTER
+            let passed_on = known.source.is_some() && !is_open(known.claim.owner);
+            let patience = if passed_on { FORGET_RELAYED } else { FORGET_AFTER };
+            (known.source.is_none() || passed_on)
+                && known.orphan.is_none()
+                && now - known.heard >= patience
         };
         self.by_id.iter().filter(|(_, known)| idle(known)).map(|(id, _)| *id).collect()
     }

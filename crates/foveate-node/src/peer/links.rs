@@ -5,6 +5,7 @@
 //! link that matters least gives way.
 
 use super::interest::{keepers, lot};
+use super::known::{Claim, Known};
 use super::members::Ear;
 use super::neighbour::{Neighbour, UNNEEDED};
 use super::wire::{Digest, Message};
@@ -49,8 +50,10 @@ const SIGHTS: f32 = 1.3;
 const LOYALTY: f32 = 0.6;
 /// A clock that is off by more rounds than this is put right,
 const CLOCK_SLACK: f32 = 1.5;
-/// by this part of a round at a time.
-const CLOCK_SHARE: u64 = 50;
+/// by one in so many of them at a look,
+const CLOCK_SHARE: f32 = 16.0;
+/// at least and at most by so many.
+const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
 /// Looks between two calls to somebody who vanished.
 const RETRY_LOOKS: u32 = 3;
 
@@ -66,13 +69,15 @@ impl<G: Game> Peer<G> {
         let open: BTreeSet<PlayerId> = self.open_players().collect();
         self.members.expire(self.reader(now), |player| open.contains(&player));
         self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
-        for id in self.known.forsaken(now) {
+        self.adopt(now);
+        for id in self.known.forsaken(now, |owner| open.contains(&owner)) {
             self.stage.ghosts.remove(id);
             let owner = self.known.get(id).map(|known| known.claim.owner);
             if owner.is_none_or(|owner| !open.contains(&owner)) {
                 self.known.remove(id);
             }
         }
+        self.assert_again(now);
         self.keep_time(now);
         self.give_again(now, out);
         self.seek_links(now, out);
@@ -81,6 +86,22 @@ impl<G: Game> Peer<G> {
         self.share_uplink();
         self.introduce_one(now, out);
         self.tell_sightings(now, out);
+    }
+
+    /// A new owner's first state may have come before it was believed. If nothing changes there is no
+    /// second one: so it is taken up now.
+    fn adopt(&mut self, now: Micros) {
+        let told = |(id, known): (ObjectId, &Known)| {
+            let link = *self.by_player.get(&known.claim.owner)?;
+            let (owner, epoch) = self.links.get(&link)?.replicas.get(id)?.owner();
+            let claim = Claim { owner: PlayerId(owner.0), epoch };
+            (claim == known.claim).then_some((link, id))
+        };
+        let unheard = self.known.iter().filter(|(_, known)| known.source.is_none());
+        let told: Vec<(Link, ObjectId)> = unheard.filter_map(told).collect();
+        for (link, id) in told {
+            self.hear_state(link, id, now);
+        }
     }
 
     /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
@@ -94,11 +115,11 @@ impl<G: Game> Peer<G> {
         };
         let mut leads: Vec<f32> = self.links.values().filter_map(lead).collect();
         leads.sort_unstable_by(f32::total_cmp);
-        let step = (round.0 / CLOCK_SHARE) as i64;
-        match leads.get(leads.len() / 2) {
-            Some(lead) if *lead > CLOCK_SLACK => self.offset -= step,
-            Some(lead) if *lead < -CLOCK_SLACK => self.offset += step,
-            _ => {}
+        let lead = leads.get(leads.len() / 2).copied().unwrap_or(0.0);
+        if lead.abs() > CLOCK_SLACK {
+            let (least, most) = CLOCK_STEP;
+            let step = (lead.abs() / CLOCK_SHARE).clamp(least, most) * round.0 as f32;
+            self.offset -= (step * lead.signum()) as i64;
         }
     }
 

@@ -172,6 +172,8 @@ pub struct Peer<G: Game> {
     sentenced: Vec<(Link, Fault)>,
     /// When the player came in.
     came_in: Micros,
+    /// When the last round was.
+    ticked: Option<Micros>,
     /// When the next digest is due.
     digest_at: Micros,
     /// Digests made since the peer came in: the first ones follow each other quickly.
@@ -217,6 +219,7 @@ impl<G: Game> Peer<G> {
             inquiries: Vec::new(),
             sentenced: Vec::new(),
             came_in: Micros::ZERO,
+            ticked: None,
             digest_at: Micros::ZERO,
             digests: 0,
             gossip_room: 0,
@@ -230,7 +233,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// One round, in this order: who is gone, what becomes of what was theirs, the rules, what is asked
+    /// One round, in this order: whether it was gone itself, who is gone, what becomes of what was theirs, the rules, what is asked
     /// of others, who should own what, whom to know, what to tell.
     pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
         let tick = self.tick_at(now);
@@ -242,6 +245,7 @@ impl<G: Game> Peer<G> {
         if !tick.is_after(self.stage.publisher.store.tick()) {
             return;
         }
+        self.recover(now, out);
         self.notice_silence(now, out);
         self.follow_ghosts(tick, now);
         self.come_in(now);

@@ -32,6 +32,8 @@ pub struct Neighbour {
     pub player: PlayerId,
     /// This end asked for the link.
     pub called: bool,
+    /// Another link with it was open when this one was made.
+    pub replaces: bool,
     /// Said hello, and was found to be one of us.
     pub open: bool,
     /// Whether it is in the world, or about to be.
@@ -79,6 +81,7 @@ impl Neighbour {
             key,
             player: key.player(),
             called,
+            replaces: false,
             open: false,
             inside: false,
             since: now,

@@ -6,7 +6,7 @@
 
 use super::interest::keepers;
 use super::known::{Claim, MAX_AHEAD, MAX_DONE};
-use super::neighbour::Neighbour;
+use super::neighbour::{KEEP_ALIVE, Neighbour};
 use super::wire::{Changes, Deed, Message, Named};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Tenure};
@@ -54,26 +54,17 @@ pub(super) struct Owned {
     pub since: Micros,
     /// How it came here.
     by: Came,
-    /// When others were last told so.
+    /// When others were last told so,
     asserted: Micros,
+    /// and who has to be told once more.
+    disputed: Option<Claim>,
     /// What was asked of it and done.
     pub done: VecDeque<(u32, u32)>,
 }
 
 impl Owned {
     fn new(now: Micros, by: Came) -> Owned {
-        Owned { since: now, by, asserted: now, done: VecDeque::new() }
-    }
-
-    /// Whether a neighbour cannot have come by it honestly. For a while it can: by having taken the one
-    /// for gone who had it before.
-    fn is_clear_to(&self, neighbour: &Neighbour, now: Micros) -> bool {
-        let had_word = match self.by {
-            Came::Made => true,
-            Came::Given(giver) => giver == neighbour.player || neighbour.linked.contains(&giver),
-            Came::TakenOver => false,
-        };
-        had_word || now - self.since >= CLEAR_AFTER
+        Owned { since: now, by, asserted: now, disputed: None, done: VecDeque::new() }
     }
 }
 
@@ -113,7 +104,7 @@ impl<G: Game> Peer<G> {
         }
         for (id, slot) in store.iter().filter(|(id, _)| !owned.contains_key(id)) {
             if stage.game.tenure(id) != Tenure::Fixed {
-                changes.gained.push((id.into(), store.owner(slot).1.0));
+                changes.gain(id, store.owner(slot).1);
                 *urgent = true;
             }
         }
@@ -128,7 +119,7 @@ impl<G: Game> Peer<G> {
             self.owned.remove(&id);
             // Whatever its epoch was, no later one is honest.
             self.known.bury(id, Epoch(u32::MAX));
-            self.changes.removed.push((id.into(), u32::MAX));
+            self.changes.remove(id);
             self.urgent = true;
         }
     }
@@ -189,7 +180,7 @@ impl<G: Game> Peer<G> {
         let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
         out.message(link, &write_message(&Message::Give(deed.clone())));
         self.giving.insert(id, Giving { to, since: now, deed });
-        self.changes.gave.push((object, epoch, to.0));
+        self.changes.give(id, claim);
         self.urgent = true;
         self.counts.given += 1;
         if let Some(neighbour) = self.links.get_mut(&link) {
@@ -198,7 +189,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// An object of ours is somebody else's: it goes on as a ghost.
-    fn let_go(&mut self, id: ObjectId, claim: Claim, now: Micros) -> Option<Vec<i32>> {
+    pub(super) fn let_go(&mut self, id: ObjectId, claim: Claim, now: Micros) -> Option<Vec<i32>> {
         let store = &mut self.stage.publisher.store;
         let slot = store.find(id)?;
         let mut lanes = store.lanes(slot).to_vec();
@@ -226,7 +217,7 @@ impl<G: Game> Peer<G> {
         self.known.remove(id);
         self.stage.ghosts.remove(id);
         self.owned.insert(id, Owned::new(now, Came::TakenOver));
-        self.changes.gained.push((id.into(), epoch.0));
+        self.changes.gain(id, epoch);
         true
     }
 
@@ -251,7 +242,12 @@ impl<G: Game> Peer<G> {
             let theirs = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
             self.inquire(known.owner, id, theirs, now);
         }
-        let here = self.my_claim(id).is_some() || self.known.is_buried(id, epoch);
+        let mine = self.my_claim(id);
+        if mine.is_some_and(|mine| epoch > mine.epoch) && !wild {
+            // It was taken over here at the same time: others hear of this epoch.
+            self.say_ours(id, epoch);
+        }
+        let here = mine.is_some() || self.known.is_buried(id, epoch);
         let taken = here || (!refused && self.take(id, epoch, &deed.lanes, now));
         if taken && !here {
             let done = deed.done.iter().copied().take(MAX_DONE).collect();
@@ -335,19 +331,20 @@ impl<G: Game> Peer<G> {
                 self.stage.ghosts.remove(id);
                 continue;
             }
-            // They may never have got it: nobody is more entitled to it.
-            if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
-                self.take_back(id, now);
-                continue;
-            }
-            let rank = self.rank(id, player, now);
-            let Some(known) = self.known.get_mut(id) else { continue };
-            match known.doubted.take() {
+            let doubted = self.known.get_mut(id).and_then(|known| known.doubted.take());
+            let taken = doubted.filter(|(claim, _)| self.by_player.contains_key(&claim.owner));
+            if let (Some((claim, _)), Some(known)) = (taken, self.known.get_mut(id)) {
                 // Somebody noticed earlier than we did, and has it by now.
-                Some((claim, _)) if claim.owner != player => {
-                    (known.claim, known.source, known.heard) = (claim, None, now);
+                (known.claim, known.source, known.heard) = (claim, None, now);
+                self.giving.remove(&id);
+            } else if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
+                // They may never have got it: nobody is more entitled to it.
+                self.take_back(id, now);
+            } else {
+                let rank = self.rank(id, player, now);
+                if let Some(known) = self.known.get_mut(id) {
+                    known.orphan = Some(now + RANK_WAIT * rank);
                 }
-                _ => known.orphan = Some(now + RANK_WAIT * rank),
             }
         }
     }
@@ -509,21 +506,38 @@ impl<G: Game> Peer<G> {
 
     /// Says that an object is ours, at an epoch that ends the matter for whoever is honest.
     fn assert(&mut self, id: ObjectId, claim: Claim, now: Micros) {
-        let due = |owned: &&mut Owned| now - owned.asserted >= ASSERT_EVERY;
-        let Some(mine) = self.my_claim(id) else { return };
-        let ahead = mine.epoch.0.saturating_add(MAX_AHEAD);
-        let Some(owned) = self.owned.get_mut(&id).filter(due) else { return };
-        if claim.epoch.0 > ahead {
+        let (Some(mine), Some(owned)) = (self.my_claim(id), self.owned.get_mut(&id)) else {
+            return;
+        };
+        if claim.epoch.0 > mine.epoch.0.saturating_add(MAX_AHEAD) {
             return;
         }
-        owned.asserted = now;
+        if now - owned.asserted < ASSERT_EVERY {
+            owned.disputed = Some(claim);
+            return;
+        }
+        (owned.asserted, owned.disputed) = (now, None);
         let epoch = if claim.beats(&mine) { claim.next(self.me).epoch } else { mine.epoch };
+        self.say_ours(id, epoch);
+    }
+
+    /// Says so to those who had to wait.
+    pub(super) fn assert_again(&mut self, now: Micros) {
+        let disputed = |(id, owned): (&ObjectId, &Owned)| Some((*id, owned.disputed?));
+        let disputed: Vec<(ObjectId, Claim)> = self.owned.iter().filter_map(disputed).collect();
+        for (id, claim) in disputed {
+            self.assert(id, claim, now);
+        }
+    }
+
+    /// An object of ours is ours at this epoch.
+    fn say_ours(&mut self, id: ObjectId, epoch: Epoch) {
         let store = &mut self.stage.publisher.store;
         if let Some(slot) = store.find(id) {
             let mut lanes = store.lanes(slot).to_vec();
             lanes[LANE_EPOCH] = epoch.0 as i32;
             if store.set_lanes(slot, &lanes).is_ok() {
-                self.changes.gained.push((id.into(), epoch.0));
+                self.changes.gain(id, epoch);
                 self.urgent = true;
             }
         }
@@ -531,8 +545,21 @@ impl<G: Game> Peer<G> {
 
     /// Whether a neighbour who has heard from us all the time knows that an object is ours.
     fn is_surely_ours(&self, id: ObjectId, neighbour: &Neighbour, now: Micros) -> bool {
-        let owned = self.owned.get(&id);
-        neighbour.is_settled(now) && owned.is_some_and(|it| it.is_clear_to(neighbour, now))
+        let Some(owned) = self.owned.get(&id) else { return false };
+        // For a while it can have come by it honestly: by having taken the one for gone who had it
+        // before. If that one was there all the time, and still is, it has told them.
+        let is_there = |player: &PlayerId| {
+            let link = self.by_player.get(player).and_then(|link| self.links.get(link));
+            link.is_some_and(|it| it.is_settled(now) && it.heard >= owned.since + KEEP_ALIVE)
+        };
+        let had_word = match owned.by {
+            Came::Made => true,
+            Came::Given(giver) => {
+                giver == neighbour.player || neighbour.linked.contains(&giver) && is_there(&giver)
+            }
+            Came::TakenOver => false,
+        };
+        neighbour.is_settled(now) && (had_word || now - owned.since >= CLEAR_AFTER)
     }
 
     /// Somebody claimed what its owner says is not theirs. Those who have not known each other for long
@@ -576,7 +603,7 @@ impl<G: Game> Peer<G> {
     pub(super) fn yield_to(&mut self, id: ObjectId, claim: Claim, now: Micros) {
         if self.let_go(id, claim, now).is_some() {
             self.counts.yielded += 1;
-            self.changes.gave.push((id.into(), claim.epoch.0, claim.owner.0));
+            self.changes.give(id, claim);
             self.urgent = true;
         }
     }
@@ -588,8 +615,10 @@ impl<G: Game> Peer<G> {
         // Whoever does not tell of it any more may say that it is anybody's.
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
-            (known.claim, known.doubted, known.orphan) = (claim, None, None);
-            (known.source, known.heard) = (None, now);
+            (known.claim, known.doubted, known.source, known.heard) = (claim, None, None, now);
+            // They may have given it to somebody who was gone already.
+            let gone = self.members.is_lost(claim.owner);
+            known.orphan = gone.then_some(now + RANK_WAIT * MAX_RANK);
         }
     }
 }

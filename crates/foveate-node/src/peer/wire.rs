@@ -4,9 +4,10 @@
 //! acknowledgement, events and a state packet. **Messages** are reliable and ordered: everything else.
 
 use super::identity::{Key, Sealable, Sealed};
+use super::known::Claim;
 use crate::game::{By, PlayerId};
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
-use foveate_wire::{Micros, ObjectId, Tick};
+use foveate_wire::{Epoch, Micros, ObjectId, Tick};
 use serde::{Deserialize, Serialize};
 
 const FRAME: u8 = VERSION << 4 | 5;
@@ -209,6 +210,30 @@ impl Changes {
     pub fn unlink(&mut self, player: PlayerId) {
         self.linked.retain(|it| *it != player.0);
         self.unlinked.push(player.0);
+    }
+
+    /// An object is the sender's. Of what is said of an object at once, the last word counts.
+    pub fn gain(&mut self, id: ObjectId, epoch: Epoch) {
+        self.unsay(id.into());
+        self.gained.push((id.into(), epoch.0));
+    }
+
+    /// It is somebody else's.
+    pub fn give(&mut self, id: ObjectId, to: Claim) {
+        self.unsay(id.into());
+        self.gave.push((id.into(), to.epoch.0, to.owner.0));
+    }
+
+    /// It is no more; whatever its epoch was, no later one is honest.
+    pub fn remove(&mut self, id: ObjectId) {
+        self.unsay(id.into());
+        self.removed.push((id.into(), u32::MAX));
+    }
+
+    fn unsay(&mut self, object: Named) {
+        self.gained.retain(|it| it.0 != object);
+        self.gave.retain(|it| it.0 != object);
+        self.removed.retain(|it| it.0 != object);
     }
 
     /// Whether there is nothing to say.
