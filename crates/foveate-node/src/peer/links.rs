@@ -77,7 +77,7 @@ impl<G: Game> Peer<G> {
                 self.known.remove(id);
             }
         }
-        self.assert_again(now);
+        self.assert_again(now, out);
         self.keep_time(now);
         self.give_again(now, out);
         self.seek_links(now, out);

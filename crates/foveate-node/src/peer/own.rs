@@ -521,12 +521,19 @@ impl<G: Game> Peer<G> {
         self.say_ours(id, epoch);
     }
 
-    /// Says so to those who had to wait.
-    pub(super) fn assert_again(&mut self, now: Micros) {
-        let disputed = |(id, owned): (&ObjectId, &Owned)| Some((*id, owned.disputed?));
-        let disputed: Vec<(ObjectId, Claim)> = self.owned.iter().filter_map(disputed).collect();
+    /// Says so to those who came while all others had just been told.
+    pub(super) fn assert_again(&mut self, now: Micros, out: &mut impl Outbox) {
+        let disputed = |(id, owned): (&ObjectId, &mut Owned)| Some((*id, owned.disputed.take()?));
+        let disputed: Vec<(ObjectId, Claim)> = self.owned.iter_mut().filter_map(disputed).collect();
         for (id, claim) in disputed {
-            self.assert(id, claim, now);
+            let Some(mine) = self.my_claim(id) else { continue };
+            if claim.beats(&mine) {
+                self.assert(id, claim, now);
+            } else if let Some(link) = self.by_player.get(&claim.owner) {
+                let mut ours = Changes::default();
+                ours.gain(id, mine.epoch);
+                out.message(*link, &write_message(&Message::Changes(ours)));
+            }
         }
     }
 
@@ -616,9 +623,10 @@ impl<G: Game> Peer<G> {
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
             (known.claim, known.doubted, known.source, known.heard) = (claim, None, None, now);
-            // They may have given it to somebody who was gone already.
+            // They may have given it to somebody who was gone already; after a partition that one is
+            // about to be met again.
             let gone = self.members.is_lost(claim.owner);
-            known.orphan = gone.then_some(now + RANK_WAIT * MAX_RANK);
+            known.orphan = gone.then_some(now + CLEAR_AFTER + CLEAR_AFTER);
         }
     }
 }
