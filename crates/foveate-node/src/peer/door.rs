@@ -126,7 +126,7 @@ impl<G: Game> Peer<G> {
         let hello = Message::Hello {
             versions: VERSIONS.to_vec(),
             schema: self.stage.game.schema().hash(),
-            digest: self.seal_digest(now, false),
+            digest: self.seal_brief(now),
             clock: now.0,
             inside: self.phase == Phase::Inside,
         };
@@ -240,8 +240,17 @@ impl<G: Game> Peer<G> {
 
     /// What this peer says of itself.
     pub(super) fn seal_digest(&self, now: Micros, gone: bool) -> Sealed {
+        self.seal(now, gone, !gone)
+    }
+
+    /// The same to a new neighbour, who is told by other means what it owns.
+    fn seal_brief(&self, now: Micros) -> Sealed {
+        self.seal(now, false, false)
+    }
+
+    fn seal(&self, now: Micros, gone: bool, whole: bool) -> Sealed {
         let store = &self.stage.publisher.store;
-        let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && !gone);
+        let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && whole);
         let boards = worldly().filter(|(_, slot)| store.kind(*slot).place.is_none());
         let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
         let digest = Digest {

@@ -20,6 +20,8 @@ use std::sync::Arc;
 const MAX_AHEAD: u32 = 40;
 /// Objects in one message of changes at most.
 const MAX_CHANGES: usize = 4_096;
+/// Between two calls to those who claim what is ours.
+const DISPUTE_EVERY: Micros = Micros(500_000);
 /// Events taken from one datagram at most.
 const MAX_EVENTS: usize = 64;
 /// A move may be this much longer than the kind's speed allows: rounding, and rounds that were skipped.
@@ -337,7 +339,10 @@ impl<G: Game> Peer<G> {
         let direct = self.by_player.contains_key(&player);
         for (object, epoch) in digest.owned.iter().filter(|_| !direct) {
             let (id, claim) = (object.id(), Claim { owner: player, epoch: Epoch(*epoch) });
-            if self.contradicts(id, claim, digest.made_at()) {
+            // One after the other: whoever is called tells of others.
+            let may_call = now - self.disputed >= DISPUTE_EVERY;
+            if may_call && self.contradicts(id, claim, digest.made_at()) {
+                self.disputed = now;
                 self.call(player, now);
             }
         }

@@ -222,11 +222,6 @@ impl Members {
         self.lost.push_back((player, member));
     }
 
-    /// Whether somebody vanished and was not heard of since.
-    pub fn is_lost(&self, player: PlayerId) -> bool {
-        self.lost.iter().any(|(lost, _)| *lost == player)
-    }
-
     /// Somebody is not to be heard of again.
     pub fn forget(&mut self, player: PlayerId) {
         self.all.remove(&player);

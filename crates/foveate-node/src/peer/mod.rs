@@ -172,6 +172,8 @@ pub struct Peer<G: Game> {
     sentenced: Vec<(Link, Fault)>,
     /// When the player came in.
     came_in: Micros,
+    /// When somebody who claims what is ours was last called.
+    disputed: Micros,
     /// When the last round was.
     ticked: Option<Micros>,
     /// When the next digest is due.
@@ -219,6 +221,7 @@ impl<G: Game> Peer<G> {
             inquiries: Vec::new(),
             sentenced: Vec::new(),
             came_in: Micros::ZERO,
+            disputed: Micros::ZERO,
             ticked: None,
             digest_at: Micros::ZERO,
             digests: 0,

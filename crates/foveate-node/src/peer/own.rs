@@ -622,11 +622,8 @@ impl<G: Game> Peer<G> {
         // Whoever does not tell of it any more may say that it is anybody's.
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
-            (known.claim, known.doubted, known.source, known.heard) = (claim, None, None, now);
-            // They may have given it to somebody who was gone already; after a partition that one is
-            // about to be met again.
-            let gone = self.members.is_lost(claim.owner);
-            known.orphan = gone.then_some(now + CLEAR_AFTER + CLEAR_AFTER);
+            (known.claim, known.doubted, known.orphan) = (claim, None, None);
+            (known.source, known.heard) = (None, now);
         }
     }
 }

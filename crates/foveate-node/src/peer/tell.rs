@@ -2,7 +2,7 @@
 
 use super::interest::Subscribed;
 use super::neighbour::{ACK_WAITS, ASK_AFTER, ASK_EVERY, KEEP_ALIVE, Neighbour};
-use super::wire::{Frame, Message};
+use super::wire::{Changes, Frame, Message};
 use super::{Peer, PeerEvent};
 use crate::game::Game;
 use crate::outbox::{Link, Outbox};
@@ -24,8 +24,14 @@ const FOR_STATES: f32 = 0.7;
 impl<G: Game> Peer<G> {
     /// Tells everybody what they should know.
     pub(super) fn tell(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        if self.urgent || tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
+        if tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
             self.flush_changes(out);
+        } else if self.urgent {
+            // Who has links with whom can wait.
+            let Changes { linked, unlinked, .. } = &mut self.changes;
+            let links = (std::mem::take(linked), std::mem::take(unlinked));
+            self.flush_changes(out);
+            (self.changes.linked, self.changes.unlinked) = links;
         }
         self.send_inquiries(out);
         self.tell_events();
