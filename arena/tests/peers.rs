@@ -297,7 +297,8 @@ fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
 
 #[test]
 fn what_stands_still_outlives_two_crashes_with_a_pause_between() {
-    for seed in 1..=40 {
+    // Two owners were found by the last one.
+    for seed in (1..=40).chain([710]) {
         let (mut game, mut ends) = begun(4, seed);
         let all = owners(&game);
         (1..=300).for_each(|round| game.round(round * ROUND, true, &mut ends));

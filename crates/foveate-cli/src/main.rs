@@ -13,6 +13,8 @@ mod door;
 mod flood;
 mod lab;
 mod load;
+#[cfg(feature = "peer")]
+mod lobbies;
 mod lobby;
 mod meter;
 mod monitor;

@@ -1,5 +1,6 @@
 //! `foveate peer`: a game of the arena without a server.
 
+use crate::lobbies::{Failure, Lobbies};
 use crate::peer_monitor::{PeerMonitor, Standing};
 use crate::silac::Walk;
 use crate::truth::Record;
@@ -9,11 +10,10 @@ use foveate_arena::game::kinds::Match as Contest;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::PeerHost;
 use foveate_io::keys::KeyPair;
-use foveate_io::lobby::LobbyClient;
 use foveate_io::peer::{PeerEndpoint, PeerOptions};
 use foveate_node::game::{Brain, Game};
-use foveate_node::lobby::{Announcement, Entry};
-use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::lobby::Announcement;
+use foveate_node::peer::{PeerEvent, Settings, Signer};
 use foveate_wire::{Bytes, Metres, Micros};
 use serde::Serialize;
 use std::error::Error;
@@ -29,14 +29,8 @@ use std::time::{Duration, Instant};
 const ROUND: Micros = Micros(50_000);
 /// Rounds between two announcements, accounts and lines.
 const EVERY: u32 = 20;
-/// How long a lobby may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long those who are about to begin a game wait for others who are.
-const MOMENT: Duration = Duration::from_millis(500);
 /// How often the lobby is asked for contacts before this peer gives up.
 const TRIES: usize = 5;
-
-pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// A game without a server
 #[derive(clap::Args, Clone)]
@@ -218,8 +212,8 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     for nth in 0..args.count() {
         let (args, stop, tell) = (args.clone(), Arc::clone(&stop), tell.take());
         threads.push(std::thread::spawn(move || match args.gossip {
-            Gossip::Graded => Match::enter(&args, nth)?.play(&stop, tell),
-            Gossip::Silac => Walk::enter(&args, nth)?.play(&stop, tell),
+            Gossip::Graded => play(Match::enter(&args, nth)?, args.seconds, &stop, tell),
+            Gossip::Silac => play(Walk::enter(&args, nth)?, args.seconds, &stop, tell),
         }));
         // The others join through the first, if it comes in at all.
         if nth == 0 && told.recv().is_err() {
@@ -241,11 +235,44 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
+/// Somebody in a game without a server.
+pub trait Plays {
+    /// The next round. True once a second, when it is in the game and listed.
+    fn step(&mut self) -> Result<bool, Failure>;
+
+    /// Where it is listed.
+    fn lobbies(&mut self) -> &mut Lobbies;
+
+    /// Leaves the game; what it took so long.
+    fn end(self, span: Duration) -> Result<String, Failure>;
+}
+
+/// Plays until the end; whoever waits for it is told when the player is inside and listed.
+fn play<P: Plays>(
+    mut player: P,
+    seconds: Option<u64>,
+    stop: &AtomicBool,
+    mut inside: Option<mpsc::Sender<()>>,
+) -> Result<String, Failure> {
+    let began = Instant::now();
+    let end = seconds.map(|seconds| began + Duration::from_secs(seconds));
+    while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+        let noted = player.step()?;
+        player.lobbies().poll();
+        if let Some(inside) = inside.take_if(|_| noted) {
+            // Nobody waits if this is the only one here.
+            inside.send(()).unwrap_or(());
+        }
+    }
+    player.lobbies().leave();
+    player.end(began.elapsed())
+}
+
 /// One peer in a game.
 struct Match<'a> {
     args: &'a Peer,
     about: About,
-    lobbies: Vec<LobbyClient>,
+    lobbies: Lobbies,
     host: PeerHost<Arena>,
     /// Plays while nobody else does.
     brain: Option<Fighter>,
@@ -259,6 +286,39 @@ struct Match<'a> {
     is_first: bool,
 }
 
+impl Plays for Match<'_> {
+    fn step(&mut self) -> Result<bool, Failure> {
+        self.round()?;
+        self.tell()?;
+        let second = self.host.tick().0 / EVERY;
+        let noted = second != self.second && self.host.peer.is_inside();
+        if noted {
+            self.second = second;
+            self.announce();
+            self.note()?;
+        }
+        if let Some(record) = &mut self.record {
+            let store = &self.host.peer.stage.publisher.store;
+            record.note(self.host.tick(), ROUND.0 as f64 / 1_000.0, store)?;
+        }
+        if self.host.is_stranded() {
+            self.ask_again()?;
+        }
+        Ok(noted)
+    }
+
+    fn lobbies(&mut self) -> &mut Lobbies {
+        &mut self.lobbies
+    }
+
+    fn end(self, span: Duration) -> Result<String, Failure> {
+        let figures = serde_json::to_string(&self.figures(span))?;
+        self.window.map_or(Ok(()), Window::close)?;
+        self.host.leave(Micros::from_millis(2_000))?;
+        Ok(figures)
+    }
+}
+
 impl<'a> Match<'a> {
     /// Finds the game, or begins it.
     fn enter(args: &'a Peer, nth: usize) -> Result<Match<'a>, Failure> {
@@ -266,20 +326,18 @@ impl<'a> Match<'a> {
             Some(file) => KeyPair::keep(&numbered(file, nth))?,
             None => KeyPair::generate()?,
         };
-        let key = keys.key();
-        let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
-        let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
+        let player = keys.key().player();
+        let mut lobbies = Lobbies::new(&args.lobby, &keys)?;
         let options = PeerOptions { relay: args.relay.clone(), ..PeerOptions::default() };
         let endpoint = PeerEndpoint::bind(&listen(args), &keys, options)?;
         let own = About { seed: args.seed, players: args.players };
-        let found = seek(&mut lobbies, key, &own.say(args.game(), 0, &endpoint))?;
+        let found = lobbies.seek(&own.say(args.game(), 0, &endpoint))?;
         let about = match found.first() {
             Some(entry) => About::read(&entry.said.about).ok_or("this game is not the arena")?,
             None => own,
         };
         let arena =
             Arc::new(Arena::new(Setup::for_players(usize::from(about.players), about.seed))?);
-        let player = key.player();
         let sight = Metres(arena.view(0).map_or(f32::INFINITY, |view| view.zones[2]));
         let settings =
             Settings { uplink: args.uplink.map(Bytes), ..Settings::new(ROUND, sight, Vec::new()) };
@@ -291,7 +349,7 @@ impl<'a> Match<'a> {
         match found.is_empty() {
             true => {
                 host.found()?;
-                announce(&mut lobbies, &about.say(args.game(), 1, &host.endpoint))?;
+                lobbies.announce(&about.say(args.game(), 1, &host.endpoint))?;
             }
             false => host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts))),
         }
@@ -315,48 +373,6 @@ impl<'a> Match<'a> {
             second: 0,
             is_first: nth == 0,
         })
-    }
-
-    /// Plays until the end; whoever waits for it is told when the player is inside and listed.
-    fn play(
-        mut self,
-        stop: &AtomicBool,
-        mut inside: Option<mpsc::Sender<()>>,
-    ) -> Result<String, Failure> {
-        let began = Instant::now();
-        let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
-        while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
-            self.round()?;
-            for lobby in &mut self.lobbies {
-                lobby.poll();
-            }
-            self.tell()?;
-            let second = self.host.tick().0 / EVERY;
-            if second != self.second && self.host.peer.is_inside() {
-                self.second = second;
-                self.announce();
-                self.note()?;
-                if let Some(inside) = inside.take() {
-                    // Nobody waits if this is the only peer here.
-                    inside.send(()).unwrap_or(());
-                }
-            }
-            if let Some(record) = &mut self.record {
-                let store = &self.host.peer.stage.publisher.store;
-                record.note(self.host.tick(), ROUND.0 as f64 / 1_000.0, store)?;
-            }
-            if self.host.is_stranded() {
-                self.ask_again()?;
-            }
-        }
-        for lobby in &mut self.lobbies {
-            // A lobby that is away forgets by itself.
-            lobby.leave(Duration::from_millis(500)).unwrap_or(());
-        }
-        let figures = serde_json::to_string(&self.figures(began.elapsed()))?;
-        self.window.map_or(Ok(()), Window::close)?;
-        self.host.leave(Micros::from_millis(2_000))?;
-        Ok(figures)
     }
 
     /// The next round of the world, in which the player at the window plays, or else the machine.
@@ -417,7 +433,7 @@ impl<'a> Match<'a> {
         if self.tries > TRIES {
             return Err("nobody who is listed lets this peer in".into());
         }
-        let found = contacts(&mut self.lobbies, self.args.game(), self.host.endpoint.key())?;
+        let found = self.lobbies.contacts(self.args.game())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
         Ok(())
     }
@@ -428,7 +444,7 @@ impl<'a> Match<'a> {
 
     fn announce(&mut self) {
         let said = self.about.say(self.args.game(), self.players() as u16, &self.host.endpoint);
-        self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
+        self.lobbies.keep(&said);
     }
 
     fn say(&self, what: &str) {
@@ -520,64 +536,6 @@ fn local(text: &str) -> Result<SocketAddr, String> {
         true => Ok(address),
         false => Err("expected an address of this machine, such as 127.0.0.1:8080".into()),
     }
-}
-
-/// Whom to join through; nobody: this peer is to begin the game. Before it does so it says that it is
-/// about to, and looks again after a moment: of those who begin at once, the one with the lowest key does.
-pub fn seek(
-    lobbies: &mut [LobbyClient],
-    me: Key,
-    coming: &Announcement,
-) -> Result<Vec<Entry>, Failure> {
-    let is_inside = |entry: &Entry| entry.said.players > 0;
-    let found = contacts(lobbies, &coming.game, me)?;
-    if found.iter().any(is_inside) {
-        return Ok(found.into_iter().filter(is_inside).collect());
-    }
-    announce(lobbies, coming)?;
-    std::thread::sleep(MOMENT);
-    let mut found = contacts(lobbies, &coming.game, me)?;
-    if found.iter().any(is_inside) {
-        found.retain(is_inside);
-    } else {
-        found.retain(|entry| entry.key < me);
-        found.sort_by_key(|entry| entry.key);
-    }
-    Ok(found)
-}
-
-/// Tells all lobbies, and waits until one has heard it.
-pub fn announce(lobbies: &mut [LobbyClient], said: &Announcement) -> Result<(), Failure> {
-    let mut heard = Err("no lobby was named".into());
-    for lobby in lobbies {
-        match lobby.announce(said.clone(), PATIENCE) {
-            Ok(_) => heard = Ok(()),
-            Err(error) if heard.is_err() => heard = Err(error.into()),
-            Err(_) => {}
-        }
-    }
-    heard
-}
-
-/// Everybody who is listed for the game, in an order that differs from peer to peer, so that not all
-/// newcomers knock at the same door.
-fn contacts(lobbies: &mut [LobbyClient], game: &str, me: Key) -> Result<Vec<Entry>, Failure> {
-    let (mut found, mut failure) = (Vec::<Entry>::new(), None);
-    for lobby in lobbies {
-        match lobby.list(game, PATIENCE) {
-            Ok(entries) => found.extend(entries),
-            Err(error) => failure = Some(error),
-        }
-    }
-    if let (true, Some(failure)) = (found.is_empty(), failure) {
-        return Err(failure.into());
-    }
-    found.retain(|entry| entry.key != me);
-    found.sort_by_key(|entry| entry.key);
-    found.dedup_by_key(|entry| entry.key);
-    let mut random = fastrand::Rng::with_seed(u64::from(me.player().0));
-    random.shuffle(&mut found);
-    Ok(found)
 }
 
 fn listen(args: &Peer) -> Vec<SocketAddr> {

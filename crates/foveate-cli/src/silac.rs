@@ -1,10 +1,10 @@
 //! `foveate peer --gossip silac`: avatars that walk about and act on a world that everybody owns, by
 //! Silac's gossip on real sockets. What `foveate lab silac` measures in virtual time.
 
-use crate::peer::{self, Failure, Peer, announce, numbered, seek};
+use crate::lobbies::{Failure, Lobbies};
+use crate::peer::{self, Peer, Plays, numbered};
 use foveate_io::host::SilacHost;
 use foveate_io::keys::KeyPair;
-use foveate_io::lobby::LobbyClient;
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_node::lobby::Announcement;
 use foveate_node::peer::Signer;
@@ -16,9 +16,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Frames a second.
 const RATE: u32 = 20;
@@ -67,7 +65,7 @@ pub struct Walk<'a> {
     args: &'a Peer,
     host: SilacHost,
     settings: Settings,
-    lobbies: Vec<LobbyClient>,
+    lobbies: Lobbies,
     said: Announcement,
     walker: Waypoint,
     random: fastrand::Rng,
@@ -78,13 +76,34 @@ pub struct Walk<'a> {
     is_first: bool,
 }
 
+impl Plays for Walk<'_> {
+    fn step(&mut self) -> Result<bool, Failure> {
+        self.frame()?;
+        let silac = &self.host.silac;
+        let noted = silac.is_in() && silac.frame().is_multiple_of(RATE);
+        if noted {
+            self.note()?;
+        }
+        Ok(noted)
+    }
+
+    fn lobbies(&mut self) -> &mut Lobbies {
+        &mut self.lobbies
+    }
+
+    fn end(self, span: Duration) -> Result<String, Failure> {
+        let figures = serde_json::to_string(&self.figures(span))?;
+        self.host.leave();
+        Ok(figures)
+    }
+}
+
 impl<'a> Walk<'a> {
     /// Finds the game, or begins it.
     pub fn enter(args: &'a Peer, nth: usize) -> Result<Walk<'a>, Failure> {
         let keys = KeyPair::generate()?;
         let key = keys.key();
-        let lobbies = args.lobby.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
-        let mut lobbies = lobbies.collect::<Result<Vec<_>, _>>()?;
+        let mut lobbies = Lobbies::new(&args.lobby, &keys)?;
         // No two nodes have the same key.
         let seed = key.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let mut random = fastrand::Rng::with_seed(seed);
@@ -101,7 +120,7 @@ impl<'a> Walk<'a> {
             about: [ABOUT, &random.u32(..).to_le_bytes()].concat(),
             contacts: vec![host.silac.address()],
         };
-        let found = seek(&mut lobbies, key, &coming)?;
+        let found = lobbies.seek(&coming)?;
         let about = found.first().map_or(&coming.about, |entry| &entry.said.about);
         let game = about.strip_prefix(ABOUT).and_then(|rest| rest.try_into().ok());
         let game = game.map(u32::from_le_bytes).ok_or("this game does not go by Silac's gossip")?;
@@ -121,7 +140,7 @@ impl<'a> Walk<'a> {
         match contacts.is_empty() {
             true => {
                 host.found(game, frame);
-                announce(&mut lobbies, &said)?;
+                lobbies.announce(&said)?;
             }
             false => host.join(game, &contacts, frame),
         }
@@ -140,36 +159,6 @@ impl<'a> Walk<'a> {
             learnt: 0,
             is_first: nth == 0,
         })
-    }
-
-    /// Walks until the end; whoever waits for it is told when this node is in the game and listed.
-    pub fn play(
-        mut self,
-        stop: &AtomicBool,
-        mut inside: Option<mpsc::Sender<()>>,
-    ) -> Result<String, Failure> {
-        let began = Instant::now();
-        let end = self.args.seconds.map(|seconds| began + Duration::from_secs(seconds));
-        while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
-            self.frame()?;
-            for lobby in &mut self.lobbies {
-                lobby.poll();
-            }
-            if self.host.silac.is_in() && self.host.silac.frame().is_multiple_of(RATE) {
-                self.note()?;
-                if let Some(inside) = inside.take() {
-                    // Nobody waits if this is the only node here.
-                    inside.send(()).unwrap_or(());
-                }
-            }
-        }
-        for lobby in &mut self.lobbies {
-            // A lobby that is away forgets by itself.
-            lobby.leave(Duration::from_millis(500)).unwrap_or(());
-        }
-        let figures = serde_json::to_string(&self.figures(began.elapsed()))?;
-        self.host.leave();
-        Ok(figures)
     }
 
     fn frame(&mut self) -> Result<(), Failure> {
@@ -215,7 +204,7 @@ impl<'a> Walk<'a> {
         let silac = &self.host.silac;
         let knows: Vec<u32> = silac.peers().map(|(id, _)| id.0).collect();
         let said = Announcement { players: knows.len() as u16 + 1, ..self.said.clone() };
-        self.lobbies.iter_mut().for_each(|lobby| lobby.keep(said.clone()));
+        self.lobbies.keep(&said);
         if self.is_first {
             self.say(&format!("{} others, {} deeds learnt", knows.len(), self.learnt));
         }

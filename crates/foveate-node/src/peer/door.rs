@@ -22,6 +22,17 @@ const AFTER_STALL: Micros = Micros(3_000_000);
 /// A link that was asked for and never came.
 pub(super) const CALL_FOR: Micros = Micros(5_000_000);
 
+/// When a peer speaks of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Occasion {
+    /// Now and then, to whom it may concern.
+    Usual,
+    /// To a new neighbour, who is told by other means what it owns.
+    Hello,
+    /// For the last time.
+    Leaving,
+}
+
 impl<G: Game> Peer<G> {
     /// Begins a new world, as the only one in it.
     pub fn found(&mut self, now: Micros) -> Result<(), StoreError> {
@@ -68,8 +79,8 @@ impl<G: Game> Peer<G> {
                 self.give(id, to, now, out);
             }
         }
-        self.flush_changes(out);
-        let last = self.seal_digest(now, true);
+        self.tell_changes(out);
+        let last = self.seal_digest(now, Occasion::Leaving);
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             out.message(link, &write_message(&Message::Members(vec![last.clone()])));
             out.message(link, &write_message(&Message::Bye { leaving: true }));
@@ -126,7 +137,7 @@ impl<G: Game> Peer<G> {
         let hello = Message::Hello {
             versions: VERSIONS.to_vec(),
             schema: self.stage.game.schema().hash(),
-            digest: self.seal_brief(now),
+            digest: self.seal_digest(now, Occasion::Hello),
             clock: now.0,
             inside: self.phase == Phase::Inside,
         };
@@ -239,16 +250,8 @@ impl<G: Game> Peer<G> {
     }
 
     /// What this peer says of itself.
-    pub(super) fn seal_digest(&self, now: Micros, gone: bool) -> Sealed {
-        self.seal(now, gone, !gone)
-    }
-
-    /// The same to a new neighbour, who is told by other means what it owns.
-    fn seal_brief(&self, now: Micros) -> Sealed {
-        self.seal(now, false, false)
-    }
-
-    fn seal(&self, now: Micros, gone: bool, whole: bool) -> Sealed {
+    pub(super) fn seal_digest(&self, now: Micros, occasion: Occasion) -> Sealed {
+        let (whole, gone) = (occasion == Occasion::Usual, occasion == Occasion::Leaving);
         let store = &self.stage.publisher.store;
         let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && whole);
         let boards = worldly().filter(|(_, slot)| store.kind(*slot).place.is_none());

@@ -2,7 +2,7 @@
 
 use super::door::Hello;
 use super::identity::Sealed;
-use super::known::{Claim, Course, MAX_AHEAD as MAX_EPOCHS};
+use super::known::{Claim, Course};
 use super::members::Learnt;
 use super::neighbour::{ACK_WAITS, KEEP_ALIVE};
 use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, player};
@@ -357,9 +357,9 @@ impl<G: Game> Peer<G> {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.owned.get(&id)) else {
             return false;
         };
-        let wild = claim.epoch.0 > mine.epoch.0.saturating_add(MAX_EPOCHS);
         let since = self.time(owned.since);
-        self.tenure(id) != Tenure::Fixed && !wild && (claim.beats(&mine) || said > since)
+        let at_odds = claim.beats(&mine) || said > since;
+        self.tenure(id) != Tenure::Fixed && !claim.is_wild(&mine) && at_odds
     }
 
     /// The state of an object without a place, passed on from afar.
@@ -381,8 +381,8 @@ impl<G: Game> Peer<G> {
             return;
         }
         let newer = self.known.get(id).is_none_or(|known| {
-            let wild = epoch.0 > known.claim.epoch.0.saturating_add(MAX_EPOCHS);
-            let follows = claim.beats(&known.claim) && !wild && self.may_follow(id, now);
+            let beats = claim.beats(&known.claim) && !claim.is_wild(&known.claim);
+            let follows = beats && self.may_follow(id, now);
             follows || (claim == known.claim && tick.is_after(known.tick))
         });
         if newer && self.known.put(id, claim, (tick, Some(via)), now) {

@@ -16,7 +16,7 @@ pub const MAX_KNOWN: usize = 4_096;
 /// Rounds that a ghost goes on for without its owner.
 const MAX_GLIDE: u32 = 4 * HORIZON;
 /// No honest claim is further ahead than this of what is known.
-pub const MAX_AHEAD: u32 = 10_000;
+const MAX_AHEAD: u32 = 10_000;
 /// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.
 const FORGET_AFTER: Micros = Micros(10_000_000);
 /// The same of what others pass on.
@@ -39,6 +39,11 @@ impl Claim {
     /// Whether it prevails over another.
     pub fn beats(&self, other: &Claim) -> bool {
         (self.epoch, Reverse(self.owner)) > (other.epoch, Reverse(other.owner))
+    }
+
+    /// Whether it is further ahead of what is known than an honest one can be.
+    pub fn is_wild(&self, known: &Claim) -> bool {
+        self.epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD)
     }
 
     /// The next one after it, by somebody else.

@@ -4,6 +4,7 @@
 //! whom chance picked. Whoever seeks it is let in as long as there is room; when there is none, the
 //! link that matters least gives way.
 
+use super::door::Occasion;
 use super::interest::{keepers, lot};
 use super::known::{Claim, Known};
 use super::members::Ear;
@@ -300,7 +301,7 @@ impl<G: Game> Peer<G> {
             self.digests = self.digests.saturating_add(1);
             let soon = self.digests < FIRST_DIGESTS;
             self.digest_at = now + if soon { DIGEST_FIRST } else { DIGEST_EVERY };
-            let sealed = self.seal_digest(now, false);
+            let sealed = self.seal_digest(now, Occasion::Usual);
             let message = write_message(&Message::Members(vec![sealed]));
             let mut open: Vec<_> = self.links.iter().filter(|(_, it)| it.open).collect();
             open.sort_by_key(|(_, it)| lot(now.0, it.player.0.into()));

@@ -5,7 +5,7 @@
 //! ghosts (somebody else is), or not known.
 
 use super::interest::keepers;
-use super::known::{Claim, MAX_AHEAD, MAX_DONE};
+use super::known::{Claim, MAX_DONE};
 use super::neighbour::{KEEP_ALIVE, Neighbour};
 use super::wire::{Changes, Deed, Message, Named};
 use super::{Fault, Peer};
@@ -232,7 +232,7 @@ impl<G: Game> Peer<G> {
         }
         let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
         let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
-        let wild = known.is_some_and(|known| epoch.0 > known.epoch.0.saturating_add(MAX_AHEAD));
+        let wild = known.is_some_and(|known| claim.is_wild(&known));
         let foreign = known.is_some_and(|it| it.owner != giver && it.owner != self.me);
         let refused = wild || stale || (foreign && !self.may_follow(id, now));
         if refused && let Some(known) = known {
@@ -421,7 +421,7 @@ impl<G: Game> Peer<G> {
             return true;
         }
         let best = known.claim;
-        if claim.epoch.0 > best.epoch.0.saturating_add(MAX_AHEAD) {
+        if claim.is_wild(&best) {
             return false;
         }
         let mute = known.source.is_none() && now - known.heard >= ASSERT_EVERY;
@@ -509,7 +509,7 @@ impl<G: Game> Peer<G> {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.owned.get_mut(&id)) else {
             return;
         };
-        if claim.epoch.0 > mine.epoch.0.saturating_add(MAX_AHEAD) {
+        if claim.is_wild(&mine) {
             return;
         }
         if now - owned.asserted < ASSERT_EVERY {

@@ -25,13 +25,10 @@ impl<G: Game> Peer<G> {
     /// Tells everybody what they should know.
     pub(super) fn tell(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         if tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
-            self.flush_changes(out);
-        } else if self.urgent {
-            // Who has links with whom can wait.
-            let Changes { linked, unlinked, .. } = &mut self.changes;
-            let links = (std::mem::take(linked), std::mem::take(unlinked));
-            self.flush_changes(out);
-            (self.changes.linked, self.changes.unlinked) = links;
+            self.tell_changes(out);
+        } else if std::mem::take(&mut self.urgent) {
+            let urgent = self.changes.take_objects();
+            self.tell_all(urgent, out);
         }
         self.send_inquiries(out);
         self.tell_events();
@@ -62,12 +59,17 @@ impl<G: Game> Peer<G> {
     }
 
     /// Says once to all what changed.
-    pub(super) fn flush_changes(&mut self, out: &mut impl Outbox) {
-        if self.changes.is_empty() {
+    pub(super) fn tell_changes(&mut self, out: &mut impl Outbox) {
+        self.urgent = false;
+        let changes = std::mem::take(&mut self.changes);
+        self.tell_all(changes, out);
+    }
+
+    fn tell_all(&self, changes: Changes, out: &mut impl Outbox) {
+        if changes.is_empty() {
             return;
         }
-        self.urgent = false;
-        let bytes = write_message(&Message::Changes(std::mem::take(&mut self.changes)));
+        let bytes = write_message(&Message::Changes(changes));
         let open = self.links.iter().filter(|(_, it)| it.open);
         open.for_each(|(link, _)| out.message(*link, &bytes));
     }
@@ -188,7 +190,8 @@ impl Neighbour {
         let room = foveate_wire::packet::MAX_PACKET.saturating_sub(state.len());
         let fits = self.events.len() <= room;
         let events = if fits { self.events.as_slice() } else { &[] };
-        Frame { ack, asks: self.asks, events, state }.write(out);
+        let asks = std::mem::take(&mut self.asks);
+        Frame { ack, asks, events, state }.write(out);
         if fits {
             self.events.clear();
         }

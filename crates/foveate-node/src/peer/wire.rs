@@ -230,6 +230,13 @@ impl Changes {
         self.removed.push((id.into(), u32::MAX));
     }
 
+    /// What is said of objects; who has links with whom stays, and can wait.
+    pub fn take_objects(&mut self) -> Changes {
+        let (linked, unlinked) =
+            (std::mem::take(&mut self.linked), std::mem::take(&mut self.unlinked));
+        std::mem::replace(self, Changes { linked, unlinked, ..Changes::default() })
+    }
+
     fn unsay(&mut self, object: Named) {
         self.gained.retain(|it| it.0 != object);
         self.gave.retain(|it| it.0 != object);
@@ -391,7 +398,14 @@ mod tests {
         [2, 4].into_iter().for_each(|it| changes.unlink(PlayerId(it)));
         changes.link(PlayerId(4));
         assert_eq!((&changes.linked[..], &changes.unlinked[..]), (&[1, 3, 4][..], &[2][..]));
-        let message = Message::Changes(changes);
+        let message = Message::Changes(changes.clone());
         assert_eq!(read_message(&write_message(&message)), Some(message));
+        let (ours, theirs) = (Epoch(9), Claim { owner: PlayerId(7), epoch: Epoch(8) });
+        changes.give(id, theirs);
+        changes.gain(id, ours);
+        let objects = changes.take_objects();
+        assert_eq!((&objects.gained[..], &objects.gave[..]), (&[(id.into(), 9)][..], &[][..]));
+        assert!(objects.linked.is_empty() && changes.linked == [1, 3, 4]);
+        assert!(changes.gained.is_empty(), "said once");
     }
 }
