@@ -38,7 +38,7 @@ pub fn run(root: &Path) -> Result<Outcome, Error> {
     for command in COMMANDS {
         let file = format!("{RESULTS}/{}.json", experiment(command));
         let line = format!(
-            "cargo run --quiet --release --package foveate-cli --bin foveate -- {command} --quick --json {file}"
+            "cargo run --quiet --package foveate-cli --bin foveate -- {command} --quick --json {file}"
         );
         say_and_check(&mut process::parse(root, &line))?;
         let path = root.join(&file);

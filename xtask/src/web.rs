@@ -76,7 +76,7 @@ pub fn browse(root: &Path) -> Result<Outcome, Error> {
         ));
     };
     install(root)?;
-    let program = root.join("target/release/foveate");
+    let program = root.join("target/debug/foveate");
     let mut tests = npm(root, &["run", "e2e"]);
     say_and_check(tests.env("CHROMIUM", browser).env("FOVEATE_BIN", program))?;
     Ok(Outcome::Passed)

@@ -10,7 +10,7 @@ use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
 use foveate_node::Game;
 use foveate_node::client::{News, Phase};
 use foveate_node::game::Brain;
-use foveate_wire::Micros;
+use foveate_wire::{Micros, Tick};
 use serde::Serialize;
 use std::error::Error;
 use std::net::SocketAddr;
@@ -55,6 +55,15 @@ pub struct Bots {
     pub pin: Option<usize>,
 }
 
+/// Where and of which moment clients write down what they believe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Witness<'a> {
+    /// Some clients, of the round of their newest packet: what bounds are about.
+    Newest(&'a Path),
+    /// All of them, of the round that the server is in by now: delay and losses show.
+    Present(&'a Path),
+}
+
 /// What the clients saw.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Figures {
@@ -73,6 +82,8 @@ pub struct Figures {
     pub malformed: u64,
     pub adjusted: u64,
     pub rtt_ms: f64,
+    /// Rounds that the newest state of the slowest lies behind that of the quickest, at the end.
+    pub behind_rounds: u32,
 }
 
 /// Plays, and prints the figures.
@@ -88,11 +99,10 @@ pub fn run(args: &Bots) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Plays; `mark` is called when the measured time begins, all being in, and when it ends. `believed`: a
-/// file for what some of them see.
+/// Plays; `mark` is called when the measured time begins, all being in, and when it ends.
 pub fn play(
     args: &Bots,
-    believed: Option<&Path>,
+    witness: Option<Witness<'_>>,
     mark: impl FnMut() -> Result<(), Box<dyn Error>>,
 ) -> Result<Figures, Box<dyn Error>> {
     if let Some(processor) = args.pin {
@@ -106,13 +116,13 @@ pub fn play(
                 Fighter::new(Arc::clone(&game), skills[nth % 3], args.seed, nth as u64)
             };
             let brains = (0..args.count).map(bot).collect();
-            Match::new(args, game, brains, believed)?.run(mark)
+            Match::new(args, game, brains, witness)?.run(mark)
         }
         Rules::Crowd => {
             let game = Arc::new(Crowd::new(args.players)?);
             let wanderer = |seed| Wanderer::new(args.seed << 32 | seed, game.side());
             let brains = (0..args.count as u64).map(wanderer).collect();
-            Match::new(args, game, brains, believed)?.run(mark)
+            Match::new(args, game, brains, witness)?.run(mark)
         }
     }
 }
@@ -123,6 +133,10 @@ struct Match<'a, G: Game, B> {
     brains: Vec<B>,
     host: ClientsHost<G>,
     truth: Option<Truth>,
+    /// Whether all write, of the present.
+    present: bool,
+    /// The round that each has written of last.
+    written: Vec<Tick>,
     joins: Vec<f64>,
     corrections: Vec<f64>,
     events: u64,
@@ -133,7 +147,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         args: &'a Bots,
         game: Arc<G>,
         brains: Vec<B>,
-        believed: Option<&Path>,
+        witness: Option<Witness<'_>>,
     ) -> Result<Match<'a, G, B>, Box<dyn Error>> {
         let links = args.count as u32 + 16;
         let limits = Limits {
@@ -146,12 +160,15 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         // The server's development certificate changes with each start; bots are for trying out.
         let bind = if args.connect.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" }.parse()?;
         let endpoint = Endpoint::client(bind, &Trust::InsecureDevelopmentOnly, options)?;
+        let file = witness.map(|(Witness::Newest(file) | Witness::Present(file))| file);
         Ok(Match {
             args,
             game,
             brains,
             host: ClientsHost::new(endpoint, ROUND),
-            truth: believed.map(Truth::create).transpose()?,
+            truth: file.map(Truth::create).transpose()?,
+            present: matches!(witness, Some(Witness::Present(_))),
+            written: vec![Tick(0); args.count],
             joins: Vec::new(),
             corrections: Vec::new(),
             events: 0,
@@ -216,6 +233,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let Match { host, brains, .. } = self;
         let until = Instant::now() + Duration::from_millis(10);
         host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
+        let now = host.now();
         for at in 0..self.host.players().len() {
             let player = self.host.player(at);
             let client = &mut player.client;
@@ -231,12 +249,19 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                     self.joins.push(waited);
                 }
             }
-            let witness = fresh && at.is_multiple_of(WITNESSES);
-            let on_time = client.replicas.newest().0.is_multiple_of(EVERY);
+            let (tick, due) = if self.present {
+                // What arrives now left half a round trip ago.
+                let under_way = Micros(client.rtt().map_or(0, |rtt| rtt.0 / 2));
+                let tick = client.tick_now(now + under_way);
+                (tick, self.written[at] != tick)
+            } else {
+                (client.replicas.newest(), fresh && at.is_multiple_of(WITNESSES))
+            };
             if let (Some(truth), true, Some(me)) =
-                (&mut self.truth, witness && on_time, client.seated())
+                (&mut self.truth, due && tick.0.is_multiple_of(EVERY), client.seated())
             {
-                truth.believe(me.avatar, &client.replicas)?;
+                truth.believe(me.avatar, &client.replicas, tick)?;
+                self.written[at] = tick;
             }
         }
         Ok(())
@@ -256,6 +281,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let (right, wrong) = (right - before.0, wrong - before.1);
         let rtts = players.iter().filter_map(|player| player.client.rtt());
         let mut rtts: Vec<f64> = rtts.map(Micros::as_millis).collect();
+        let newest = players.iter().map(|player| player.client.replicas.newest().0);
+        let (slowest, quickest) = (newest.clone().min(), newest.max());
         let replicas: usize = players.iter().map(|player| player.client.replicas.len()).sum();
         Figures {
             clients: self.args.count,
@@ -276,6 +303,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             malformed: players.iter().map(|player| player.client.counts().malformed).sum(),
             adjusted: players.iter().map(|player| player.client.counts().adjusted).sum(),
             rtt_ms: usage::quantile(&mut rtts, 0.5),
+            behind_rounds: quickest.unwrap_or(0) - slowest.unwrap_or(0),
         }
     }
 }

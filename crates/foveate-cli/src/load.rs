@@ -3,7 +3,7 @@
 //! Starts a server as a process of its own on one processor and plays all clients on another, over
 //! QUIC on loopback. What others believed is compared with where everybody was.
 
-use crate::bots::{self, Bots};
+use crate::bots::{self, Bots, Witness};
 use crate::flood::Flood;
 use crate::serve::{Figures, Rules};
 use crate::{truth, usage};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// A server and its clients, measured
@@ -36,6 +36,10 @@ pub struct Load {
     /// in turn
     #[arg(long)]
     flood: bool,
+    /// Over a bad network: round trips of 150 ± 40 ms, 5 % of packets lost in bursts of three, either way.
+    /// Errors are then those at the very moment, with what delay and losses add
+    #[arg(long, conflicts_with = "flood")]
+    bad_network: bool,
     /// Write rows there
     #[arg(long)]
     json: Option<PathBuf>,
@@ -43,6 +47,11 @@ pub struct Load {
 
 /// Pairs of runs, calm and flooded.
 const TURNS: usize = 5;
+
+/// `--bad-network`, as the server's configuration.
+const BAD_NETWORK: &str = "[network]\ndelay_ms = 55\njitter_ms = 40\nloss = 0.05\nburst = 3\n";
+/// Up to where errors are near, and up to where not yet far, in world units.
+const NEAR: [f64; 2] = [40.0, 70.0];
 
 /// Measures, and prints a row for each count.
 pub fn run(args: &Load) -> Result<(), Box<dyn Error>> {
@@ -69,18 +78,18 @@ struct Server {
 }
 
 impl Server {
-    fn start(
-        args: &Load,
-        clients: usize,
-        truth: &std::path::Path,
-    ) -> Result<Server, Box<dyn Error>> {
+    fn start(args: &Load, clients: usize, folder: &Path) -> Result<Server, Box<dyn Error>> {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
+        let config = folder.join("foveate.toml");
+        std::fs::write(&config, if args.bad_network { BAD_NETWORK } else { "" })?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--measured", "--no-metrics", "--pin", "0", "--listen", "127.0.0.1:0"])
             .args(["--game", game, "--players", &clients.to_string()])
             .args(["--seed", &args.seed.to_string(), "--budget", &args.budget.to_string()])
+            .arg("--config")
+            .arg(config)
             .arg("--truth")
-            .arg(truth)
+            .arg(folder.join("was"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -140,7 +149,7 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
     let folder = std::env::temp_dir().join(format!("foveate-load-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let (was, believed) = (folder.join("was"), folder.join("believed"));
-    let mut server = Server::start(args, clients, &was)?;
+    let mut server = Server::start(args, clients, &folder)?;
     let bots = Bots {
         connect: server.address,
         count: clients,
@@ -152,20 +161,25 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         pin: Some(1),
     };
     let flood = flood.then(|| Flood::begin(server.address));
-    let seen = bots::play(&bots, Some(&believed), || server.mark())?;
+    let witness =
+        if args.bad_network { Witness::Present(&believed) } else { Witness::Newest(&believed) };
+    let seen = bots::play(&bots, Some(witness), || server.mark())?;
     let sent = flood.map(Flood::end);
     let served = server.end()?;
-    let mut errors = truth::errors(&was, &believed)?;
+    let errors = truth::errors(&was, &believed)?;
     std::fs::remove_dir_all(&folder)?;
-    let count = errors.len();
+    let mut degrees: Vec<f64> = errors.iter().map(truth::Error::degrees).collect();
     let mut row = json!({
         "workload": if args.game == Rules::Arena { "arena" } else { "crowd" },
         "clients": clients,
         "flooded": sent.is_some(),
         "flood_packets_s": sent,
-        "err_deg_p50": usage::quantile(&mut errors, 0.5),
-        "err_deg_p95": usage::quantile(&mut errors, 0.95),
-        "err_samples": count,
+        "bad_network": args.bad_network,
+        "err_deg_p50": usage::quantile(&mut degrees, 0.5),
+        "err_deg_p95": usage::quantile(&mut degrees, 0.95),
+        "err_samples": errors.len(),
+        "err_p95_by_distance": by_distance(&errors),
+        "err_p95_by_third": by_third(&errors),
         "rss_kib_per_client": (served.rss_kib - served.idle_rss_kib) / clients as f64,
         "bots": seen,
     });
@@ -174,4 +188,40 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         row.extend(served);
     }
     Ok(row)
+}
+
+/// 95 % of the errors are below, in world units: near, not yet far, far.
+fn by_distance(errors: &[truth::Error]) -> [f64; 3] {
+    p95_of_parts(errors, |error| NEAR.iter().filter(|edge| error.away > **edge).count())
+}
+
+/// And in each third of the time: what diverges gets worse.
+fn by_third(errors: &[truth::Error]) -> [f64; 3] {
+    let (first, last) = errors
+        .iter()
+        .fold((u32::MAX, 0), |(first, last), error| (first.min(error.tick), last.max(error.tick)));
+    p95_of_parts(errors, |error| (3 * (error.tick - first) / (last - first + 1)).min(2) as usize)
+}
+
+fn p95_of_parts(errors: &[truth::Error], part: impl Fn(&truth::Error) -> usize) -> [f64; 3] {
+    [0, 1, 2].map(|nth| {
+        let of = errors.iter().filter(|error| part(error) == nth);
+        usage::quantile(&mut of.map(|error| error.off).collect::<Vec<_>>(), 0.95)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_by_distance_and_by_time() {
+        let error = |tick, off, away| truth::Error { tick, off, away };
+        let errors =
+            [error(20, 1.0, 40.0), error(40, 2.0, 41.0), error(60, 3.0, 71.0), error(80, 9.0, 5.0)];
+        assert_eq!(by_distance(&errors), [9.0, 2.0, 3.0]);
+        assert_eq!(by_third(&errors), [2.0, 3.0, 9.0]);
+        assert_eq!(by_third(&[]), [0.0; 3]);
+        assert!((error(0, 1.0, 1.0).degrees() - 45.0).abs() < 1e-9);
+    }
 }

@@ -31,9 +31,13 @@ impl Truth {
         self.0.flush()
     }
 
-    /// Writes where one who looks believes others to be in the round of its newest packet.
-    pub fn believe(&mut self, me: ObjectId, replicas: &ReplicaSet) -> std::io::Result<()> {
-        let tick = replicas.newest();
+    /// Writes where one who looks believes others to be in a round.
+    pub fn believe(
+        &mut self,
+        me: ObjectId,
+        replicas: &ReplicaSet,
+        tick: Tick,
+    ) -> std::io::Result<()> {
         for view in replicas.iter().filter(|view| view.id() != me) {
             if view.life() != foveate_sync::replica::Life::Live {
                 continue;
@@ -79,9 +83,26 @@ fn numbers(line: &str) -> Option<(u32, u64, [f32; 3], Option<u64>)> {
     Some((tick, id, at, words.next().and_then(|word| word.parse().ok())))
 }
 
-/// The errors, in degrees as seen by those who believed, of everything in the two files that is of
-/// the same round.
-pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<f64>> {
+/// How far one was from where another believed it to be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Error {
+    /// In which round.
+    pub tick: u32,
+    /// How far off, in world units.
+    pub off: f64,
+    /// How far away it really was from who believed.
+    pub away: f64,
+}
+
+impl Error {
+    /// As an angle, seen by who believed.
+    pub fn degrees(&self) -> f64 {
+        self.off.atan2(self.away.max(1e-3)).to_degrees()
+    }
+}
+
+/// The errors of everything in the two files that is of the same round.
+pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<Error>> {
     let lines = |path: &Path| Ok::<_, std::io::Error>(BufReader::new(File::open(path)?).lines());
     let mut places = Places::new();
     for line in lines(truth)? {
@@ -98,7 +119,7 @@ pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<f64>> {
         let apart = |a: &[f32; 3], b: &[f32; 3]| {
             (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
         };
-        errors.push(apart(there, &at).atan2(apart(there, eye).max(1e-3)).to_degrees());
+        errors.push(Error { tick, off: apart(there, &at), away: apart(there, eye) });
     }
     Ok(errors)
 }
