@@ -231,7 +231,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
 
     fn round(&mut self, joining: bool) -> Result<(), Box<dyn Error>> {
         let Match { host, brains, .. } = self;
-        let until = Instant::now() + Duration::from_millis(10);
+        // How long joining takes is told to 10 ms; later there is less to look out for.
+        let until = Instant::now() + Duration::from_millis(if joining { 10 } else { 25 });
         host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
         let now = host.now();
         for at in 0..self.host.players().len() {

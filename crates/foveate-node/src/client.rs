@@ -511,10 +511,12 @@ impl Scene for Ghosts<'_> {
                 square <= radius * radius
             })
         };
-        found.extend(self.replicas.iter().filter(near).map(|view| view.id()));
+        let before = found.len();
+        found.extend(self.replicas.in_any_order().filter(near).map(|view| view.id()));
+        found[before..].sort_unstable();
     }
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
-        found.extend(self.replicas.iter().map(|view| view.id()).filter(|id| id.kind() == kind));
+        found.extend(self.replicas.of_kind(kind));
     }
 }

@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{Avatar, World, schema};
+use common::{Avatar, World, check_shortcuts, schema};
 use fastrand::Rng;
 use foveate_sync::ReplicaSet;
 use foveate_sync::interest::presets;
 use foveate_sync::replica::Life;
-use foveate_wire::packet::{Ack, VERSION};
-use foveate_wire::{Motion, ObjectId, Tick};
+use foveate_wire::packet::{Ack, PacketWriter, StateHeader, VERSION};
+use foveate_wire::{Alias, KindId, Models, Motion, ObjectId, Tick};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The packets of a lively session, in the order in which one observer got them.
@@ -51,6 +51,31 @@ fn session(seed: u64) -> Vec<Vec<u8>> {
     let near = avatars[1..].iter().filter(|(slot, _)| world.believed(0, *slot).is_some());
     assert!(near.count() > 2, "the session is worth breaking");
     packets
+}
+
+#[test]
+fn an_object_told_of_by_two_aliases_is_there_once() {
+    let schema = schema();
+    let (kind, id) = (&schema.kinds()[0], ObjectId::new(KindId(0), 0, 7));
+    let mut set = ReplicaSet::new(schema.clone(), Tick(0));
+    let mut say = |seq: u16, alias: Alias, gone: bool| {
+        let (mut out, mut models) = (Vec::new(), Models::trained());
+        let header = StateHeader { seq, tick: Tick(u32::from(seq) + 1) };
+        let mut writer = PacketWriter::new(&mut out, &mut models, header);
+        if gone {
+            writer.gone(alias);
+        } else {
+            writer.full(alias, id, kind, &mut vec![0; kind.lane_count()]);
+        }
+        writer.finish();
+        set.receive(&out, |_| {}).unwrap();
+        check_shortcuts(&set);
+        set.len()
+    };
+    assert_eq!(say(0, Alias(0), false), 1);
+    assert_eq!(say(1, Alias(1), false), 1);
+    assert_eq!(say(2, Alias(0), true), 1, "the second is the one that counts");
+    assert_eq!(say(3, Alias(1), true), 0);
 }
 
 /// Everything that can be asked of a set.

@@ -6,33 +6,40 @@ use foveate_wire::{Motion, Tick};
 /// A state and its round.
 pub(super) type Sample<'a> = (Tick, &'a [i32]);
 
-/// The newest states, in no particular order in memory.
+/// Numbers of a motion, before the lanes of its state.
+const MOTION: usize = 4;
+
+/// The newest states, in no particular order in memory. What looking one up reads lies side by side: the ticks in
+/// the ring itself, a state and its motion in one row.
 #[derive(Clone, Debug)]
 pub(super) struct StateRing {
-    lanes: usize,
-    ticks: Vec<Tick>,
-    states: Vec<i32>,
-    /// How each state came about.
-    motions: Vec<Motion>,
+    /// The first `len` count.
+    ticks: [Tick; KEPT_STATES],
+    len: usize,
     newest: usize,
+    /// Of the newest state.
+    motion: Motion,
+    /// Numbers of a row.
+    width: usize,
+    rows: Vec<i32>,
 }
 
 impl StateRing {
     pub fn new(lanes: usize) -> StateRing {
-        StateRing { lanes, ticks: Vec::new(), states: Vec::new(), motions: Vec::new(), newest: 0 }
+        let (ticks, motion, width) = ([Tick(0); KEPT_STATES], Motion::default(), MOTION + lanes);
+        StateRing { ticks, len: 0, newest: 0, motion, width, rows: Vec::new() }
     }
 
     /// Adds a state; the oldest makes room. States that are older than all of a full ring are
     /// dropped: nothing refers to them any more.
     pub fn push(&mut self, tick: Tick, lanes: &[i32], motion: Motion) {
-        if self.ticks.contains(&tick) {
+        if self.held().contains(&tick) {
             return;
         }
-        let at = if self.ticks.len() < KEPT_STATES {
-            self.ticks.push(tick);
-            self.motions.push(motion);
-            self.states.extend_from_slice(lanes);
-            self.ticks.len() - 1
+        let at = if self.len < KEPT_STATES {
+            self.len += 1;
+            self.rows.resize(self.len * self.width, 0);
+            self.len - 1
         } else {
             let newest = self.newest_tick();
             let age = |at: &usize| newest.since(self.ticks[*at]);
@@ -40,18 +47,33 @@ impl StateRing {
             if !tick.is_after(self.ticks[oldest]) {
                 return;
             }
-            self.ticks[oldest] = tick;
-            self.motions[oldest] = motion;
-            self.states[oldest * self.lanes..][..self.lanes].copy_from_slice(lanes);
             oldest
         };
-        if at != self.newest && tick.is_after(self.newest_tick()) {
-            self.newest = at;
+        if self.len == 1 || tick.is_after(self.newest_tick()) {
+            (self.newest, self.motion) = (at, motion);
         }
+        self.ticks[at] = tick;
+        let row = &mut self.rows[at * self.width..][..self.width];
+        let Motion { moved: [x, y, z], ticks } = motion;
+        row[..MOTION].copy_from_slice(&[x, y, z, ticks as i32]);
+        row[MOTION..].copy_from_slice(lanes);
+    }
+
+    /// Reads something of each line of the cache that the next update will need: of the ticks, of a state that is
+    /// about to be a baseline, and of the one that will make room.
+    pub fn read_some(&self) -> i32 {
+        let row = |at: usize| self.rows.get(at % KEPT_STATES * self.width).copied().unwrap_or(0);
+        let near = row(self.newest + KEPT_STATES - 1) ^ row(self.newest + KEPT_STATES - 2);
+        let ticks = self.ticks[0].0 ^ self.ticks[KEPT_STATES / 2].0 ^ self.ticks[KEPT_STATES - 1].0;
+        near ^ row(self.newest + 1) ^ ticks as i32
+    }
+
+    fn held(&self) -> &[Tick] {
+        &self.ticks[..self.len]
     }
 
     pub fn newest_tick(&self) -> Tick {
-        self.ticks.get(self.newest).copied().unwrap_or_default()
+        self.ticks[self.newest]
     }
 
     pub fn newest(&self) -> &[i32] {
@@ -60,19 +82,21 @@ impl StateRing {
 
     /// How the newest state came about.
     pub fn motion(&self) -> Motion {
-        self.motions.get(self.newest).copied().unwrap_or_default()
+        self.motion
     }
 
     /// The state of exactly this tick, and how it came about.
     pub fn at(&self, tick: Tick) -> Option<(&[i32], Motion)> {
-        let at = self.ticks.iter().position(|held| *held == tick)?;
-        Some((self.state(at), self.motions[at]))
+        let at = self.held().iter().position(|held| *held == tick)?;
+        let row = &self.rows[at * self.width..][..self.width];
+        let (&[x, y, z, ticks], lanes) = row.split_first_chunk::<MOTION>()?;
+        Some((lanes, Motion { moved: [x, y, z], ticks: ticks as u32 }))
     }
 
     /// The last state at or before a tick, and the first after it.
     pub fn around(&self, tick: Tick) -> [Option<Sample<'_>>; 2] {
         let with = |at: usize| (self.ticks[at], self.state(at));
-        let all = 0..self.ticks.len();
+        let all = 0..self.len;
         let is_later = |at: &usize| self.ticks[*at].is_after(tick);
         let before = all.clone().filter(|at| !is_later(at));
         let after = all.filter(is_later);
@@ -83,7 +107,7 @@ impl StateRing {
     }
 
     fn state(&self, at: usize) -> &[i32] {
-        &self.states[at * self.lanes..(at + 1) * self.lanes]
+        &self.rows[at * self.width + MOTION..(at + 1) * self.width]
     }
 }
 

@@ -1,9 +1,10 @@
 //! One small harness: a publisher, its observers' replicas, and links that misbehave as told.
 
 use foveate_sync::interest::Policy;
+use foveate_sync::replica::Life;
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::Ack;
-use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Replicate, Schema, Tick};
+use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Replicate, Schema, Tick, predict};
 use std::sync::Arc;
 
 pub const ROUND: Micros = Micros(50_000);
@@ -103,6 +104,7 @@ impl World {
                 continue;
             }
             let _ = replicas.receive(&bytes, |_| {});
+            check_shortcuts(replicas);
             if let Some(ack) = replicas.ack() {
                 let mut bytes = Vec::new();
                 ack.write(&mut bytes);
@@ -123,5 +125,19 @@ impl World {
     pub fn believed(&self, seat: usize, slot: Slot) -> Option<Avatar> {
         let id = self.publisher.store.id(slot);
         self.seats[seat].1.get(id)?.value()
+    }
+}
+
+/// What replicas keep at hand, so that nobody has to look it up, is what looking it up would give.
+pub fn check_shortcuts(replicas: &ReplicaSet) {
+    let by_id: Vec<ObjectId> = replicas.iter().map(|view| view.id()).collect();
+    let mut quick: Vec<ObjectId> = replicas.in_any_order().map(|view| view.id()).collect();
+    quick.sort_unstable();
+    assert_eq!(quick, by_id);
+    for view in replicas.iter().filter(|view| view.life() == Life::Live) {
+        let place = replicas.schema().kind(view.kind()).unwrap().place.unwrap();
+        let tick = view.tick().plus(3);
+        let slow = predict::place(&place, view.lanes(), &view.motion(), 3);
+        assert_eq!(view.predicted_steps(tick, &place), slow);
     }
 }
