@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::process;
-use crate::steps::{Outcome, say_and_check};
+use crate::steps::{Outcome, program, say_and_check};
 
 /// The lab commands, as typed after `foveate`. The first two words name the result file.
 const COMMANDS: &[&str] = &[
@@ -35,12 +35,12 @@ pub fn run(root: &Path) -> Result<Outcome, Error> {
             .map_err(|source| Error::Read { path: folder.clone(), source })?;
     }
     fs::create_dir_all(&folder).map_err(|source| Error::Read { path: folder, source })?;
+    let program = program(root)?;
     for command in COMMANDS {
         let file = format!("{RESULTS}/{}.json", experiment(command));
-        let line = format!(
-            "cargo run --quiet --package foveate-cli --bin foveate -- {command} --quick --json {file}"
-        );
-        say_and_check(&mut process::parse(root, &line))?;
+        let mut run = Command::new(&program);
+        run.args(command.split_whitespace()).args(["--quick", "--json", &file]).current_dir(root);
+        say_and_check(&mut run)?;
         let path = root.join(&file);
         let text = fs::read_to_string(&path)
             .map_err(|source| Error::Read { path: path.clone(), source })?;

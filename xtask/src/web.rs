@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::error::Error;
 use crate::process;
-use crate::steps::{Outcome, say_and_check};
+use crate::steps::{Outcome, program, say_and_check};
 
 /// Names under which systems have Chromium.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
@@ -76,7 +76,7 @@ pub fn browse(root: &Path) -> Result<Outcome, Error> {
         ));
     };
     install(root)?;
-    let program = root.join("target/debug/foveate");
+    let program = program(root)?;
     let mut tests = npm(root, &["run", "e2e"]);
     say_and_check(tests.env("CHROMIUM", browser).env("FOVEATE_BIN", program))?;
     Ok(Outcome::Passed)
