@@ -15,9 +15,6 @@ pub const STEPS: &[Step] = &[
     Step::command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::call("tests", "unit, integration and documentation tests", tests),
     Step::call("web", "types, tests and the build of the page", web::check),
-    Step::call("build", "the program, with the page in it", |root| {
-        program(root).map(|_| Outcome::Passed)
-    }),
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),

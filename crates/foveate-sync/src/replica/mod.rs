@@ -132,24 +132,8 @@ impl ReplicaSet {
         Ok(tick)
     }
 
-    /// Reads a little of everything that the last packet was about, because the next one mostly is about the same.
-    /// While decoding, each record would wait for its memory in turn; read in a run, all of it comes at the same
-    /// time. It tells where many clients share a process.
-    fn warm(&self) {
-        let at = |record: &Record| match *record {
-            Record::Update(alias, _) | Record::Full(alias, _) => usize::from(alias.0),
-            Record::Freeze(_) | Record::Gone(_) => usize::MAX,
-        };
-        let told =
-            self.records.iter().filter_map(|(record, _)| self.replicas.get(at(record))?.as_ref());
-        std::hint::black_box(
-            told.map(|replica| replica.states.read_some()).fold(0, i32::wrapping_add),
-        );
-    }
-
     /// Reads the whole packet into `records` and `lanes`.
     fn read(&mut self, bytes: &[u8]) -> Result<Tick, ReceiveError> {
-        self.warm();
         self.records.clear();
         self.lanes.clear();
         let held = Held { replicas: &self.replicas };

@@ -59,15 +59,6 @@ impl StateRing {
         row[MOTION..].copy_from_slice(lanes);
     }
 
-    /// Reads something of each line of the cache that the next update will need: of the ticks, of a state that is
-    /// about to be a baseline, and of the one that will make room.
-    pub fn read_some(&self) -> i32 {
-        let row = |at: usize| self.rows.get(at % KEPT_STATES * self.width).copied().unwrap_or(0);
-        let near = row(self.newest + KEPT_STATES - 1) ^ row(self.newest + KEPT_STATES - 2);
-        let ticks = self.ticks[0].0 ^ self.ticks[KEPT_STATES / 2].0 ^ self.ticks[KEPT_STATES - 1].0;
-        near ^ row(self.newest + 1) ^ ticks as i32
-    }
-
     fn held(&self) -> &[Tick] {
         &self.ticks[..self.len]
     }
