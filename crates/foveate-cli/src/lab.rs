@@ -84,6 +84,12 @@ enum Experiment {
             default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz"
         )]
         trace: PathBuf,
+        /// Only the first workload, a crowd
+        #[arg(long)]
+        crowd_only: bool,
+        /// So many players instead; several counts are tried one after the other
+        #[arg(long, value_name = "N", value_delimiter = ',')]
+        players: Vec<usize>,
         #[command(flatten)]
         common: Common,
     },
@@ -193,8 +199,10 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
             let mix = peers::Mix { nodes: *nodes, loss: *loss, uplinks, relayed: *relayed };
             common.finish(peers::mix(&arena::walkers_on, mix, common.options())?)
         }
-        Experiment::Scale { trace, common } => {
-            common.finish(scale::lab(trace, common.options(), &RealMeter::default())?)
+        Experiment::Scale { trace, crowd_only, players, common } => {
+            let trace = (!crowd_only).then_some(trace.as_path());
+            let workloads = scale::Workloads { trace, players };
+            common.finish(scale::lab(workloads, common.options(), &RealMeter::default())?)
         }
         Experiment::Silac { common } => {
             common.finish(silac::lab(&arena::walkers, common.options())?)

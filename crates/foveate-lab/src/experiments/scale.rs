@@ -321,18 +321,38 @@ fn tiled(trace: &Trace, n: usize) -> Result<Bench<Tiled>, ExperimentError> {
     Bench::new(movement, avatar)
 }
 
-/// Runs both workloads; `trace` is tiled for the second.
-pub fn lab(trace: &Path, options: Options, meter: &dyn Meter) -> Result<Done, ExperimentError> {
-    let counts = if options.quick { QUICK_COUNTS } else { COUNTS };
-    let trace = Trace::read(trace)?;
+/// Who moves, and how many of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Workloads<'a> {
+    /// The recording that the second workload tiles; without one there is only the first.
+    pub trace: Option<&'a Path>,
+    /// How many players; none: the usual counts.
+    pub players: &'a [usize],
+}
+
+/// Runs the workloads.
+pub fn lab(
+    workloads: Workloads<'_>,
+    options: Options,
+    meter: &dyn Meter,
+) -> Result<Done, ExperimentError> {
+    let counts: &[usize] = match workloads.players {
+        [] if options.quick => &QUICK_COUNTS,
+        [] => &COUNTS,
+        counts => counts,
+    };
+    let trace = workloads.trace.map(Trace::read).transpose()?;
     let mut rows = Vec::new();
-    let rounds = u64::from(WARM_UP + MEASURED) * 2 * counts.len() as u64;
+    let kinds = 1 + u64::from(trace.is_some());
+    let rounds = u64::from(WARM_UP + MEASURED) * kinds * counts.len() as u64;
     let progress = Progress::new("scale", rounds);
     for n in counts {
-        rows.push(measure("crowd", crowd(n, options.seed)?, meter, &progress));
+        rows.push(measure("crowd", crowd(*n, options.seed)?, meter, &progress));
     }
-    for n in counts {
-        rows.push(measure("tiled", tiled(&trace, n)?, meter, &progress));
+    if let Some(trace) = &trace {
+        for n in counts {
+            rows.push(measure("tiled", tiled(trace, *n)?, meter, &progress));
+        }
     }
     progress.finish();
     finish(&rows, super::micro::table(options.seed, meter)?, options)

@@ -49,6 +49,8 @@ pub struct Outlook {
     pub max_age: Micros,
     /// ν at its strictest, at the inner edge.
     pub max_error: Metres,
+    /// The multiplier of facings' floors at its strictest.
+    pub facing: f32,
 }
 
 /// How many classes metrics tell apart.

@@ -68,17 +68,15 @@ impl Policy for Vfc {
         // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
         let ahead = &self.kappa[zone * self.fields.len()];
         let beyond = if zone == 0 { 0.0 } else { self.zones[zone - 1] };
-        let outlook = Outlook {
-            beyond: Metres(beyond),
-            max_age: ahead.max_age,
-            max_error: ahead.error(beyond),
-        };
+        let facing = if zone == 0 { self.inner_facing } else { 1.0 };
+        let (max_age, max_error) = (ahead.max_age, ahead.error(beyond));
+        let outlook = Outlook { beyond: Metres(beyond), max_age, max_error, facing };
         Some(Grade {
             max_age: kappa.max_age,
             max_missed: kappa.max_missed,
             max_error: kappa.error(distance),
             floor: Metres(self.floor.0 * distance),
-            facing: if zone == 0 { self.inner_facing } else { 1.0 },
+            facing,
             // Under pressure what is far gives way first, also within a zone.
             weight: 1.0 / (1.0 + distance / (FADE * self.zones[0])),
             class: zone.min(CLASSES - 1) as u8,

@@ -5,7 +5,7 @@ use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
 use crate::store::{HISTORY, Hot, Store};
-use foveate_wire::{Kind, Micros, Tick, predict};
+use foveate_wire::{Kind, Micros, Motion, Tick, predict};
 
 /// A state this close to leaving the history is sent again before it does.
 pub(super) const EXPIRES: u32 = HISTORY - 8;
@@ -42,10 +42,17 @@ impl Publisher {
                 continue;
             };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
-            let facing = graded.grade.facing;
-            scratch.due.push(Bound { pair: graded.pair, urgency, fired, facing, kept });
+            let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
+            scratch.due.push(Bound { pair, urgency, fired, facing, rest, kept });
         }
     }
+}
+
+/// World units that a motion goes in a round.
+#[inline]
+pub(super) fn speed(precision: f32, motion: &Motion) -> f32 {
+    let square: f32 = motion.moved.iter().map(|steps| (*steps as f32).powi(2)).sum();
+    square.sqrt() * precision / motion.ticks.max(1) as f32
 }
 
 /// How far a pair's reference replica is from the truth.
@@ -58,6 +65,8 @@ struct Judged {
     expiring: bool,
     /// How far the place is off, in world units.
     error: f32,
+    /// World units that the replica moves in a round.
+    speed: f32,
     /// ν′: the largest of ν, the floor and the precision.
     allowed: f32,
     /// Changes since the reference.
@@ -78,6 +87,7 @@ impl Judged {
             differs: true,
             expiring: false,
             error: 0.0,
+            speed: 0.0,
             allowed: 0.0,
             missed: 0,
         };
@@ -92,6 +102,7 @@ impl Judged {
             let off = |axis: usize| hot.place[axis].wrapping_sub(at(axis)) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
+            judged.speed = speed(place.precision, &reference.motion);
         }
         judged.known = true;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
@@ -171,15 +182,18 @@ impl Judged {
         let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &gate.reference) else {
             return 1;
         };
-        if graded.grade.max_missed != u32::MAX || graded.distance <= gate.edge {
+        if graded.grade.max_missed != u32::MAX || graded.rest == 1 {
             return 1;
         }
         let due = reference.tick.plus(rounds.count(outlook.max_age));
         if !due.is_after(now) {
             return 1; // it waits for a looser θ, which may tighten at any moment
         }
-        let left = due.since(now).min(u32::from(gate.rest));
-        let by_error = (outlook.max_error.0 - self.error) / (2.0 * hot.reach).max(1e-6);
+        let left = due.since(now).min(u32::from(graded.rest));
+        // The object may move as fast as it can; the replica goes on as it does, which after a jump that
+        // was not told as one is faster.
+        let parting = hot.reach + self.speed;
+        let by_error = (outlook.max_error.0 - self.error) / parting.max(1e-6);
         left.min(by_error.max(0.0) as u32).max(1)
     }
 

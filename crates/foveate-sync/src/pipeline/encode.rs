@@ -1,9 +1,10 @@
 //! Encode and pack: what was chosen becomes records, records become packets.
 
 use super::Publisher;
+use super::due::speed;
 use crate::deviation;
 use crate::metrics::Counters;
-use crate::schedule::{Mode, Notice, Observer, Reference, SentKind, SentRecord};
+use crate::schedule::{Bound, Mode, Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
@@ -23,6 +24,8 @@ pub(super) struct Said {
     pair: u32,
     /// The grade's multiplier of facing floors.
     facing: f32,
+    /// Rounds for which the pair may then be left alone.
+    rest: u8,
 }
 
 /// The states of an update, put together: a replica's facing may be older than its place.
@@ -46,12 +49,12 @@ impl Publisher {
             let alias = observer.alias(bound.pair as usize);
             let alias = alias.or_else(|| observer.open(bound.pair, tick));
             observer.counters.fire(bound.fired);
-            let (pair, facing) = (bound.pair, bound.facing);
-            said.extend(alias.map(|alias| Said { alias, pair, facing }));
+            let Bound { pair, facing, rest, .. } = *bound;
+            said.extend(alias.map(|alias| Said { alias, pair, facing, rest }));
         }
         for pair in &scratch.notices {
             let alias = observer.alias(*pair as usize);
-            said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0 }));
+            said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0, rest: 1 }));
         }
         // Rising aliases cost few bits.
         said.sort_unstable_by_key(|said| said.alias);
@@ -85,7 +88,7 @@ impl Packet<'_> {
         let header = StateHeader { seq: observer.link.next_seq(), tick: self.tick };
         let mut writer = PacketWriter::new(out, models, header);
         let mut count = 0;
-        for Said { alias, pair, facing } in said {
+        for said @ Said { alias, pair, .. } in said {
             let hot = &self.store.hot[observer.gates[*pair as usize].slot.at()];
             let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
             let full = writer.len() + kind.max_record_bytes() > MAX_PACKET;
@@ -93,7 +96,7 @@ impl Packet<'_> {
                 break;
             }
             let before = writer.bits();
-            let record = self.record(observer, *pair as usize, &mut writer, (*alias, hot, *facing));
+            let record = self.record(observer, said, &mut writer, hot);
             let bits = f64::from(writer.bits()) - f64::from(before);
             note_bits(&mut observer.counters, record, bits);
             observer.link.note(SentRecord { alias: *alias, pair: *pair as u16, kind: record.0 });
@@ -115,10 +118,12 @@ impl Packet<'_> {
     fn record(
         &mut self,
         observer: &mut Observer,
-        pair: usize,
+        said: &Said,
         writer: &mut PacketWriter<Encoder<'_>>,
-        (alias, hot, facing): (Alias, &Hot, f32),
+        hot: &Hot,
     ) -> (SentKind, bool) {
+        let Said { alias, facing, rest, .. } = *said;
+        let pair = said.pair as usize;
         let (gate, wake) = (&mut observer.gates[pair], &mut observer.wakes[pair]);
         let (tick, pair) = (self.tick, &mut observer.pairs[pair]);
         match pair.notice {
@@ -164,7 +169,13 @@ impl Packet<'_> {
         gate.reference = Some(state);
         gate.clear_difference();
         wake.mode = Mode::Right;
-        wake.set(tick.plus(1));
+        // Whoever jumped without being told to flies on in the replica: that is looked at at once.
+        // Quantisation may add a step on each side.
+        let flies = kind.place.is_some_and(|place| {
+            speed(place.precision, &state.motion) > hot.reach + 2.0 * place.precision
+        });
+        let rest = if flies { 1 } else { rest };
+        wake.set_within(tick, rest, observer.phase);
         pair.sends = number;
         pair.forced = false;
         (SentKind::State(state), pair.base.is_none())

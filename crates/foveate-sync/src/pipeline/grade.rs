@@ -17,6 +17,8 @@ const MARGIN: f32 = 0.15;
 const MAX_REST: u64 = 16;
 /// Pairs that memory is set aside for in advance; who has more gets it as it goes.
 const MAX_RESERVED: usize = 128;
+/// Objects that jumped in one round and are looked at one by one in any case.
+const FEW: usize = 32;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
@@ -26,11 +28,15 @@ impl Publisher {
         let Publisher { store, index, scratch, rounds, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
-        observer.stale |= jumped;
+        // Where many jump it is quicker to look at the neighbourhood than at each of them.
+        let many = store.jumped.len() > observer.gates.len() + FEW;
+        observer.stale |= jumped || many;
         if observer.stale || !observer.refresh_at.is_after(tick) {
             refresh(observer, store, index, scratch, *now);
         }
-        meet_jumped(observer, store, scratch);
+        if !many {
+            meet_jumped(observer, store, scratch);
+        }
         drop_closed(observer, store);
         quiet::pass(observer, store, &mut scratch.looks);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
@@ -114,17 +120,23 @@ impl Look {
         let at = pair as usize;
         let slot = observer.gates[at].slot;
         let hot = &store.hot[slot.at()];
+        if observer.wakes[at].mode == Mode::Watched
+            && let Some(next) = self.still_far(observer, hot)
+        {
+            return observer.wakes[at].set(next);
+        }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
         let (grade, distance) = match hot.alive {
             true => self.judge(observer, store, (slot, own), hot),
             false => (None, 0.0),
         };
         let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+        let tallies = &mut observer.tallies;
         let Some(grade) = grade else {
             // One's own object that one is not told of stays so until one looks from elsewhere.
             let beyond = if own && hot.alive { f32::INFINITY } else { distance - self.reach };
             let mut next = self.out_of_reach(hot, beyond);
-            wake.tally %= Wake::KNOWN;
+            tallies.set(wake, wake.tally % Wake::KNOWN);
             if wake.mode != Mode::Watched {
                 wake.mode = Mode::Special;
                 gate.clear_difference();
@@ -137,33 +149,40 @@ impl Look {
             wake.set(next);
             return;
         };
-        wake.tally = grade.class % Wake::KNOWN;
-        if wake.mode != Mode::Watched {
-            wake.tally |= Wake::KNOWN;
-        }
+        let known = if wake.mode == Mode::Watched { 0 } else { Wake::KNOWN };
+        tallies.set(wake, grade.class % Wake::KNOWN | known);
         gate.own = own;
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
             self.set_pace(gate, &grade, hot);
-            graded.push(Graded { pair, grade, distance });
+            graded.push(Graded { pair, grade, rest: gate.rest_at(distance) });
         }
+    }
+
+    /// The next look at an object that the observer was not told of, if it is out of reach.
+    fn still_far(&self, observer: &Observer, hot: &Hot) -> Option<Tick> {
+        if !observer.interactions.is_empty() {
+            return None; // what one has to do with is of interest from afar
+        }
+        let (_, square) = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
+        let far = square > self.reach * self.reach;
+        far.then(|| self.out_of_reach(hot, square.sqrt() - self.reach))
     }
 
     /// How often the pair has to be looked at while its replica is right: a difference that arises
     /// right after a look must still be told within θ, and must not outgrow ν.
     #[inline]
     fn set_pace(&self, gate: &mut Gate, grade: &Grade, hot: &Hot) {
-        gate.rest = 1;
+        (gate.rest, gate.plain) = (1, false);
         let Some(outlook) = &grade.outlook else { return };
+        gate.plain = outlook.facing >= 1.0;
         let rounds = outlook.max_age.0 / self.rounds.length.0;
-        if rounds < 4 {
-            return;
+        if rounds >= 4 {
+            // Object and replica may part at full speed each.
+            let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
+            // A difference that arises right after a look is then told within θ.
+            gate.rest = (rounds - 1).min(MAX_REST).min(by_error as u64).max(1) as u8;
         }
-        // Object and replica may part at full speed each.
-        let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
-        // A difference that arises right after a look is then told within θ.
-        let rest = (rounds - 1).min(MAX_REST).min(by_error as u64).max(1);
-        gate.rest = rest as u8;
-        gate.edge = outlook.beyond.0 + rest as f32 * (hot.reach + self.slack);
+        gate.edge = outlook.beyond.0 + f32::from(gate.rest) * (hot.reach + self.slack);
     }
 
     #[inline]
@@ -317,8 +336,7 @@ fn refresh(
     while at < observer.gates.len() {
         let (wake, slot) = (&mut observer.wakes[at], observer.gates[at].slot);
         let hot = &store.hot[slot.at()];
-        // What is out of reach has been given the time that it needs to come into it.
-        if stale || !hot.alive || matches!(wake.mode, Mode::Right | Mode::Wrong) {
+        if stale || !hot.alive {
             wake.set(tick);
         }
         let near = nearest(&observer.pivots, hot.pos).is_some_and(|(_, sq)| sq <= wide * wide);

@@ -115,12 +115,14 @@ impl Publisher {
     }
 
     /// Adds an observer.
-    pub fn add(&mut self, observer: Observer) -> ObserverId {
+    pub fn add(&mut self, mut observer: Observer) -> ObserverId {
         let free = self.observers.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.observers.push(None);
             self.observers.len() - 1
         });
+        // Observers look about in different rounds, so that each round has as much to do.
+        observer.phase = at as u32;
         self.observers[at] = Some(observer);
         self.scratch.reorder_at = self.store.tick();
         ObserverId(at as u32)

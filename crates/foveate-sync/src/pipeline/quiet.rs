@@ -6,7 +6,7 @@
 
 use super::due::EXPIRES;
 use crate::deviation;
-use crate::interest::{CLASSES, Pivot};
+use crate::interest::Pivot;
 use crate::schedule::{Gate, Mode, Observer, Wake};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Kind, Tick, predict};
@@ -39,13 +39,12 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
         attention.extend(0..observer.gates.len() as u32);
         return;
     };
-    let reach = observer.policy.reach().0;
-    let quiet =
-        Quiet { tick, reach_square: reach * reach, angle: floors.place.0, facing: floors.facing };
+    let (reach, angle, facing) = (observer.policy.reach().0, floors.place.0, floors.facing);
+    let quiet = Quiet { tick, reach_square: reach * reach, angle, facing };
     let kinds = store.schema().kinds();
-    let mut right = [0u32; 2 * CLASSES];
-    let Observer { wakes, gates, pivots, counters, .. } = observer;
-    find_awake(wakes, tick, awake, &mut right);
+    let mut right = observer.tallies.counts();
+    let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
+    find_awake(wakes, tick, awake);
     // Read in a run of their own: nothing hangs on what is read, so that all the gates come from far
     // off in memory at the same time.
     awake.iter_mut().for_each(|(at, slot)| *slot = gates[*at as usize].slot);
@@ -59,35 +58,28 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
             }
         };
         let Some(rest) = rest else {
-            right[usize::from(wake.tally) % (2 * CLASSES)] -= 1;
+            right[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
             attention.push(*at);
             continue;
         };
-        wake.set(tick.plus(rest));
+        wake.set_within(tick, rest, *phase);
         if wake.mode == Mode::Wrong {
             wake.mode = Mode::Right;
             gate.clear_difference();
         }
     }
-    let known = &right[usize::from(Wake::KNOWN)..];
-    for (class, right) in known.iter().enumerate().filter(|(_, right)| **right > 0) {
+    for (class, right) in right.iter().enumerate().filter(|(_, right)| **right > 0) {
         counters.samples[class] += u64::from(*right);
         counters.kept[class] += u64::from(*right);
     }
 }
 
-/// Fills `awake` with the pairs whose time has come; counts all of them.
+/// Fills `awake` with the pairs whose time has come.
 #[inline]
-fn find_awake(
-    wakes: &[Wake],
-    tick: Tick,
-    awake: &mut Vec<(u32, Slot)>,
-    all: &mut [u32; 2 * CLASSES],
-) {
+fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<(u32, Slot)>) {
     awake.resize(wakes.len(), (0, Slot(0)));
     let mut found = 0;
     for (at, wake) in wakes.iter().enumerate() {
-        all[usize::from(wake.tally) % (2 * CLASSES)] += 1;
         // Without a branch: whose time has come cannot be foreseen.
         awake[found].0 = at as u32;
         found += usize::from(!wake.is_after(tick));
@@ -99,7 +91,7 @@ impl Quiet {
     /// If the replica is surely right: for how many rounds it may be left alone. It may be right
     /// without being surely so.
     #[inline(always)]
-    fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u32> {
+    fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u8> {
         let replica = gate.reference.as_ref()?;
         let since = hot.head.wrapping_sub(replica.push);
         let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
@@ -108,20 +100,26 @@ impl Quiet {
         }
         let Some(place) = &kind.place else { return (since == 1).then_some(1) };
         let square = nearest_square(pivots, hot.pos);
+        let distance = square.sqrt();
+        let plain = gate.plain && distance > gate.edge;
+        let facing = if plain { 1.0 } else { self.facing };
+        if square > self.reach_square
+            || deviation::turned(kind, &replica.facing, &hot.facing, facing)
+        {
+            return None;
+        }
+        // In parts of a step, as many as the motion has rounds: so nothing has to be divided.
+        let parts = replica.motion.ticks.max(1) as f32;
         let age = self.tick.since(replica.tick).min(predict::HORIZON) as f32;
-        let pace = 1.0 / replica.motion.ticks.max(1) as f32;
         let off = |axis: usize| {
-            let step = replica.motion.moved[axis] as f32 * pace;
-            hot.place[axis].wrapping_sub(replica.at[axis]) as f32 - step * age
+            let off = hot.place[axis].wrapping_sub(replica.at[axis]) as f32;
+            off * parts - replica.motion.moved[axis] as f32 * age
         };
         let off = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
         // The replica's line is rounded to whole steps on each axis: allow for it.
-        let distance = square.sqrt();
-        let floor = (distance * self.angle - place.precision).max(0.0) / place.precision;
-        let right = square <= self.reach_square
-            && off <= floor * floor
-            && !deviation::turned(kind, &replica.facing, &hot.facing, self.facing);
-        right.then_some(if distance > gate.edge { u32::from(gate.rest) } else { 1 })
+        let floor = (distance * self.angle - place.precision).max(0.0) * parts;
+        let right = off * (place.precision * place.precision) <= floor * floor;
+        right.then(|| gate.rest_at(distance))
     }
 }
 

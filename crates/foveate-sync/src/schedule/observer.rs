@@ -1,7 +1,7 @@
 //! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
-use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord, Wake};
+use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord, Tallies, Wake};
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
@@ -50,6 +50,8 @@ pub(crate) struct Bound {
     pub fired: Fired,
     /// The grade's multiplier of facing floors.
     pub facing: f32,
+    /// Rounds for which it may be left alone once it is sent.
+    pub rest: u8,
     /// Whether the bounds are still kept if it is not sent now.
     pub kept: bool,
 }
@@ -59,7 +61,8 @@ pub(crate) struct Bound {
 pub(crate) struct Graded {
     pub pair: u32,
     pub grade: Grade,
-    pub distance: f32,
+    /// Rounds for which it may be left alone while it is right.
+    pub rest: u8,
 }
 
 /// An observer: its view, what it knows, and its link.
@@ -71,8 +74,12 @@ pub struct Observer {
     pub(crate) team: u8,
     /// The pivots in this round.
     pub(crate) pivots: Vec<Pivot>,
+    /// Added to a tick: when its pairs that rest are looked at.
+    pub(crate) phase: u32,
     /// The pairs, in three parts of the same order: what every round needs of each,
     pub(crate) wakes: Vec<Wake>,
+    /// how many of them count,
+    pub(crate) tallies: Tallies,
     /// what a look needs,
     pub(crate) gates: Vec<Gate>,
     /// and the rest.
@@ -106,9 +113,11 @@ impl Observer {
             own_objects: true,
             team: 0,
             pivots: Vec::new(),
+            phase: 0,
             pairs: Vec::new(),
             gates: Vec::new(),
             wakes: Vec::new(),
+            tallies: Tallies::default(),
             by_alias: Vec::new(),
             free_aliases: BinaryHeap::new(),
             interactions: Vec::new(),
@@ -298,7 +307,7 @@ impl Observer {
         self.by_alias[usize::from(alias)] = pair;
         let wake = &mut self.wakes[pair as usize];
         wake.mode = Mode::Special;
-        wake.tally |= Wake::KNOWN;
+        self.tallies.set(wake, wake.tally | Wake::KNOWN);
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Alias(alias);
         pair.opened = tick;
@@ -310,6 +319,7 @@ impl Observer {
         let closed = self.alias(pair);
         self.pairs[pair] = Pair::watch(tick);
         self.gates[pair] = Gate::new(self.gates[pair].slot, tick);
+        self.tallies.forget(&self.wakes[pair]);
         self.wakes[pair] = Wake::new(tick);
         if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
@@ -337,7 +347,7 @@ impl Observer {
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
         let closed = self.alias(pair);
         self.pairs.swap_remove(pair);
-        self.wakes.swap_remove(pair);
+        self.tallies.forget(&self.wakes.swap_remove(pair));
         store.unpin(self.gates.swap_remove(pair).slot);
         if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
@@ -404,6 +414,7 @@ impl Observer {
     pub(crate) fn close(&mut self, store: &mut Store) {
         self.pairs.clear();
         self.wakes.clear();
+        self.tallies = Tallies::default();
         self.gates.drain(..).for_each(|gate| store.unpin(gate.slot));
     }
 }

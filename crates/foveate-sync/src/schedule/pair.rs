@@ -108,6 +108,15 @@ impl Wake {
         self.at = tick.0 as u16;
     }
 
+    /// The next look is in `rounds` at the latest. Pairs of one observer that rest equally long are looked
+    /// at in the same round: what is due of them then shares a packet.
+    #[inline]
+    pub fn set_within(&mut self, tick: Tick, rounds: u8, phase: u32) {
+        let (rounds, last) = (u32::from(rounds), tick.plus(u32::from(rounds)));
+        let late = if rounds > 1 { last.0.wrapping_add(phase) % rounds } else { 0 };
+        self.set(last.minus(late));
+    }
+
     /// Whether the round of the next look is still to come.
     #[inline]
     pub fn is_after(&self, tick: Tick) -> bool {
@@ -117,6 +126,34 @@ impl Wake {
     /// The class of the last grade.
     pub fn class(&self) -> usize {
         usize::from(self.tally) % CLASSES
+    }
+}
+
+/// How many of an observer's pairs are samples, by class. Kept up to date where a tally changes, so that
+/// a round need not count them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tallies([u32; CLASSES]);
+
+impl Tallies {
+    /// Gives a pair another tally.
+    #[inline]
+    pub fn set(&mut self, wake: &mut Wake, tally: u8) {
+        if wake.tally != tally {
+            self.forget(wake);
+            wake.tally = tally;
+            self.0[wake.class()] += u32::from(tally & Wake::KNOWN != 0);
+        }
+    }
+
+    /// A pair goes, or begins anew.
+    #[inline]
+    pub fn forget(&mut self, wake: &Wake) {
+        self.0[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
+    }
+
+    /// The samples of each class.
+    pub fn counts(&self) -> [u32; CLASSES] {
+        self.0
     }
 }
 
@@ -140,8 +177,10 @@ pub(crate) struct Gate {
     pub slot: Slot,
     /// Whether the observer looks from the object.
     pub own: bool,
-    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds.
+    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds,
     pub rest: u8,
+    /// and its floors of facing are the schema's own.
+    pub plain: bool,
     pub edge: f32,
     /// The last state sent and not known to be lost. Due and bounds refer to it.
     pub reference: Option<Reference>,
@@ -154,8 +193,14 @@ const _: () = assert!(size_of::<Gate>() == 64);
 
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
-        let (own, rest, edge, reference) = (false, 1, 0.0, None);
-        Gate { slot, own, rest, edge, reference, differs: false, arose: tick }
+        let (own, rest, plain, edge) = (false, 1, false, 0.0);
+        Gate { slot, own, rest, plain, edge, reference: None, differs: false, arose: tick }
+    }
+
+    /// For how many rounds it may be left alone while it is right, at this distance.
+    #[inline]
+    pub fn rest_at(&self, distance: f32) -> u8 {
+        if distance > self.edge { self.rest } else { 1 }
     }
 
     /// When the present difference arose.
