@@ -101,6 +101,28 @@ fn the_nearest_of_several_pivots_counts() {
 }
 
 #[test]
+fn a_crowd_that_jumps_into_view_is_seen_in_that_very_round() {
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    let crowd: Vec<Slot> = (0..100).map(|n| world.create(&Avatar::at(900.0, n as f32))).collect();
+    let seat = world.observe(eyes, circle(50.0));
+    world.settle(5);
+    for round in 0..4 {
+        // All at once, a few, and away again.
+        let jumping = if round == 1 { &crowd[..3] } else { &crowd[..] };
+        let x = if round == 2 { 900.0 } else { 20.0 };
+        let places = jumping.iter().enumerate().map(|(n, slot)| (*slot, x, n as f32 / 4.0));
+        let places: Vec<(Slot, f32, f32)> = places.collect();
+        places.iter().for_each(|(slot, x, y)| move_to(&mut world, *slot, *x, *y));
+        world.settle(1);
+        for (slot, x, y) in places.iter().filter(|_| round != 2) {
+            assert_eq!(world.believed(seat, *slot), Some(Avatar::at(*x, *y)), "round {round}");
+        }
+        world.settle(2);
+    }
+}
+
+#[test]
 fn what_was_interacted_with_stays_of_interest_for_a_while() {
     let policy = Arc::new(Interacting { inner: circle(50.0), boost: 4.0, otherwise: Grade::EXACT });
     let (mut world, seat, other) = pair(policy, 200.0);

@@ -150,7 +150,7 @@ impl Look {
             return;
         };
         let known = if wake.mode == Mode::Watched { 0 } else { Wake::KNOWN };
-        tallies.set(wake, grade.class % Wake::KNOWN | known);
+        tallies.set(wake, (grade.class % Wake::KNOWN) | known);
         gate.own = own;
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
             self.set_pace(gate, &grade, hot);

@@ -7,7 +7,7 @@
 use super::due::EXPIRES;
 use crate::deviation;
 use crate::interest::Pivot;
-use crate::schedule::{Gate, Mode, Observer, Wake};
+use crate::schedule::{Gate, Mode, Observer, Tallies, Wake};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Kind, Tick, predict};
 
@@ -42,6 +42,7 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
     let (reach, angle, facing) = (observer.policy.reach().0, floors.place.0, floors.facing);
     let quiet = Quiet { tick, reach_square: reach * reach, angle, facing };
     let kinds = store.schema().kinds();
+    debug_assert_eq!(observer.tallies, Tallies::of(&observer.wakes));
     let mut right = observer.tallies.counts();
     let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
     find_awake(wakes, tick, awake);

@@ -151,6 +151,14 @@ impl Tallies {
         self.0[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
     }
 
+    /// Those of pairs that were not counted on the way.
+    pub fn of(wakes: &[Wake]) -> Tallies {
+        let mut tallies = Tallies::default();
+        let known = wakes.iter().filter(|wake| wake.tally & Wake::KNOWN != 0);
+        known.for_each(|wake| tallies.0[wake.class()] += 1);
+        tallies
+    }
+
     /// The samples of each class.
     pub fn counts(&self) -> [u32; CLASSES] {
         self.0
@@ -285,6 +293,26 @@ impl Pair {
             // Perhaps only its acknowledgement was lost: whether the replica is the one or the
             // other, the next state puts it right.
             self.forced = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_rest_equally_long_are_looked_at_together_and_never_late() {
+        for (rounds, phase) in (1..=16u8).flat_map(|rounds| [0, 1, 7, 999].map(|at| (rounds, at))) {
+            for tick in (0..200).chain(u32::MAX - 50..u32::MAX).map(Tick) {
+                let mut wake = Wake::new(tick);
+                wake.set_within(tick, rounds, phase);
+                let next = (1..=u32::from(rounds)).find(|on| !wake.is_after(tick.plus(*on)));
+                let next = next.expect("in time");
+                assert!(wake.is_after(tick), "not in this round again");
+                let together = tick.0.wrapping_add(next).wrapping_add(phase);
+                assert_eq!(together % u32::from(rounds), 0, "{tick:?} {rounds} {phase}");
+            }
         }
     }
 }
