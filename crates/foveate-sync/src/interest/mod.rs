@@ -121,7 +121,9 @@ pub struct Pivot {
 impl Pivot {
     /// A pivot that looks along yaw (counter-clockwise from +x) and pitch (up).
     pub fn looking(at: [f32; 3], yaw: Radians, pitch: Radians) -> Pivot {
-        let (level, up) = (pitch.0.cos(), pitch.0.sin());
+        // Many have no pitch.
+        let (level, up) =
+            if pitch.0 == 0.0 { (1.0, 0.0) } else { (pitch.0.cos(), pitch.0.sin()) };
         let facing = [yaw.0.cos() * level, yaw.0.sin() * level, up];
         Pivot { at, facing, object: None, reach: Metres::ZERO }
     }

@@ -144,7 +144,19 @@ impl Judged {
             let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
             return Some((Fired::New, urgency * grade.weight));
         };
-        let age = rounds.length * tick.since(reference.tick);
+        let fired = if forced {
+            Fired::New
+        } else if self.differs && rounds.length * tick.since(reference.tick) >= grade.max_age {
+            Fired::Age
+        } else if self.differs && self.missed >= grade.max_missed {
+            Fired::Missed
+        } else if self.differs && self.error >= self.allowed {
+            Fired::Error
+        } else if self.expiring {
+            Fired::Refresh
+        } else {
+            return None;
+        };
         // Waiting counts from when the difference arose: a replica that was right for long is not
         // more urgent for it.
         let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since) + 1);
@@ -154,19 +166,8 @@ impl Judged {
         let urgency = by_age.max(by_error.min(URGENCY_CAP)).max(by_missed.min(URGENCY_CAP));
         // An update now takes a quarter of what the whole state will take when it has expired.
         let urgency = if self.expiring { f32::MAX } else { urgency * grade.weight };
-        if forced {
-            return Some((Fired::New, urgency.max(URGENCY_CAP * grade.weight)));
-        }
-        if self.differs {
-            if age >= grade.max_age {
-                return Some((Fired::Age, urgency));
-            } else if self.missed >= grade.max_missed {
-                return Some((Fired::Missed, urgency));
-            } else if self.error >= self.allowed {
-                return Some((Fired::Error, urgency));
-            }
-        }
-        self.expiring.then_some((Fired::Refresh, urgency))
+        let least = if forced { URGENCY_CAP * grade.weight } else { 0.0 };
+        Some((fired, urgency.max(least)))
     }
 
     /// A pair that differs but is not due waits for θ: for how many rounds at least. No longer than a
