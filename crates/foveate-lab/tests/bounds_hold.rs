@@ -31,7 +31,12 @@ fn views(side: f32) -> Vec<(&'static str, View)> {
     for (zone, missed) in counted.kappa.iter_mut().zip([1, 2, 5]) {
         zone[0].missed = Some(missed);
     }
+    // Far off there is time, so that replicas rest; but ahead only few changes may be missed.
+    let mut slow = presets::normal(near, middle);
+    slow.kappa[2].iter_mut().for_each(|bound| bound.age_ms = Some(500));
+    slow.kappa.iter_mut().for_each(|zone| zone[0].missed = Some(2));
     vec![
+        ("slow with σ ahead", slow),
         ("normal", presets::normal(near, middle)),
         ("zoom", presets::zoom(near, middle)),
         ("vfc", presets::vfc(near, middle)),

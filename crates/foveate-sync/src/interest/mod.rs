@@ -47,6 +47,8 @@ pub struct Outlook {
     pub beyond: Metres,
     /// θ at its strictest.
     pub max_age: Micros,
+    /// σ at its strictest. Where there is one, changes are counted in every round.
+    pub max_missed: u32,
     /// ν at its strictest, at the inner edge.
     pub max_error: Metres,
     /// The multiplier of facings' floors at its strictest.
@@ -122,8 +124,7 @@ impl Pivot {
     /// A pivot that looks along yaw (counter-clockwise from +x) and pitch (up).
     pub fn looking(at: [f32; 3], yaw: Radians, pitch: Radians) -> Pivot {
         // Many have no pitch.
-        let (level, up) =
-            if pitch.0 == 0.0 { (1.0, 0.0) } else { (pitch.0.cos(), pitch.0.sin()) };
+        let (level, up) = if pitch.0 == 0.0 { (1.0, 0.0) } else { (pitch.0.cos(), pitch.0.sin()) };
         let facing = [yaw.0.cos() * level, yaw.0.sin() * level, up];
         Pivot { at, facing, object: None, reach: Metres::ZERO }
     }

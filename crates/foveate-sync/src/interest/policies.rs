@@ -26,8 +26,13 @@ impl Pace {
     #[inline]
     fn grade(&self, sight: &Sight, relevance: f32) -> Grade {
         // Relevance never exceeds one: the plain interval is the strictest there is.
-        let (beyond, max_error) = (Metres::ZERO, Metres::UNBOUNDED);
-        let outlook = Outlook { beyond, max_age: self.interval, max_error, facing: 1.0 };
+        let outlook = Outlook {
+            beyond: Metres::ZERO,
+            max_age: self.interval,
+            max_missed: u32::MAX,
+            max_error: Metres::UNBOUNDED,
+            facing: 1.0,
+        };
         Grade {
             max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),
             max_error: Metres::UNBOUNDED,

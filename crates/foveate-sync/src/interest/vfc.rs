@@ -69,8 +69,13 @@ impl Policy for Vfc {
         let ahead = &self.kappa[zone * self.fields.len()];
         let beyond = if zone == 0 { 0.0 } else { self.zones[zone - 1] };
         let facing = if zone == 0 { self.inner_facing } else { 1.0 };
-        let (max_age, max_error) = (ahead.max_age, ahead.error(beyond));
-        let outlook = Outlook { beyond: Metres(beyond), max_age, max_error, facing };
+        let outlook = Outlook {
+            beyond: Metres(beyond),
+            max_age: ahead.max_age,
+            max_missed: ahead.max_missed,
+            max_error: ahead.error(beyond),
+            facing,
+        };
         Some(Grade {
             max_age: kappa.max_age,
             max_missed: kappa.max_missed,

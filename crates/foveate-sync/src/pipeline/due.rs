@@ -183,7 +183,7 @@ impl Judged {
         let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &gate.reference) else {
             return 1;
         };
-        if graded.grade.max_missed != u32::MAX || graded.rest == 1 {
+        if graded.rest == 1 {
             return 1;
         }
         let due = reference.tick.plus(rounds.count(outlook.max_age));

@@ -176,7 +176,7 @@ impl Look {
         let Some(outlook) = &grade.outlook else { return };
         gate.plain = outlook.facing >= 1.0;
         let rounds = outlook.max_age.0 / self.rounds.length.0;
-        if rounds >= 4 {
+        if rounds >= 4 && outlook.max_missed == u32::MAX {
             // Object and replica may part at full speed each.
             let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
             // A difference that arises right after a look is then told within θ.
