@@ -2,7 +2,7 @@
 
 use crate::interest::Grade;
 use crate::store::facing_of;
-use foveate_wire::{Base, FlooredLane, Kind, predict};
+use foveate_wire::{Base, FlooredLane, Kind, Motion, predict};
 
 /// The outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -35,6 +35,13 @@ fn place_error(kind: &Kind, state: &Predicted<'_>, now: &[i32]) -> f32 {
     let now = place.coordinates(now);
     let off = |axis: usize| now[axis].wrapping_sub(at[axis]) as f32;
     (off(0) * off(0) + off(1) * off(1) + off(2) * off(2)).sqrt() * place.precision
+}
+
+/// World units that a replica with this motion goes on in a round.
+#[inline]
+pub(crate) fn speed(precision: f32, motion: &Motion) -> f32 {
+    let square: f32 = motion.moved.iter().map(|steps| (*steps as f32).powi(2)).sum();
+    square.sqrt() * precision / motion.ticks.max(1) as f32
 }
 
 /// Deviations of place up to this are no difference.

@@ -104,13 +104,14 @@ fn the_nearest_of_several_pivots_counts() {
 fn a_crowd_that_jumps_into_view_is_seen_in_that_very_round() {
     let mut world = World::new();
     let eyes = world.create(&Avatar::at(0.0, 0.0));
-    let crowd: Vec<Slot> = (0..100).map(|n| world.create(&Avatar::at(900.0, n as f32))).collect();
-    let seat = world.observe(eyes, circle(50.0));
+    let crowd: Vec<Slot> = (0..100).map(|n| world.create(&Avatar::at(1900.0, n as f32))).collect();
+    // A view so wide that its neighbourhood is looked up once in eleven rounds.
+    let seat = world.observe(eyes, circle(300.0));
     world.settle(5);
     for round in 0..4 {
-        // All at once, a few, and away again.
+        // All at once, a few of them, all away, and all back.
         let jumping = if round == 1 { &crowd[..3] } else { &crowd[..] };
-        let x = if round == 2 { 900.0 } else { 20.0 };
+        let x = [20.0, -30.0, 1900.0, 20.0][round];
         let places = jumping.iter().enumerate().map(|(n, slot)| (*slot, x, n as f32 / 4.0));
         let places: Vec<(Slot, f32, f32)> = places.collect();
         places.iter().for_each(|(slot, x, y)| move_to(&mut world, *slot, *x, *y));

@@ -341,6 +341,9 @@ pub fn lab(
         [] => &COUNTS,
         counts => counts,
     };
+    if counts.contains(&0) {
+        return Err(ExperimentError::Usage("--players: at least 1 is expected".into()));
+    }
     let trace = workloads.trace.map(Trace::read).transpose()?;
     let mut rows = Vec::new();
     let kinds = 1 + u64::from(trace.is_some());
@@ -359,11 +362,12 @@ pub fn lab(
 }
 
 /// How the time grows with the number of players: the exponent of a power law from first to last.
-fn exponent(rows: &[Row], workload: &str) -> f64 {
+/// None where there are not two counts to tell it from.
+fn exponent(rows: &[Row], workload: &str) -> Option<f64> {
     let mut rows = rows.iter().filter(|row| row.workload == workload);
-    let Some(first) = rows.next() else { return 0.0 };
-    let Some(last) = rows.next_back() else { return 0.0 };
-    (last.tick_ms / first.tick_ms).ln() / (last.n as f64 / first.n as f64).ln()
+    let (first, last) = (rows.next()?, rows.next_back()?);
+    let growth = (last.n as f64 / first.n as f64).ln();
+    (growth != 0.0).then(|| (last.tick_ms / first.tick_ms).ln() / growth)
 }
 
 fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, ExperimentError> {
@@ -426,14 +430,18 @@ fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, Experime
         Plot::lines("Time of a tick").x(Axis::log("players", "")).y(Axis::log("one thread", "ms"));
     let mut report = Report::new("scale", "What a round costs");
     for workload in ["crowd", "tiled"] {
-        let exponent = exponent(rows, workload);
-        notes.push(format!("{workload}: time grows as N^{exponent:.2}"));
-        let verdict = if exponent <= 1.15 { Verdict::Holds } else { Verdict::FallsShort };
-        report = report.finding(
-            verdict,
-            format!("{workload}: growth exponent at most 1.15"),
-            format!("{exponent:.2}"),
-        );
+        if let Some(exponent) = exponent(rows, workload) {
+            notes.push(format!("{workload}: time grows as N^{exponent:.2}"));
+            let verdict = if exponent <= 1.15 { Verdict::Holds } else { Verdict::FallsShort };
+            report = report.finding(
+                verdict,
+                format!("{workload}: growth exponent at most 1.15"),
+                format!("{exponent:.2}"),
+            );
+        }
+        if rows.iter().all(|row| row.workload != workload) {
+            continue;
+        }
         let of = |f: fn(&Row) -> f64| {
             rows.iter().filter(|r| r.workload == workload).map(move |r| (r.n as f64, f(r)))
         };

@@ -5,7 +5,7 @@ use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
 use crate::store::{HISTORY, Hot, Store};
-use foveate_wire::{Kind, Micros, Motion, Tick, predict};
+use foveate_wire::{Kind, Micros, Tick, predict};
 
 /// A state this close to leaving the history is sent again before it does.
 pub(super) const EXPIRES: u32 = HISTORY - 8;
@@ -46,13 +46,6 @@ impl Publisher {
             scratch.due.push(Bound { pair, urgency, fired, facing, rest, kept });
         }
     }
-}
-
-/// World units that a motion goes in a round.
-#[inline]
-pub(super) fn speed(precision: f32, motion: &Motion) -> f32 {
-    let square: f32 = motion.moved.iter().map(|steps| (*steps as f32).powi(2)).sum();
-    square.sqrt() * precision / motion.ticks.max(1) as f32
 }
 
 /// How far a pair's reference replica is from the truth.
@@ -102,7 +95,7 @@ impl Judged {
             let off = |axis: usize| hot.place[axis].wrapping_sub(at(axis)) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
-            judged.speed = speed(place.precision, &reference.motion);
+            judged.speed = deviation::speed(place.precision, &reference.motion);
         }
         judged.known = true;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);

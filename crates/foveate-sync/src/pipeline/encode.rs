@@ -1,7 +1,6 @@
 //! Encode and pack: what was chosen becomes records, records become packets.
 
 use super::Publisher;
-use super::due::speed;
 use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{Bound, Mode, Notice, Observer, Reference, SentKind, SentRecord};
@@ -169,10 +168,10 @@ impl Packet<'_> {
         gate.reference = Some(state);
         gate.clear_difference();
         wake.mode = Mode::Right;
-        // Whoever jumped without being told to flies on in the replica: that is looked at at once.
+        // After a jump that is not told as one the replica flies on: that is looked at at once.
         // Quantisation may add a step on each side.
         let flies = kind.place.is_some_and(|place| {
-            speed(place.precision, &state.motion) > hot.reach + 2.0 * place.precision
+            deviation::speed(place.precision, &state.motion) > hot.reach + 2.0 * place.precision
         });
         let rest = if flies { 1 } else { rest };
         wake.set_within(tick, rest, observer.phase);

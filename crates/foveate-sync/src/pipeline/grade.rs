@@ -336,6 +336,7 @@ fn refresh(
     while at < observer.gates.len() {
         let (wake, slot) = (&mut observer.wakes[at], observer.gates[at].slot);
         let hot = &store.hot[slot.at()];
+        // All others have been given their time, whatever comes into the neighbourhood.
         if stale || !hot.alive {
             wake.set(tick);
         }
