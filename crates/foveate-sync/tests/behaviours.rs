@@ -206,6 +206,47 @@ fn the_budget_holds_over_time_and_everybody_gets_a_share() {
 }
 
 #[test]
+fn an_old_state_serves_as_long_as_nothing_but_the_place_has_changed() {
+    for wounded in [false, true] {
+        let (mut world, seat, other) = pair(circle(50.0), 40.0);
+        let id = world.seats[seat].0;
+        let budget = |world: &mut World, budget| {
+            world.publisher.observer_mut(id).unwrap().set_budget(budget);
+        };
+        let told = world.publisher.totals();
+        budget(&mut world, Budget::per_round(Bytes(0), 1));
+        let mut avatar = Avatar::at(40.0, 0.0);
+        for _ in 0..150 {
+            avatar.pos[1] += 0.125;
+            world.publisher.store.set(other, &avatar).unwrap();
+            world.settle(1);
+        }
+        assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 0.0)), "nothing was told");
+        avatar.health = if wounded { 50 } else { avatar.health };
+        world.publisher.store.set(other, &avatar).unwrap();
+        budget(&mut world, Budget::UNLIMITED);
+        world.settle(1);
+        assert_eq!(world.believed(seat, other), Some(avatar));
+        let whole = world.publisher.totals().full - told.full;
+        assert_eq!(whole, u64::from(wounded), "how the health was is no longer known");
+    }
+}
+
+#[test]
+fn a_replica_that_is_right_is_not_told_of_again_however_restless_its_object_is() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    let told = world.publisher.totals();
+    for round in 0..400 {
+        let yaw = if round % 2 == 0 { 0.1 } else { -0.1 };
+        let avatar = Avatar { yaw, ..Avatar::at(40.0, 0.0) };
+        world.publisher.store.set(other, &avatar).unwrap();
+        world.settle(1);
+    }
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 0.0)), "within its floor");
+    assert_eq!(world.publisher.totals().updates, told.updates);
+}
+
+#[test]
 fn observers_come_and_go_without_leaving_anything_behind() {
     let (mut world, seat, other) = pair(circle(50.0), 40.0);
     let id = world.seats[seat].0;

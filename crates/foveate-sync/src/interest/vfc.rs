@@ -56,8 +56,12 @@ impl Vfc {
     }
 }
 
-/// The weight of a pair halves over this many times the innermost zone's radius.
-const FADE: f32 = 1.0;
+/// The weight of a pair halves over this many times the innermost zone's radius. It has to fall faster than the
+/// demands on an observer's budget do towards the rim of a world, where those live who have the farthest
+/// objects and the fewest near ones.
+const FADE: f32 = 1.5;
+/// No weight is less, so that nobody is forgotten however wide the view.
+const FAINTEST: f32 = 1.0 / 32.0;
 
 impl Policy for Vfc {
     #[inline]
@@ -83,7 +87,7 @@ impl Policy for Vfc {
             floor: Metres(self.floor.0 * distance),
             facing,
             // Under pressure what is far gives way first, also within a zone.
-            weight: 1.0 / (1.0 + distance / (FADE * self.zones[0])),
+            weight: (-distance / (FADE * self.zones[0])).exp2().max(FAINTEST),
             class: zone.min(CLASSES - 1) as u8,
             outlook: Some(outlook),
         })

@@ -7,8 +7,8 @@ use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
 use crate::store::{HISTORY, Hot, Store};
 use foveate_wire::{Kind, Micros, Tick, predict};
 
-/// A state this close to leaving the history is sent again before it does.
-pub(super) const EXPIRES: u32 = HISTORY - 8;
+/// A state that is needed from the history and this close to leaving it is sent again before it does.
+const EXPIRES: u32 = HISTORY - 8;
 /// Errors and missed changes count for at most this much urgency, so that one object that jumped
 /// far does not hold up all others; age counts without limit, so that nobody waits for ever.
 const URGENCY_CAP: f32 = 8.0;
@@ -99,7 +99,7 @@ impl Judged {
         }
         judged.known = true;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
-        judged.expiring = judged.missed >= EXPIRES;
+        judged.expiring = judged.missed >= EXPIRES && reference.others_moved_on(hot);
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
             || (reference.own != gate.own && !kind.own.is_empty())
@@ -132,10 +132,10 @@ impl Judged {
     ) -> Option<(Fired, f32)> {
         let span = grade.max_age.max(rounds.length);
         let Some(reference) = gate.reference.as_ref().filter(|_| self.known) else {
-            // A replica that is missing is the worst; it waits like any other, but begins ahead.
+            // A replica that is missing is the worst: it begins ahead, and its weight fades half as fast.
             let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since));
             let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
-            return Some((Fired::New, urgency * grade.weight));
+            return Some((Fired::New, urgency * grade.weight.sqrt()));
         };
         let fired = if forced {
             Fired::New

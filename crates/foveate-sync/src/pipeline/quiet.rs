@@ -4,7 +4,6 @@
 //! grade. Finding that out takes two distances and a few comparisons on what lies side by side in
 //! memory; only the others are graded (`docs/adr/0004-look-at-every-pair-cheaply.md`).
 
-use super::due::EXPIRES;
 use crate::deviation;
 use crate::interest::Pivot;
 use crate::schedule::{Gate, Mode, Observer, Tallies, Wake};
@@ -96,7 +95,7 @@ impl Quiet {
         let replica = gate.reference.as_ref()?;
         let since = hot.head.wrapping_sub(replica.push);
         let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
-        if since > EXPIRES || (others.wrapping_sub(replica.push) as i32) > 0 || !hot.alive {
+        if (others.wrapping_sub(replica.push) as i32) > 0 || !hot.alive {
             return None;
         }
         let Some(place) = &kind.place else { return (since == 1).then_some(1) };

@@ -24,10 +24,11 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Whether the history still holds the state.
+    /// Whether the state can still be put together: its place and facing are here; only if anything else has
+    /// changed since, the history must hold it.
     #[inline]
     pub fn is_held(&self, hot: &Hot) -> bool {
-        hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
+        !self.others_moved_on(hot) || hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
     }
 
     /// Whether a lane that is neither place nor facing may have been changed since.
