@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| ([A-Z_]+) \| (\d+) \| (\d+|–) \|", re.M)
 C = {name: int(first) for name, first, _ in ROW.findall(DOCUMENT.read_text("utf-8"))}
 RAW_TABLE = TABLE.read_bytes()
 TRAINED = struct.unpack(f"<{len(RAW_TABLE) // 2}H", RAW_TABLE)
-HORIZON = 20
+HORIZON = 40
 
 
 def i32(v):

@@ -8,10 +8,9 @@
 
 use crate::schema::PlaceLanes;
 
-/// Replicas move on along their motion for at most this many rounds; then they wait. Beyond it a
-/// straight line is a guess that hurts more than it helps, and a dead link must not send replicas
-/// out of the map.
-pub const HORIZON: u32 = 20;
+/// Replicas move on along their motion for at most this many rounds; then they wait: a dead link must not
+/// send them out of the map.
+pub const HORIZON: u32 = 40;
 
 /// How a replica moved: from the baseline against which it was coded to its own place. All zero for
 /// a state that came whole, or by a jump.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Objects of others that a peer keeps at most.
 pub const MAX_KNOWN: usize = 4_096;
 /// Rounds that a ghost goes on for without its owner.
-const MAX_GLIDE: u32 = 4 * HORIZON;
+const MAX_GLIDE: u32 = 2 * HORIZON;
 /// No honest claim is further ahead than this of what is known.
 const MAX_AHEAD: u32 = 10_000;
 /// An object that nobody tells of is forgotten after this: its new owner keeps it elsewhere.

@@ -5,7 +5,7 @@ import type { Decoder } from "./coder.js";
 import type { PlaceLanes } from "./schema.js";
 
 /** Rounds for which a motion is carried on. */
-export const HORIZON = 20;
+export const HORIZON = 40;
 
 /** Three coordinates in steps. */
 export type Steps = [x: number, y: number, z: number];
