@@ -206,6 +206,41 @@ fn the_budget_holds_over_time_and_everybody_gets_a_share() {
 }
 
 #[test]
+fn on_a_narrow_budget_the_farther_an_object_is_the_longer_it_waits() {
+    const RINGS: usize = 6;
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    // Rings around the observer, and everybody in them goes in circles, which no prediction foresees.
+    let place = |n: usize, round: u32| {
+        let (distance, angle) = (10.0 + 20.0 * (n % RINGS) as f32, (n as f32).to_radians() * 6.0);
+        let (turn, radius) = ((round as f32 / 16.0 + n as f32).sin_cos(), 6.0);
+        Avatar::at(
+            distance * angle.cos() + radius * turn.0,
+            distance * angle.sin() + radius * turn.1,
+        )
+    };
+    let crowd: Vec<Slot> = (0..60).map(|n| world.create(&place(n, 0))).collect();
+    let seat = world.observe(eyes, presets::normal(20.0, 40.0).build().unwrap());
+    let observer = world.publisher.observer_mut(world.seats[seat].0).unwrap();
+    observer.set_budget(Budget::per_round(Bytes(12), 4));
+    let (mut told, mut last) = ([0; RINGS], vec![None; crowd.len()]);
+    for round in 0..3_000 {
+        for (n, slot) in crowd.iter().enumerate() {
+            world.publisher.store.set(*slot, &place(n, round)).unwrap();
+        }
+        world.settle(1);
+        for (n, slot) in crowd.iter().enumerate() {
+            let id = world.publisher.store.id(*slot);
+            let tick = world.seats[seat].1.get(id).map(|view| view.tick());
+            told[n % RINGS] += u32::from(round >= 1_000 && tick != last[n]);
+            last[n] = tick;
+        }
+    }
+    assert!(told.windows(2).all(|ring| 4 * ring[1] < 3 * ring[0]), "{told:?}");
+    assert!(told[RINGS - 1] > 0, "nobody is forgotten: {told:?}");
+}
+
+#[test]
 fn an_old_state_serves_as_long_as_nothing_but_the_place_has_changed() {
     for wounded in [false, true] {
         let (mut world, seat, other) = pair(circle(50.0), 40.0);
