@@ -93,12 +93,14 @@ impl Quiet {
     #[inline(always)]
     fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u8> {
         let replica = gate.reference.as_ref()?;
-        let since = hot.head.wrapping_sub(replica.push);
         let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
         if (others.wrapping_sub(replica.push) as i32) > 0 || !hot.alive {
             return None;
         }
-        let Some(place) = &kind.place else { return (since == 1).then_some(1) };
+        let Some(place) = &kind.place else {
+            // Without a place every state counts: right is who has the newest.
+            return (hot.head.wrapping_sub(replica.push) == 1).then_some(1);
+        };
         let square = nearest_square(pivots, hot.pos);
         let distance = square.sqrt();
         let plain = gate.plain && distance > gate.edge;
