@@ -85,7 +85,7 @@ class Reader:
     # Section 3: numbers.
     def number(self, first, sign_at, tree, expect, pivot, signed=True):
         near = lambda n: min(max(n + 6 - expect, 0), 9)
-        longer = lambda n: self.bit(first + near(n) * 3 + min(n, 2))
+        longer = lambda n: self.bit(first + [0, 7, 15][min(n, 2)] + near(n))
         n = min(pivot, 31)
         if longer(n):
             n += 1
@@ -98,15 +98,16 @@ class Reader:
             return 0
         negative = signed and self.bit(sign_at + near(n))
         below = n - 1
+        at = {2: 0, 3: 1}.get(n, 4 + 7 * (min(n, 10) - 4))
         prefix = 1
         for _ in range(min(below, 3)):
-            prefix = prefix << 1 | self.bit(tree + min(n, 10) * 7 + prefix - 1)
+            prefix = prefix << 1 | self.bit(tree + at + prefix - 1)
         rest = below - min(below, 3)
         value = prefix << rest | self.raw(rest)
         return i32(-value if negative else value) if signed else value
 
     def plain(self, family, signed):
-        return self.number(family, family + 30, family + 40, 6, 1, signed)
+        return self.number(family, family + 25, family + 35, 6, 1 if signed else 3, signed)
 
 
 # Section 7: the schema's text; section 9: lanes of each type.
@@ -239,6 +240,17 @@ def absolute(c, dims, extent):
     return [i32(low + c.raw(width)) for low, width in zip(lows, widths)]
 
 
+def jump(c, dims, extent, start):
+    bits = length(extent) + 1
+    place = []
+    for axis, width in enumerate([bits, bits, bits if dims == 3 else 0]):
+        up = int(axis == 2)
+        by = c.number(C["J_LEN"] + up * 25, C["J_SIGN"] + up * 10, C["J_TREE"],
+                      max(width - 4, 0), max(width - 5, 0))
+        place.append(i32(start[axis] + by))
+    return place
+
+
 def vertical(c, fall, w, age, ticks):
     z = w[2]
     if z == 0:
@@ -257,7 +269,7 @@ def vertical(c, fall, w, age, ticks):
         return fallen, 2
     scale = z if z != 0 else max(min(abs(w[0]), 2**31 - 1), min(abs(w[1]), 2**31 - 1))
     expect = length(scale)
-    r = c.number(C["Z_LEN"] + rise * 30, C["Z_SIGN"] + rise * 10, C["Z_TREE"] + sign(z) * 77,
+    r = c.number(C["Z_LEN"] + rise * 25, C["Z_SIGN"] + rise * 10, C["Z_TREE"] + sign(z) * 53,
                  expect, max(expect - 3, 0))
     fall.learn(unit, r)
     return r, 4
@@ -275,14 +287,14 @@ def horizontal(c, w, age, lift):
     if moving and not c.bit(C["H_STOP"] + scale * 5 + lift):
         return i32(-w[0]), i32(-w[1])
     s = 25 * min(size // age, 2**20) // 16
-    upper = s >> (length(s) - 2) & 1 if s > 1 else 0
-    along = c.number(C["A_LEN"] + ((moving * 3 + span) * 2 + upper) * 30,
-                     C["A_SIGN"] + (span * 5 + lift) * 10, C["A_TREE"] + moving * 77,
+    pace = moving + (2 * s >> (length(s) - 2) & 3 if s > 1 else 0)
+    air = [0, 2, 1, 1, 2][lift]
+    along = c.number(C["A_LEN"] + ((pace * 3 + span) * 3 + air) * 25,
+                     C["A_SIGN"] + (span * 5 + lift) * 10, C["A_TREE"] + moving * 53,
                      scale, max(scale - 5, 0))
     gap = clamp(6 + length(along) - scale, 1, 7) if along else 0
-    air = [0, 2, 1, 1, 2][lift]
-    across = c.number(C["B_LEN"] + (gap * 3 + air) * 30, C["B_SIGN"] + sign(along) * 10,
-                      C["B_TREE"] + moving * 77, length(along), max(length(along) - 2, 0))
+    across = c.number(C["B_LEN"] + (gap * 3 + air) * 25, C["B_SIGN"] + sign(along) * 10,
+                      C["B_TREE"] + moving * 53, length(along), max(length(along) - 2, 0))
     shear = lambda f, v: (f * v + 2048) // 4096
     u = i32(along - shear(half, across))
     v = i32(across + shear(sine, u))
@@ -298,7 +310,7 @@ def moved_place(c, kind, fall, base, age):
     start = (base["lanes"][at:at + dims] + [0])[:3]
     moved, ticks = (base["moved"], base["ticks"]) if motion else ([0] * 3, 0)
     if c.bit(C["JUMP"] + age_class(age)):
-        return absolute(c, dims, extent), ([0] * 3, 0), 2
+        return jump(c, dims, extent, start), ([0] * 3, 0), 2
     w = way(moved, ticks, age)
     rz, lift = vertical(c, fall, w, age, ticks)
     rx, ry = horizontal(c, w, age, lift)
@@ -314,10 +326,10 @@ def facing(c, kind, base, age, miss, lanes):
     """6.3."""
     turns = [0, 0]
     if c.bit(C["FACING"] + age_class(age) * 3 + miss):
-        turns[0] = c.number(C["YAW_LEN"] + miss * 30, C["YAW_SIGN"], C["YAW_TREE"], 6, 3)
+        turns[0] = c.number(C["YAW_LEN"] + miss * 25, C["YAW_SIGN"], C["YAW_TREE"], 6, 3)
         n = length(turns[0])
         turn = 0 if n == 0 else 1 if n <= 2 else 2 if n <= 4 else 3
-        turns[1] = c.number(C["PITCH_LEN"] + turn * 30, C["PITCH_SIGN"], C["PITCH_TREE"], 6, 1)
+        turns[1] = c.number(C["PITCH_LEN"] + turn * 25, C["PITCH_SIGN"], C["PITCH_TREE"], 6, 1)
     for role, turned in zip((kind.yaw, kind.pitch), turns):
         if role:
             lane, steps = role
@@ -326,9 +338,9 @@ def facing(c, kind, base, age, miss, lanes):
 
 def lane(c, cls, before, single, whole):
     if cls[0] == "step":
-        return i32(before + c.plain(C["STEP"] + whole * 117, True))
+        return i32(before + c.plain(C["STEP"] + whole * 88, True))
     if cls[0] == "turn":
-        return i32(before + c.plain(C["STEP"] + whole * 117, True)) % cls[1]
+        return i32(before + c.plain(C["STEP"] + whole * 88, True)) % cls[1]
     if cls[0] == "symbol":
         if single and cls[1] == 2:
             return int(before == 0)
@@ -375,7 +387,7 @@ def packet(data, near, kinds, held):
         elif not c.bit(C["OPERATION"] + 1):
             record["op"], record["kind"] = "full", c.raw(8)
             record["origin"] = c.plain(C["NAME"], False) % 2**24
-            record["serial"] = c.plain(C["NAME"] + 117, False)
+            record["serial"] = c.plain(C["NAME"] + 88, False)
             kind = kinds[record["kind"]]
         else:
             record["op"] = "gone" if c.bit(C["OPERATION"] + 2) else "frozen"

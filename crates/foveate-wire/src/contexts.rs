@@ -37,5 +37,10 @@ pub(crate) fn number(at: usize, nth: usize) -> Slots {
     Slots { len, sign: len + STEPS, tree: len + STEPS + SIGNS, expect: ABSOLUTE, pivot: 1 }
 }
 
+/// Those of a count: an unsigned plain number, which is seldom small.
+pub(crate) fn counted(at: usize, nth: usize) -> Slots {
+    Slots { pivot: 3, ..number(at, nth) }
+}
+
 #[cfg(test)]
 mod tests;

@@ -15,19 +15,23 @@ use crate::coder::Coder;
 const MODELLED: u32 = 3;
 /// Contexts of one mantissa tree.
 const TREE: usize = (1 << MODELLED) - 1;
+/// From this length on a tree is whole; shorter lengths have fewer bits below the leading one.
+const WHOLE: usize = MODELLED as usize + 1;
 /// Lengths with a tree of their own; longer ones share the last.
 const TREE_LENS: usize = 11;
 /// Relative lengths: 6 or more below the expected one … 3 or more above.
 const NEAR: usize = 10;
-/// Absolute lengths kept apart: 0, 1, 2 and more.
-const SMALL: usize = 3;
+/// The absolute lengths 0 and 1 are kept apart from the others. Their relative classes end early: neither can be
+/// far above the expected one.
+const FROM_ONE: usize = 7;
+const FROM_TWO: usize = FROM_ONE + 8;
 
 /// Contexts of one set of length bits.
-pub(crate) const STEPS: usize = NEAR * SMALL;
+pub(crate) const STEPS: usize = FROM_TWO + NEAR;
 /// Contexts of one set of signs.
 pub(crate) const SIGNS: usize = NEAR;
 /// Contexts of one set of mantissa trees.
-pub(crate) const TREES: usize = TREE_LENS * TREE;
+pub(crate) const TREES: usize = tree_at(TREE_LENS);
 
 /// Where the contexts of one value lie.
 #[derive(Clone, Copy, Debug)]
@@ -72,14 +76,27 @@ const STEP_AT: [[u8; LENGTHS]; LENGTHS] = {
     while expect < LENGTHS {
         let mut n = 0;
         while n < LENGTHS {
-            let small = if n < SMALL { n } else { SMALL - 1 };
-            table[expect][n] = (near(expect, n) * SMALL + small) as u8;
+            let from = match n {
+                0 => 0,
+                1 => FROM_ONE,
+                _ => FROM_TWO,
+            };
+            table[expect][n] = (from + near(expect, n)) as u8;
             n += 1;
         }
         expect += 1;
     }
     table
 };
+
+/// Where the tree of a length begins: two bits have one below the leading one, three have two.
+const fn tree_at(n: usize) -> usize {
+    match n {
+        0..=2 => 0,
+        3 => 1,
+        _ => 4 + (n - WHOLE) * TREE,
+    }
+}
 
 /// Codes any `i32`.
 #[inline(always)]
@@ -157,7 +174,7 @@ fn code_below<C: Coder>(
     magnitude: u32,
 ) -> u32 {
     let below = n as u32 - 1;
-    let tree = s.tree + n.min(TREE_LENS - 1) * TREE;
+    let tree = s.tree + tree_at(n.min(TREE_LENS - 1));
     c.touch(tree, tree + TREE - 1);
     // The bits that are left to code, from the highest of the word down.
     let (mut prefix, mut left) = (1, (magnitude << 1) << (31 - below));

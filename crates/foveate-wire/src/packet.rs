@@ -250,8 +250,8 @@ fn fall_of<'f>(fall: &'f mut Option<(i32, Fall)>, kind: &Kind) -> &'f mut Fall {
 
 fn code_name<C: Coder>(c: &mut C, id: ObjectId) -> ObjectId {
     let kind = c.raw(8, u32::from(id.kind().0));
-    let origin = count(c, &contexts::number(contexts::NAME, 0), id.origin());
-    let serial = count(c, &contexts::number(contexts::NAME, 1), id.serial());
+    let origin = count(c, &contexts::counted(contexts::NAME, 0), id.origin());
+    let serial = count(c, &contexts::counted(contexts::NAME, 1), id.serial());
     ObjectId::new(KindId(kind as u8), origin, serial)
 }
 

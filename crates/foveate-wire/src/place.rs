@@ -4,7 +4,7 @@
 //! (see [`Coder`]). Everything is total: any `i32` can be coded, any bytes decode to something.
 //!
 //! # Order of an update's place
-//! 1. `JUMP`: did the object jump (respawn, teleport) since the baseline? Then absolute coordinates, raw.
+//! 1. `JUMP`: did the object jump (respawn, teleport) since the baseline? Then the way from the baseline, axis by axis.
 //! 2. Vertical residual: `Z_SAME` (zero), else `Z_STAY` (height as at the baseline), else `Z_FALL` (free fall), else
 //!    a value. What happened becomes the class `lift`, a context for the rest.
 //! 3. Horizontal residual: `H_SAME` (zero), else `H_STOP` (stands where it was at the baseline), else two values,
@@ -34,10 +34,15 @@ const LIFTS: usize = 5;
 const AIRS: usize = 3;
 /// Size of along against the scale: zero, then octaves.
 const GAPS: usize = 8;
+/// Speeds: none, and by the quarter of an octave.
+const PACES: usize = 5;
 
 // Layout of the context table: each constant is where a family starts, sized by the one after it.
 const JUMP: usize = 0;
-const WIDE: usize = JUMP + AGES;
+const J_LEN: usize = JUMP + AGES;
+const J_SIGN: usize = J_LEN + 2 * STEPS;
+const J_TREE: usize = J_SIGN + 2 * SIGNS;
+const WIDE: usize = J_TREE + TREES;
 const Z_SAME: usize = WIDE + 1;
 const Z_STAY: usize = Z_SAME + RISES * AGES;
 const Z_FALL: usize = Z_STAY + RISES * AGES;
@@ -47,7 +52,7 @@ const Z_TREE: usize = Z_SIGN + RISES * SIGNS;
 const H_SAME: usize = Z_TREE + 3 * TREES;
 const H_STOP: usize = H_SAME + SCALES * LIFTS;
 const A_LEN: usize = H_STOP + SCALES * LIFTS;
-const A_SIGN: usize = A_LEN + 2 * SPANS * 2 * STEPS;
+const A_SIGN: usize = A_LEN + PACES * SPANS * AIRS * STEPS;
 const A_TREE: usize = A_SIGN + SPANS * LIFTS * SIGNS;
 const B_LEN: usize = A_TREE + 2 * TREES;
 const B_SIGN: usize = B_LEN + GAPS * AIRS * STEPS;
@@ -164,11 +169,27 @@ pub(crate) fn code_place<C: Coder>(
     jump: bool,
 ) -> ([i32; 3], bool) {
     if c.bit(JUMP + age_class(k.age), jump) {
-        return (code_absolute(c, s, place), true);
+        return (code_jump(c, s, k.place, place), true);
     }
     let at = k.predicted();
     let r = code_residual(c, fall, k, [0, 1, 2].map(|a| place[a].wrapping_sub(at[a])));
     ([0, 1, 2].map(|a| at[a].wrapping_add(r[a])), false)
+}
+
+/// Codes where a jump led to, as the way from the baseline. Lengths are relative to the world's: heights differ
+/// less than its width allows, and many jumps lead to somewhere near.
+fn code_jump<C: Coder>(c: &mut C, s: &Terrain, from: [i32; 3], to: [i32; 3]) -> [i32; 3] {
+    [0, 1, 2].map(|a| {
+        let (vertical, width) = (usize::from(a == 2), s.width[a] as usize);
+        let slots = Slots {
+            len: J_LEN + vertical * STEPS,
+            sign: J_SIGN + vertical * SIGNS,
+            tree: J_TREE,
+            expect: width.saturating_sub(4),
+            pivot: width.saturating_sub(5),
+        };
+        from[a].wrapping_add(value(c, &slots, to[a].wrapping_sub(from[a])))
+    })
 }
 
 /// Codes an absolute place: `width` bits per axis, or 32 if some axis lies outside.
@@ -235,10 +256,10 @@ fn code_level<C: Coder>(c: &mut C, k: &Known, lift: usize, r: [i32; 2]) -> [i32;
     if moving > 0 && !c.bit(H_STOP + at, r != stop) {
         return stop;
     }
-    let [along, across] = frame.enter(r);
+    let ([along, across], air) = (frame.enter(r), air(lift));
     let slots = Slots {
         len: A_LEN
-            + ((moving * SPANS + span) * 2 + upper_half(frame.length / k.age.max(1))) * STEPS,
+            + ((pace(frame.length / k.age.max(1), moving) * SPANS + span) * AIRS + air) * STEPS,
         sign: A_SIGN + (span * LIFTS + lift) * SIGNS,
         tree: A_TREE + moving * TREES,
         expect: scale,
@@ -246,7 +267,7 @@ fn code_level<C: Coder>(c: &mut C, k: &Known, lift: usize, r: [i32; 2]) -> [i32;
     };
     let along = value(c, &slots, along);
     let slots = Slots {
-        len: B_LEN + (gap(scale, along) * AIRS + air(lift)) * STEPS,
+        len: B_LEN + (gap(scale, along) * AIRS + air) * STEPS,
         sign: B_SIGN + sign_class(along) * SIGNS,
         tree: B_TREE + moving * TREES,
         expect: length(along),
@@ -281,10 +302,11 @@ fn air(lift: usize) -> usize {
     }
 }
 
-/// Which half of its octave a speed lies in; octaves are laid so that a common run (128 steps per tick) is not split.
-fn upper_half(speed: u32) -> usize {
+/// The class of a speed: 0 for who stands, else 1 and the quarter of its octave; octaves are laid so that a common run
+/// (128 steps per tick) is not split.
+fn pace(speed: u32, moving: usize) -> usize {
     let s = speed.min(1 << 20) * 25 / 16;
-    if s > 1 { (s >> (ulength(s) - 2) & 1) as usize } else { 0 }
+    moving + if s > 1 { (2 * s >> (ulength(s) - 2) & 3) as usize } else { 0 }
 }
 
 /// Size of along against the scale: zero, then by octaves.

@@ -192,8 +192,8 @@ fn code_lane<C: Coder>(
     }
 }
 
-/// An unsigned number of the family at `at`, likely small.
+/// An unsigned number of the family at `at`.
 #[inline(always)]
 pub(crate) fn code_count<C: Coder>(c: &mut C, at: usize, value: u32) -> u32 {
-    count(c, &contexts::number(at, 0), value)
+    count(c, &contexts::counted(at, 0), value)
 }

@@ -68,14 +68,15 @@ fn coded(name: &str, steps: &[Step]) -> Value {
 
 pub(super) fn numbers() -> Vec<Value> {
     let plain = |family| contexts::number(family, 0);
+    let counted = |family| contexts::counted(family, 0);
     let edges = [0, 1, -1, 2, -2, 7, 8, -8, 127, -128, 1_023, 1_024, i32::MAX, i32::MIN];
     let mut chance = Chance(2);
     let mut any = |n: usize| -> Vec<i32> { (0..n).map(|_| chance.any()).collect() };
     let mut cases = vec![
         number("edges as steps", &plain(contexts::STEP), &edges, true),
-        number("edges as ages", &plain(contexts::AGE), &edges, false),
+        number("edges as ages", &counted(contexts::AGE), &edges, false),
         number("steps", &plain(contexts::STEP), &any(60), true),
-        number("gaps", &plain(contexts::GAP), &any(60), false),
+        number("gaps", &counted(contexts::GAP), &any(60), false),
     ];
     for (expect, pivot) in [(0, 0), (3, 0), (6, 3), (12, 7), (31, 28), (32, 40)] {
         let slots = Slots { expect, pivot, ..plain(contexts::STEP) };

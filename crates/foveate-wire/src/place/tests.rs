@@ -7,6 +7,9 @@ use crate::number::tests::any;
 /// Where each family of contexts begins, for `docs/WIRE.md` to be held against.
 pub(crate) const FAMILIES: &[(&str, usize)] = &[
     ("JUMP", JUMP),
+    ("J_LEN", J_LEN),
+    ("J_SIGN", J_SIGN),
+    ("J_TREE", J_TREE),
     ("WIDE", WIDE),
     ("Z_SAME", Z_SAME),
     ("Z_STAY", Z_STAY),

@@ -5,7 +5,7 @@
  * that no decision allocates.
  */
 import { TRAINED_BASE64 } from "./trained.js";
-import { CONTEXTS } from "./contexts.js";
+import * as C from "./contexts.js";
 
 const RANGE = 0;
 const CODE = 1;
@@ -14,14 +14,14 @@ const TOP = 2 ** 24;
 /** The probabilities that every packet starts from. */
 export const TRAINED: Uint16Array = (() => {
   const text = atob(TRAINED_BASE64);
-  const table = new Uint16Array(CONTEXTS);
-  for (let n = 0; n < CONTEXTS; n++) table[n] = text.charCodeAt(2 * n) | (text.charCodeAt(2 * n + 1) << 8);
+  const table = new Uint16Array(C.CONTEXTS);
+  for (let n = 0; n < C.CONTEXTS; n++) table[n] = text.charCodeAt(2 * n) | (text.charCodeAt(2 * n + 1) << 8);
   return table;
 })();
 
 /** Reads one coded part after the other: `start`, then decisions. */
 export class Decoder {
-  private readonly p = new Uint16Array(CONTEXTS);
+  private readonly p = new Uint16Array(C.CONTEXTS);
   private readonly interval = new Uint32Array(2);
   private bytes: Uint8Array = new Uint8Array(0);
   private at = 0;
@@ -106,13 +106,13 @@ export class Decoder {
 
   /** A signed plain number of the family that begins at `family`. */
   plain(family: number): number {
-    return this.value(family, family + 30, family + 40, 6, 1);
+    return this.value(family, family + C.STEPS, family + C.STEPS + C.SIGNS, 6, 1);
   }
 
   /** An unsigned plain number. */
   count(family: number): number {
-    const length = this.length(family, 6, 1);
-    return length === 0 ? 0 : this.below(family + 40, length);
+    const length = this.length(family, 6, 3);
+    return length === 0 ? 0 : this.below(family + C.STEPS + C.SIGNS, length);
   }
 
   private length(len: number, expect: number, pivot: number): number {
@@ -127,19 +127,24 @@ export class Decoder {
   }
 
   private longer(len: number, expect: number, n: number): number {
-    return this.bit(len + near(n, expect) * 3 + (n < 2 ? n : 2));
+    return this.bit(len + (n === 0 ? 0 : n === 1 ? 7 : 15) + near(n, expect));
   }
 
   /** The magnitude of `length` bits, whose leading one is known. */
   private below(tree: number, length: number): number {
     const below = length - 1;
     const modelled = below < 3 ? below : 3;
-    const at = tree + (length < 10 ? length : 10) * 7 - 1;
+    const at = tree + treeAt(length) - 1;
     let prefix = 1;
     for (let k = 0; k < modelled; k++) prefix = (prefix << 1) | this.bit(at + prefix);
     const rest = below - modelled;
     return rest === 0 ? prefix : ((prefix << rest) | this.raw(rest)) >>> 0;
   }
+}
+
+/** Where the tree of a length begins: two bits have one below the leading one, three have two. */
+function treeAt(length: number): number {
+  return length <= 3 ? (length === 3 ? 1 : 0) : 4 + ((length < 10 ? length : 10) - 4) * 7;
 }
 
 function near(n: number, expect: number): number {

@@ -77,6 +77,18 @@ function fallUnit(age: number, ticks: number): number {
   return a * (a + (span < 1024 ? span : 1024));
 }
 
+/** Reads into `out` where a jump led to; it holds where from. */
+export function readJump(c: Decoder, place: PlaceLanes, out: Steps): void {
+  for (let axis = 0; axis < 3; axis++) {
+    const vertical = axis === 2 ? 1 : 0;
+    const width = vertical === 1 && place.dims === 2 ? 0 : place.bits;
+    const lens = C.J_LEN + vertical * C.STEPS;
+    const signs = C.J_SIGN + vertical * C.SIGNS;
+    const by = c.value(lens, signs, C.J_TREE, width > 4 ? width - 4 : 0, width > 5 ? width - 5 : 0);
+    out[axis] = (out[axis] + by) | 0;
+  }
+}
+
 /** Reads an absolute place into `out`. */
 export function readAbsolute(c: Decoder, place: PlaceLanes, out: Steps): void {
   const wide = c.bit(C.WIDE) === 1;
@@ -124,8 +136,9 @@ function readVertical(c: Decoder, fall: Fall, w: Steps, age: number, ticks: numb
   // On level ground the slope of the way ahead sets the scale, in the air the vertical way.
   const level = Math.min(Math.max(Math.abs(w[0]), Math.abs(w[1])), 2 ** 31 - 1);
   const expect = length(z !== 0 ? z : level);
-  const tree = C.Z_TREE + signClass(z) * 77;
-  const r = c.value(C.Z_LEN + rise * 30, C.Z_SIGN + rise * 10, tree, expect, expect > 3 ? expect - 3 : 0);
+  const tree = C.Z_TREE + signClass(z) * C.TREES;
+  const [lens, signs] = [C.Z_LEN + rise * C.STEPS, C.Z_SIGN + rise * C.SIGNS];
+  const r = c.value(lens, signs, tree, expect, expect > 3 ? expect - 3 : 0);
   fall.learn(unit, r);
   return r;
 }
@@ -142,10 +155,10 @@ function shear(factor: number, v: number): number {
   return Math.floor((factor * v + 2048) / 4096);
 }
 
-/** Which half of its octave a speed lies in. */
-function upperHalf(speed: number): number {
+/** The class of a speed: 0 for who stands, else 1 and the quarter of its octave. */
+function paceClass(speed: number, moving: number): number {
   const s = Math.floor((25 * (speed < 2 ** 20 ? speed : 2 ** 20)) / 16);
-  return s > 1 ? (s >> (length(s) - 2)) & 1 : 0;
+  return moving + (s > 1 ? ((2 * s) >> (length(s) - 2)) & 3 : 0);
 }
 
 /** Size of along against the scale: zero, then by octaves. */
@@ -179,14 +192,15 @@ function readLevel(c: Decoder, w: Steps, age: number, out: Steps): void {
     return;
   }
   const span = age <= 1 ? 0 : age <= 4 ? 1 : 2;
-  const lens = C.A_LEN + ((moving * 3 + span) * 2 + upperHalf(Math.floor(size / age))) * 30;
-  const signs = C.A_SIGN + (span * 5 + lift) * 10;
-  const along = c.value(lens, signs, C.A_TREE + moving * 77, scale, scale > 5 ? scale - 5 : 0);
+  const pace = paceClass(Math.floor(size / age), moving);
+  const lens = C.A_LEN + ((pace * 3 + span) * 3 + AIR[lift]) * C.STEPS;
+  const signs = C.A_SIGN + (span * 5 + lift) * C.SIGNS;
+  const along = c.value(lens, signs, C.A_TREE + moving * C.TREES, scale, scale > 5 ? scale - 5 : 0);
   const expect = length(along);
   const across = c.value(
-    C.B_LEN + (gapClass(along, scale) * 3 + AIR[lift]) * 30,
-    C.B_SIGN + signClass(along) * 10,
-    C.B_TREE + moving * 77,
+    C.B_LEN + (gapClass(along, scale) * 3 + AIR[lift]) * C.STEPS,
+    C.B_SIGN + signClass(along) * C.SIGNS,
+    C.B_TREE + moving * C.TREES,
     expect,
     expect > 2 ? expect - 2 : 0,
   );

@@ -2,7 +2,7 @@
 import * as C from "./contexts.js";
 import { length } from "./coder.js";
 import type { Decoder } from "./coder.js";
-import { HORIZON, ageClass, readAbsolute, readResidual, way } from "./place.js";
+import { HORIZON, ageClass, readAbsolute, readJump, readResidual, way } from "./place.js";
 import type { Fall, Steps } from "./place.js";
 import type { Kind, PlaceLanes } from "./schema.js";
 import { STEP, SYMBOL, TURN } from "./types.js";
@@ -61,9 +61,13 @@ function readPlace(
   motion: Motion,
 ): number {
   const at = to + place.at;
-  if (base === null || c.bit(C.JUMP + ageClass(base.age)) === 1) {
-    motion.jumped = base !== null;
-    readAbsolute(c, place, residual);
+  const jumped = base !== null && c.bit(C.JUMP + ageClass(base.age)) === 1;
+  if (base === null || jumped) {
+    motion.jumped = jumped;
+    if (jumped) {
+      for (let axis = 0; axis < 3; axis++) residual[axis] = axis < place.dims ? out[at + axis] : 0;
+      readJump(c, place, residual);
+    } else readAbsolute(c, place, residual);
     for (let axis = 0; axis < place.dims; axis++) out[at + axis] = within(residual[axis], place.extent);
     return FAR;
   }
@@ -88,10 +92,10 @@ function within(v: number, extent: number): number {
 function readFacing(c: Decoder, kind: Kind, age: number, miss: number, out: Int32Array, to: number): void {
   let [yaw, pitch] = [0, 0];
   if (c.bit(C.FACING + ageClass(age) * 3 + miss) === 1) {
-    yaw = c.value(C.YAW_LEN + miss * 30, C.YAW_SIGN, C.YAW_TREE, 6, 3);
+    yaw = c.value(C.YAW_LEN + miss * C.STEPS, C.YAW_SIGN, C.YAW_TREE, 6, 3);
     const turned = length(yaw);
     const turn = turned === 0 ? 0 : turned <= 2 ? 1 : turned <= 4 ? 2 : 3;
-    pitch = c.value(C.PITCH_LEN + turn * 30, C.PITCH_SIGN, C.PITCH_TREE, 6, 1);
+    pitch = c.value(C.PITCH_LEN + turn * C.STEPS, C.PITCH_SIGN, C.PITCH_TREE, 6, 1);
   }
   if (kind.yaw !== null) turnLane(out, to + kind.yaw.at, yaw, kind.yaw.steps);
   if (kind.pitch !== null) turnLane(out, to + kind.pitch.at, pitch, kind.pitch.steps);
