@@ -306,7 +306,7 @@ fn air(lift: usize) -> usize {
 /// (128 steps per tick) is not split.
 fn pace(speed: u32, moving: usize) -> usize {
     let s = speed.min(1 << 20) * 25 / 16;
-    moving + if s > 1 { (2 * s >> (ulength(s) - 2) & 3) as usize } else { 0 }
+    moving + if s > 1 { ((2 * s) >> (ulength(s) - 2) & 3) as usize } else { 0 }
 }
 
 /// Size of along against the scale: zero, then by octaves.
