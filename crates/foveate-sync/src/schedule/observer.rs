@@ -469,11 +469,12 @@ fn fading(interaction: &Interaction, now: Micros) -> f32 {
 
 /// Where an object looks from and to.
 fn eyes(store: &Store, slot: Slot) -> Pivot {
-    let (hot, kind, lanes) = (&store.hot[slot.at()], store.kind(slot), store.lanes(slot));
-    let angle = |lane: Option<(usize, u32)>| {
-        Radians(lane.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps)))
+    let (hot, kind) = (&store.hot[slot.at()], store.kind(slot));
+    let angle = |facing: Option<(usize, u32)>, step: i32| {
+        Radians(facing.map_or(0.0, |(_, steps)| steps_to_angle(step, steps)))
     };
-    let mut pivot = Pivot::looking(hot.pos, angle(kind.yaw), angle(kind.pitch));
+    let [yaw, pitch] = hot.facing;
+    let mut pivot = Pivot::looking(hot.pos, angle(kind.yaw, yaw), angle(kind.pitch, pitch));
     pivot.object = Some(slot);
     pivot.reach = Metres(hot.reach);
     pivot
