@@ -1,6 +1,6 @@
 //! Due: which graded pairs have to be sent now, and how urgent each is.
 
-use super::{Publisher, Rounds};
+use super::{Publisher, Rounds, Turn};
 use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
@@ -14,13 +14,13 @@ const EXPIRES: u32 = HISTORY - 8;
 const URGENCY_CAP: f32 = 8.0;
 
 impl Publisher {
-    /// Turns `scratch.graded` into `scratch.due`; counts samples, as if everything due were sent.
-    pub(super) fn due(&mut self, observer: &mut Observer) {
-        let Publisher { store, scratch, rounds, .. } = self;
+    /// Turns `turn.graded` into `turn.due`; counts samples, as if everything due were sent.
+    pub(super) fn due(&mut self, turn: &mut Turn, observer: &mut Observer) {
+        let Publisher { store, rounds, .. } = self;
         let tick = store.tick();
-        scratch.due.clear();
-        observer.counters.looked += scratch.graded.len() as u64;
-        for graded in &scratch.graded {
+        turn.due.clear();
+        observer.counters.looked += turn.graded.len() as u64;
+        for graded in &turn.graded {
             let at = graded.pair as usize;
             let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
             let class = wake.class();
@@ -43,7 +43,7 @@ impl Publisher {
             };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
-            scratch.due.push(Bound { pair, urgency, fired, facing, rest, kept });
+            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Encode and pack: what was chosen becomes records, records become packets.
 
-use super::Publisher;
+use super::{Publisher, Turn};
 use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{Bound, Mode, Notice, Observer, Reference, SentKind, SentRecord};
@@ -39,19 +39,24 @@ const FACING_KEPT: f32 = 0.5;
 
 impl Publisher {
     /// Writes the chosen pairs and the notices into packets.
-    pub(super) fn encode(&mut self, observer: &mut Observer, mut send: impl FnMut(&[u8])) {
+    pub(super) fn encode(
+        &mut self,
+        turn: &Turn,
+        observer: &mut Observer,
+        mut send: impl FnMut(&[u8]),
+    ) {
         let Publisher { store, scratch, models, now, .. } = self;
         let tick = store.tick();
         let said = &mut scratch.encode.said;
         said.clear();
-        for bound in &scratch.due {
+        for bound in &turn.due {
             let alias = observer.alias(bound.pair as usize);
             let alias = alias.or_else(|| observer.open(bound.pair, tick));
             observer.counters.fire(bound.fired);
             let Bound { pair, facing, rest, .. } = *bound;
             said.extend(alias.map(|alias| Said { alias, pair, facing, rest }));
         }
-        for pair in &scratch.notices {
+        for pair in &turn.notices {
             let alias = observer.alias(*pair as usize);
             said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0, rest: 1 }));
         }

@@ -4,7 +4,7 @@
 //! margin** becomes a pair, and until an object from beyond the margin could have come into reach
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
-use super::{Publisher, Rounds, Scratch, quiet};
+use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
@@ -15,17 +15,15 @@ use foveate_wire::{Metres, Micros, Tick};
 const MARGIN: f32 = 0.15;
 /// Rounds between two looks at a replica that is right, at most.
 const MAX_REST: u64 = 16;
-/// Pairs that memory is set aside for in advance; who has more gets it as it goes.
-const MAX_RESERVED: usize = 128;
 /// Objects that jumped in one round and are looked at one by one in any case.
 const FEW: usize = 32;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
 impl Publisher {
-    /// Fills `scratch.graded` with the pairs that could be due in this round.
-    pub(super) fn grade(&mut self, observer: &mut Observer) {
-        let Publisher { store, index, scratch, rounds, now, .. } = self;
+    /// Finds the pairs of this round, and whose time has come.
+    pub(super) fn meet(&mut self, turn: &mut Turn, observer: &mut Observer) {
+        let Publisher { store, index, scratch, now, .. } = self;
         let tick = store.tick();
         let jumped = observer.place_pivots(store);
         // Where many jump it is quicker to look at the neighbourhood than at each of them.
@@ -38,16 +36,22 @@ impl Publisher {
             meet_jumped(observer, store, scratch);
         }
         drop_closed(observer, store);
-        quiet::pass(observer, store, &mut scratch.looks);
+        quiet::find_awake(&observer.wakes, tick, &mut turn.awake);
+    }
+
+    /// Fills `turn.graded` with the pairs that could be due in this round.
+    pub(super) fn grade(&mut self, turn: &mut Turn, observer: &mut Observer) {
+        let Publisher { store, scratch, rounds, now, .. } = self;
+        let Turn { awake, graded, notices, .. } = turn;
+        quiet::pass(observer, store, awake, &mut scratch.attention);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
-        let look = Look { tick, now: *now, rounds: *rounds, slack, reach };
-        scratch.graded.clear();
-        scratch.notices.clear();
+        let look = Look { tick: store.tick(), now: *now, rounds: *rounds, slack, reach };
+        graded.clear();
+        notices.clear();
         if observer.pivots.is_empty() {
             return; // nobody to look from: everything stays as it is
         }
-        let Scratch { looks, graded, notices, .. } = scratch;
-        let attention = looks.attention.iter();
+        let attention = scratch.attention.iter();
         attention.for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
     }
 }

@@ -26,9 +26,13 @@ const BATCH: usize = 4;
 /// Rounds after which observers are ordered anew: nobody gets far in them.
 const REORDER: u32 = 16;
 
-/// Observers whose memory is fetched together. An odd number, so that a probe that takes every second
-/// or sixteenth turn for all of them meets its cost in proportion.
-const WARMED: usize = 15;
+/// Observers whose turns are taken together, stage by stage. One by one each would wait for its memory
+/// several times. What a stage needs of all of them is read in a run before it begins: nothing hangs on
+/// what is read, so all of it comes at the same time.
+const GROUP: usize = 32;
+
+/// Pairs that memory is set aside for in advance; who has more gets it as it goes.
+const MAX_RESERVED: usize = 128;
 
 /// Times that shape a publisher's rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -78,17 +82,42 @@ struct Scratch {
     search: u32,
     /// The most pairs that any observer has had.
     most_pairs: usize,
-    looks: quiet::Looks,
-    graded: Vec<Graded>,
-    /// Pairs whose observer must be told that the replica is frozen or gone.
-    notices: Vec<u32>,
-    due: Vec<Bound>,
+    /// Pairs that need more than a look.
+    attention: Vec<u32>,
+    /// The turns of a group.
+    turns: Vec<Turn>,
     packet: Vec<u8>,
     /// The observers in the order of their turns,
     order: Vec<(u32, ObserverId)>,
     /// and when to order them anew.
     reorder_at: Tick,
     encode: encode::Scratch,
+}
+
+/// One observer's turn: what a stage leaves to the next.
+struct Turn {
+    id: ObserverId,
+    /// Pairs whose time has come.
+    awake: Vec<u32>,
+    /// Pairs that could be due.
+    graded: Vec<Graded>,
+    /// Pairs whose observer must be told that the replica is frozen or gone.
+    notices: Vec<u32>,
+    /// Pairs that are due.
+    due: Vec<Bound>,
+}
+
+impl Turn {
+    /// A turn with room for the pairs of most observers.
+    fn new() -> Turn {
+        Turn {
+            id: ObserverId(0),
+            awake: Vec::with_capacity(MAX_RESERVED),
+            graded: Vec::with_capacity(MAX_RESERVED),
+            notices: Vec::with_capacity(MAX_RESERVED),
+            due: Vec::with_capacity(MAX_RESERVED),
+        }
+    }
 }
 
 impl Scratch {
@@ -196,26 +225,50 @@ impl Publisher {
         self.rebuild_index();
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
-        for at in 0..self.scratch.order.len() {
-            probe.enter(Stage::Ack);
-            if at % WARMED == 0 {
-                warm(&observers, self.scratch.order[at..].iter().take(WARMED));
-            }
-            let (_, id) = self.scratch.order[at];
-            let Some(observer) = &mut observers[id.0 as usize] else { continue };
-            observer.settle_acks(tick);
-            observer.on_time(now, self.rounds.length, tick);
-            probe.enter(Stage::Grade);
-            self.grade(observer);
-            probe.enter(Stage::Due);
-            self.due(observer);
-            probe.enter(Stage::Encode);
-            self.choose(observer);
-            self.encode(observer, |packet| send(id, packet));
+        let mut turns = std::mem::take(&mut self.scratch.turns);
+        turns.resize_with(GROUP, Turn::new);
+        for first in (0..self.scratch.order.len()).step_by(GROUP) {
+            let next = self.scratch.order[first..].iter().take(GROUP);
+            let turns = &mut turns[..next.len()];
+            turns.iter_mut().zip(next).for_each(|(turn, (_, id))| turn.id = *id);
+            let mut group = Group { turns, observers: &mut observers };
+            self.take_turns(&mut group, probe, &mut send);
         }
+        self.scratch.turns = turns;
         self.observers = observers;
         self.store.settle();
         probe.leave();
+    }
+
+    /// The turns of a group, stage by stage.
+    fn take_turns(
+        &mut self,
+        group: &mut Group<'_>,
+        probe: &mut impl Probe,
+        send: &mut impl FnMut(ObserverId, &[u8]),
+    ) {
+        let (tick, now) = (self.store.tick(), self.now);
+        probe.enter(Stage::Ack);
+        group.read(|_, observer| observer.read_own());
+        group.read(|_, observer| observer.read_lists());
+        group.read(|_, observer| observer.read_sent_pairs());
+        group.each(|_, observer| {
+            observer.settle_acks(tick);
+            observer.on_time(now, self.rounds.length, tick);
+        });
+        probe.enter(Stage::Grade);
+        group.each(|turn, observer| self.meet(turn, observer));
+        group.read(|turn, observer| observer.read_gates(&turn.awake));
+        group.read(|turn, observer| observer.read_objects(&turn.awake, &self.store));
+        group.each(|turn, observer| self.grade(turn, observer));
+        probe.enter(Stage::Due);
+        group.each(|turn, observer| self.due(turn, observer));
+        probe.enter(Stage::Encode);
+        group.read(|turn, observer| observer.read_said(&turn.due, &turn.notices));
+        group.each(|turn, observer| {
+            choose(&mut turn.due, observer);
+            self.encode(turn, observer, |packet| send(turn.id, packet));
+        });
     }
 
     /// Sorts the objects, and now and then the observers.
@@ -245,41 +298,52 @@ impl Publisher {
         }));
         scratch.order.sort_unstable();
     }
+}
 
-    /// Takes what is due in the order of urgency until the budget is spent; what does not fit
-    /// waits and grows more urgent.
-    fn choose(&mut self, observer: &mut Observer) {
-        observer.budget.refill();
-        let due = &mut self.scratch.due;
-        let Some(left) = observer.budget.left() else { return };
-        // Rounded up: what a record takes beyond the rest becomes debt. Rounded down, a budget of less
-        // than one record a round would never send any.
-        let fit = (left / observer.expected_record()).ceil() as usize;
-        // A header for each record would eat a narrow budget up: save for a few at once, if one can.
-        let fit = if fit < BATCH && due.len() > fit && observer.budget.saves() { 0 } else { fit };
-        if due.len() > fit {
-            if fit > 0 {
-                due.select_nth_unstable_by(fit - 1, |a, b| b.urgency.total_cmp(&a.urgency));
-            }
-            for bound in due.drain(fit..) {
-                observer.counters.postponed += 1;
-                let class = observer.wakes[bound.pair as usize].class();
-                observer.counters.kept[class] -= u64::from(!bound.kept);
-            }
+/// Takes what is due in the order of urgency until the budget is spent; what does not fit
+/// waits and grows more urgent.
+fn choose(due: &mut Vec<Bound>, observer: &mut Observer) {
+    observer.budget.refill();
+    let Some(left) = observer.budget.left() else { return };
+    // Rounded up: what a record takes beyond the rest becomes debt. Rounded down, a budget of less
+    // than one record a round would never send any.
+    let fit = (left / observer.expected_record()).ceil() as usize;
+    // A header for each record would eat a narrow budget up: save for a few at once, if one can.
+    let fit = if fit < BATCH && due.len() > fit && observer.budget.saves() { 0 } else { fit };
+    if due.len() > fit {
+        if fit > 0 {
+            due.select_nth_unstable_by(fit - 1, |a, b| b.urgency.total_cmp(&a.urgency));
+        }
+        for bound in due.drain(fit..) {
+            observer.counters.postponed += 1;
+            let class = observer.wakes[bound.pair as usize].class();
+            observer.counters.kept[class] -= u64::from(!bound.kept);
         }
     }
 }
 
-/// Reads a little of everything that the next observers' turns begin with. One after the other each
-/// turn would wait for its memory several times; read in a run, where nothing hangs on what is read,
-/// all of it comes at the same time.
-fn warm<'a>(
-    observers: &[Option<Observer>],
-    turns: impl Iterator<Item = &'a (u32, ObserverId)> + Clone,
-) {
-    let turns = turns.filter_map(|(_, id)| observers[id.0 as usize].as_ref());
-    let own: usize = turns.clone().map(Observer::read_own).fold(0, usize::wrapping_add);
-    let lists: usize = turns.clone().map(Observer::read_lists).fold(0, usize::wrapping_add);
-    let pairs: usize = turns.map(Observer::read_sent_pairs).fold(0, usize::wrapping_add);
-    std::hint::black_box((own, lists, pairs));
+/// Observers whose turns are taken together.
+struct Group<'a> {
+    turns: &'a mut [Turn],
+    observers: &'a mut [Option<Observer>],
+}
+
+impl Group<'_> {
+    /// Does something for each of them; who has left since they were ordered is passed over.
+    #[inline]
+    fn each(&mut self, mut work: impl FnMut(&mut Turn, &mut Observer)) {
+        for turn in self.turns.iter_mut() {
+            if let Some(observer) = &mut self.observers[turn.id.0 as usize] {
+                work(turn, observer);
+            }
+        }
+    }
+
+    /// Reads something of each of them, only so that it is at hand afterwards.
+    #[inline]
+    fn read(&mut self, mut some: impl FnMut(&Turn, &Observer) -> usize) {
+        let mut read = 0;
+        self.each(|turn, observer| read ^= some(turn, observer));
+        std::hint::black_box(read);
+    }
 }

@@ -7,7 +7,7 @@
 use crate::deviation;
 use crate::interest::Pivot;
 use crate::schedule::{Gate, Mode, Observer, Tallies, Wake};
-use crate::store::{Hot, Slot, Store};
+use crate::store::{Hot, Store};
 use foveate_wire::{Kind, Tick, predict};
 
 /// What stays the same for all pairs of an observer in a round.
@@ -19,18 +19,13 @@ struct Quiet {
     facing: f32,
 }
 
-/// What a pass needs and the next one reuses.
-#[derive(Default)]
-pub(super) struct Looks {
-    /// Pairs whose time has come, and their objects.
-    awake: Vec<(u32, Slot)>,
-    /// Those that need more than a look.
-    pub attention: Vec<u32>,
-}
-
-/// Fills `looks.attention` with the pairs that need more than a look; counts the others as kept.
-pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
-    let Looks { awake, attention } = looks;
+/// Fills `attention` with the pairs that need more than a look; counts the others as kept.
+pub(super) fn pass(
+    observer: &mut Observer,
+    store: &Store,
+    awake: &[u32],
+    attention: &mut Vec<u32>,
+) {
     attention.clear();
     let tick = store.tick();
     let floors = observer.policy.floors().filter(|_| !observer.pivots.is_empty());
@@ -44,16 +39,12 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
     debug_assert_eq!(observer.tallies, Tallies::of(&observer.wakes));
     let mut right = observer.tallies.counts();
     let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
-    find_awake(wakes, tick, awake);
-    // Read in a run of their own: nothing hangs on what is read, so that all the gates come from far
-    // off in memory at the same time.
-    awake.iter_mut().for_each(|(at, slot)| *slot = gates[*at as usize].slot);
-    for (at, slot) in awake.iter() {
+    for at in awake {
         let (gate, wake) = (&mut gates[*at as usize], &mut wakes[*at as usize]);
         let rest = match wake.mode {
             Mode::Watched | Mode::Special => None,
             Mode::Right | Mode::Wrong => {
-                let hot = &store.hot[slot.at()];
+                let hot = &store.hot[gate.slot.at()];
                 quiet.rest(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };
@@ -76,12 +67,12 @@ pub(super) fn pass(observer: &mut Observer, store: &Store, looks: &mut Looks) {
 
 /// Fills `awake` with the pairs whose time has come.
 #[inline]
-fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<(u32, Slot)>) {
-    awake.resize(wakes.len(), (0, Slot(0)));
+pub(super) fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<u32>) {
+    awake.resize(wakes.len(), 0);
     let mut found = 0;
     for (at, wake) in wakes.iter().enumerate() {
         // Without a branch: whose time has come cannot be foreseen.
-        awake[found].0 = at as u32;
+        awake[found] = at as u32;
         found += usize::from(!wake.is_after(tick));
     }
     awake.truncate(found);

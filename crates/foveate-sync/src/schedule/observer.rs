@@ -385,7 +385,7 @@ impl Observer {
         link.on_time(now, round, |settled, sent, record| known.settle(settled, sent, record));
     }
 
-    /// Reads something of each part of the observer itself: see `warm` in the pipeline.
+    /// Reads something of each part of the observer itself: see `Group` in the pipeline.
     pub(crate) fn read_own(&self) -> usize {
         let Counters { packets, looked, samples, kept, fired, .. } = &self.counters;
         let counts = packets ^ looked ^ samples[0] ^ kept[0] ^ fired[0];
@@ -408,6 +408,27 @@ impl Observer {
     pub(crate) fn read_sent_pairs(&self) -> usize {
         let pairs = self.link.oldest_pairs().filter_map(|pair| self.pairs.get(usize::from(pair)));
         pairs.map(|pair| usize::from(pair.sends)).sum()
+    }
+
+    /// Reads something of each pair that will be looked at.
+    pub(crate) fn read_gates(&self, awake: &[u32]) -> usize {
+        let read = |at: usize| match self.wakes[at].mode {
+            Mode::Special => self.gates[at].slot.at() ^ usize::from(self.pairs[at].sends),
+            _ => self.gates[at].slot.at(),
+        };
+        awake.iter().fold(0, |all, at| all ^ read(*at as usize))
+    }
+
+    /// Reads something of each object that will be looked at.
+    pub(crate) fn read_objects(&self, awake: &[u32], store: &Store) -> usize {
+        let read = |at: usize| store.hot[self.gates[at].slot.at()].head;
+        awake.iter().fold(0, |all, at| all ^ read(*at as usize) as usize)
+    }
+
+    /// Reads something of each pair that something may be said of.
+    pub(crate) fn read_said(&self, due: &[Bound], notices: &[u32]) -> usize {
+        let pairs = due.iter().map(|bound| bound.pair).chain(notices.iter().copied());
+        pairs.fold(0, |all, pair| all ^ usize::from(self.pairs[pair as usize].sends))
     }
 
     /// Forgets everything in every pair; for when the observer leaves.
