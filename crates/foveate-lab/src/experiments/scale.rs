@@ -74,41 +74,23 @@ fn view() -> View {
     view
 }
 
-/// Measures stages; one in sixteen observers stands for all, so that looking costs little.
+/// Measures stages. The publisher takes many observers through a stage at once, so looking costs little.
 struct StageTimes<'a> {
     meter: &'a dyn Meter,
     at: Option<(Stage, u64)>,
-    observers: u32,
-    ns: [f64; 6],
-}
-
-const SAMPLED: u32 = 16;
-
-impl StageTimes<'_> {
-    fn close(&mut self) {
-        if let Some((stage, since)) = self.at.take() {
-            let per_observer =
-                matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
-            let weight = if per_observer { f64::from(SAMPLED) } else { 1.0 };
-            self.ns[stage as usize] += (self.meter.now_ns() - since) as f64 * weight;
-        }
-    }
+    ns: [u64; 6],
 }
 
 impl Probe for StageTimes<'_> {
     fn enter(&mut self, stage: Stage) {
-        if stage == Stage::Ack {
-            self.observers = self.observers.wrapping_add(1);
-        }
-        let per_observer = matches!(stage, Stage::Ack | Stage::Grade | Stage::Due | Stage::Encode);
-        self.close();
-        if !per_observer || self.observers.is_multiple_of(SAMPLED) {
-            self.at = Some((stage, self.meter.now_ns()));
-        }
+        self.leave();
+        self.at = Some((stage, self.meter.now_ns()));
     }
 
     fn leave(&mut self) {
-        self.close();
+        if let Some((stage, since)) = self.at.take() {
+            self.ns[stage as usize] += self.meter.now_ns() - since;
+        }
     }
 }
 
@@ -232,7 +214,7 @@ fn measure<M: Movement>(
     }
     let n = bench.slots.len();
     let before = bench.publisher.totals();
-    let mut stages = StageTimes { meter, at: None, observers: 0, ns: [0.0; 6] };
+    let mut stages = StageTimes { meter, at: None, ns: [0; 6] };
     let (mut write, mut tick, mut ack, mut naive_ns) = (0, 0, 0, Vec::new());
     let (mut allocs, mut seen, mut columns, mut out) = (0, 0, Default::default(), Vec::new());
     for round in 0..MEASURED {
@@ -262,7 +244,7 @@ fn measure<M: Movement>(
     let samples = totals.samples.iter().sum::<u64>() - before.samples.iter().sum::<u64>();
     let updates = (totals.updates + totals.full - before.updates - before.full) as f64;
     let ms = |ns: f64| ns / 1e6;
-    let stage = |stage: Stage| ms(stages.ns[stage as usize]) / (rounds / 2.0);
+    let stage = |stage: Stage| ms(stages.ns[stage as usize] as f64) / (rounds / 2.0);
     let naive_ms = ms(naive_ns.iter().sum::<f64>() / naive_ns.len() as f64);
     let tick_ms = ms(tick as f64) / rounds;
     let bits = totals.bits.state - before.bits.state;
