@@ -226,7 +226,7 @@ impl Publisher {
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
         let mut turns = std::mem::take(&mut self.scratch.turns);
-        turns.resize_with(GROUP, Turn::new);
+        turns.resize_with(self.scratch.order.len().min(GROUP), Turn::new);
         for first in (0..self.scratch.order.len()).step_by(GROUP) {
             let next = self.scratch.order[first..].iter().take(GROUP);
             let turns = &mut turns[..next.len()];
