@@ -29,7 +29,7 @@ const REORDER: u32 = 16;
 /// Observers whose turns are taken together, stage by stage. One by one each would wait for its memory
 /// several times. What a stage needs of all of them is read in a run before it begins: nothing hangs on
 /// what is read, so all of it comes at the same time.
-const GROUP: usize = 32;
+const GROUP: usize = 16;
 
 /// Pairs that memory is set aside for in advance; who has more gets it as it goes.
 const MAX_RESERVED: usize = 128;
