@@ -176,8 +176,8 @@ pub(crate) fn code_place<C: Coder>(
     ([0, 1, 2].map(|a| at[a].wrapping_add(r[a])), false)
 }
 
-/// Codes where a jump led to, as the way from the baseline. Lengths are relative to the world's: heights differ
-/// less than its width allows, and many jumps lead to somewhere near.
+/// Codes where a jump led to, as the way from the baseline. Lengths are relative to the width of the world, which heights
+/// do not make use of.
 fn code_jump<C: Coder>(c: &mut C, s: &Terrain, from: [i32; 3], to: [i32; 3]) -> [i32; 3] {
     [0, 1, 2].map(|a| {
         let (vertical, width) = (usize::from(a == 2), s.width[a] as usize);
