@@ -49,9 +49,19 @@ fn views(side: f32) -> Vec<(&'static str, View)> {
 }
 
 /// Judges a movement under every view.
-fn judge<M: Movement>(make: impl Fn() -> M, (spec, round): (AvatarSpec, Micros), rounds: u32) {
+fn judge<M: Movement>(make: impl Fn() -> M, how: (AvatarSpec, Micros), rounds: u32) {
+    judge_under(views(make().side()), make, how, rounds);
+}
+
+/// Judges a movement under some views.
+fn judge_under<M: Movement>(
+    views: Vec<(&'static str, View)>,
+    make: impl Fn() -> M,
+    (spec, round): (AvatarSpec, Micros),
+    rounds: u32,
+) {
     let mut broken = Vec::new();
-    for (name, view) in views(make().side()) {
+    for (name, view) in views {
         let world = World::new(make(), view.build().unwrap(), spec, round);
         let opinion: Opinion = world.judge(rounds);
         assert!(opinion.samples > 10_000, "{name}: {opinion:?}");
@@ -110,6 +120,91 @@ fn bounds_hold_for_recorded_players() {
     let make = || Recorded::new(&trace, 50.0).unwrap();
     let spec = AvatarSpec { fall: make().fall(0.125), ..avatar(&make(), 0.125) };
     judge(make, (spec, ROUND), 1_200);
+}
+
+/// Who walks at full speed and turns on the spot parts from its replica as fast as anybody can. Where θ leaves time, ν
+/// and the edges of the zones decide when to look again.
+#[test]
+fn bounds_hold_for_walkers_who_turn_back_at_full_speed() {
+    let make = || Shuttles::new(32, 11);
+    let (near, middle) = (0.1 * Shuttles::SIDE, 0.25 * Shuttles::SIDE);
+    let patient = |shares: [f32; 3], absolute: bool| {
+        let mut view = presets::vfc(near, middle);
+        for (zone, share) in view.kappa.iter_mut().zip(shares) {
+            zone[0].age_ms = Some(2_000);
+            (zone[0].share, zone[0].error) = match absolute {
+                true => (None, Some(share * middle)),
+                false => (Some(share), None),
+            };
+        }
+        view
+    };
+    let views = vec![
+        ("by share", patient([0.05, 0.05, 0.05], false)),
+        ("by zones", patient([0.0, 0.02, 0.10], false)),
+        ("by length", patient([0.0, 0.05, 0.20], true)),
+    ];
+    judge_under(views, make, (avatar(&make(), 1.0 / 64.0), ROUND), 2_000);
+}
+
+/// Walkers who walk at full speed, straight, and turn back or aside at any moment.
+struct Shuttles {
+    rng: fastrand::Rng,
+    walkers: Vec<(Pose, f32)>,
+}
+
+impl Shuttles {
+    const SIDE: f32 = 150.0;
+    const STEP: f32 = 0.5;
+
+    fn new(count: usize, seed: u64) -> Shuttles {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut walker = || {
+            let pos = [rng.f32() * Shuttles::SIDE, rng.f32() * Shuttles::SIDE, 0.0];
+            (Pose { pos, ..Pose::default() }, rng.f32() * std::f32::consts::TAU)
+        };
+        let walkers = (0..count).map(|_| walker()).collect();
+        Shuttles { rng, walkers }
+    }
+}
+
+impl Movement for Shuttles {
+    fn len(&self) -> usize {
+        self.walkers.len()
+    }
+
+    fn step(&mut self) -> bool {
+        for (pose, heading) in &mut self.walkers {
+            let centre = [0, 1].map(|axis| Shuttles::SIDE / 2.0 - pose.pos[axis]);
+            let outside = centre.iter().any(|off| off.abs() > Shuttles::SIDE / 2.0);
+            if outside {
+                *heading = centre[1].atan2(centre[0]);
+            } else if self.rng.u32(..25) == 0 {
+                *heading += std::f32::consts::PI;
+            } else if self.rng.u32(..100) == 0 {
+                *heading = self.rng.f32() * std::f32::consts::TAU;
+            }
+            pose.pos[0] += heading.cos() * Shuttles::STEP;
+            pose.pos[1] += heading.sin() * Shuttles::STEP;
+        }
+        true
+    }
+
+    fn pose(&self, at: usize) -> Option<Pose> {
+        self.walkers.get(at).map(|(pose, _)| *pose)
+    }
+
+    fn side(&self) -> f32 {
+        Shuttles::SIDE
+    }
+
+    fn extent(&self) -> f32 {
+        2.0 * Shuttles::SIDE
+    }
+
+    fn max_speed(&self) -> f32 {
+        Shuttles::STEP * 20.0
+    }
 }
 
 /// As in the arena: along corridors, with inertia, stopping dead at walls, looking about while

@@ -17,6 +17,8 @@ pub struct Index {
     /// Cell `c` holds `slots[starts[c]..starts[c + 1]]`.
     starts: Vec<u32>,
     slots: Vec<Slot>,
+    /// Where they are, so that those in the corners of a square can be passed over without reading more of them.
+    places: Vec<[f32; 2]>,
     cell_of: Vec<u32>,
     placeless: Vec<Slot>,
 }
@@ -53,6 +55,7 @@ impl Index {
             self.starts[at + 1] += self.starts[at];
         }
         self.slots.resize(self.starts[cells] as usize, Slot(0));
+        self.places.resize(self.slots.len(), [0.0; 2]);
         // Filling from the back leaves `starts` as it must be and the slots of a cell in order.
         for row in (0..self.cell_of.len()).rev() {
             let cell = self.cell_of[row];
@@ -60,6 +63,8 @@ impl Index {
                 let end = &mut self.starts[cell as usize + 1];
                 *end -= 1;
                 self.slots[*end as usize] = Slot(row as u32);
+                let [x, y, _] = store.hot[row].pos;
+                self.places[*end as usize] = [x, y];
             }
         }
         // Each entry now holds its own cell's beginning, one place too far to the right.
@@ -90,8 +95,8 @@ impl Index {
         (along(1) * self.side[0] + along(0)) as u32
     }
 
-    /// Calls `found` with every object in the cells that a square of `radius` around `centre`
-    /// touches: a superset of those within the radius. Objects without a place always count.
+    /// Calls `found` with every object within `radius` of `centre`, seen from above: a superset of those
+    /// within the radius. Objects without a place always count.
     pub fn around(&self, centre: [f32; 3], radius: f32, mut found: impl FnMut(Slot)) {
         self.placeless.iter().for_each(|slot| found(*slot));
         if self.slots.is_empty() {
@@ -102,7 +107,12 @@ impl Index {
         for row in bottom..=top {
             let (first, last) = (row * self.side[0] + left, row * self.side[0] + right);
             let run = self.starts[first] as usize..self.starts[last + 1] as usize;
-            self.slots[run].iter().for_each(|slot| found(*slot));
+            for ([x, y], slot) in self.places[run.clone()].iter().zip(&self.slots[run]) {
+                let off = [x - centre[0], y - centre[1]];
+                if off[0] * off[0] + off[1] * off[1] <= radius * radius {
+                    found(*slot);
+                }
+            }
         }
     }
 

@@ -73,11 +73,11 @@ pub(crate) struct Hot {
     pub placed: bool,
     pub team: u8,
     pub alive: bool,
-    /// In this round it was created or moved faster than its kind can.
+    /// In this round it was created, changed its team, or moved faster than its kind can.
     pub jumped: bool,
 }
 
-/// An object that was created in this round, or moved faster than its kind can.
+/// An object that was created in this round, changed its team, or moved faster than its kind can.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jump {
     pub slot: Slot,
@@ -120,8 +120,8 @@ pub struct Store {
 impl Store {
     /// An empty store; `rounds_per_second` turns the kinds' speed limits into steps.
     pub fn new(schema: Arc<Schema>, rounds_per_second: f32) -> Store {
-        let speeds = schema.kinds().iter().map(|kind| kind.spec.max_speed);
-        let fastest = speeds.fold(0.0, f32::max) / rounds_per_second;
+        let reaches = schema.kinds().iter().map(|kind| reach(kind, rounds_per_second));
+        let fastest = reaches.fold(0.0, f32::max);
         Store {
             free: vec![Vec::new(); schema.kinds().len()],
             schema,
@@ -207,7 +207,7 @@ impl Store {
         current.copy_from_slice(lanes);
         current[LANE_OWNER] = owner.0 as i32;
         self.written[slot.at()] = true;
-        let reach = kind.spec.max_speed / self.rounds_per_second;
+        let reach = reach(kind, self.rounds_per_second);
         let hot = &mut self.hot[slot.at()];
         // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
         *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
@@ -318,7 +318,13 @@ impl Store {
     /// Puts an object into a team; policies may tell mates from others. Zero: none.
     pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
         self.alive(slot)?;
-        self.hot[slot.at()].team = team;
+        let hot = &mut self.hot[slot.at()];
+        if hot.team != team && !hot.jumped {
+            // Whoever watches it has to be asked again.
+            hot.jumped = true;
+            self.jumped.push(Jump { slot, from: hot.pos });
+        }
+        hot.team = team;
         Ok(())
     }
 
@@ -481,12 +487,17 @@ fn move_to(hot: &mut Hot, place: &PlaceLanes, lanes: &[i32], jumped: &mut Vec<Ju
         hot.pos[axis] = now as f32 * place.precision;
     }
     let square: f32 = delta.iter().map(|d| (*d as f32 * place.precision).powi(2)).sum();
-    // Quantisation may add a step on each side to an honest move.
-    let limit = hot.reach + 2.0 * place.precision;
-    if square > limit * limit && !hot.jumped {
+    if square > hot.reach * hot.reach && !hot.jumped {
         hot.jumped = true;
         jumped.push(Jump { slot, from });
     }
+}
+
+/// World units that an object of this kind moves in a round at most. Quantisation may add a step on each side
+/// to an honest move.
+fn reach(kind: &Kind, rounds_per_second: f32) -> f32 {
+    let step = kind.place.map_or(0.0, |place| place.precision);
+    kind.spec.max_speed / rounds_per_second + 2.0 * step
 }
 
 /// The lanes of a facing.

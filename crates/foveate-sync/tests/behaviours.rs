@@ -3,10 +3,10 @@
 mod common;
 
 use common::{Avatar, ROUND, World};
-use foveate_sync::interest::{Grade, Interacting, Policy, presets};
+use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Policy, presets};
 use foveate_sync::pipeline::Held;
 use foveate_sync::replica::Life;
-use foveate_sync::{Budget, Pivots, Slot};
+use foveate_sync::{Budget, Observer, Pivots, ReplicaSet, Slot};
 use foveate_wire::{Bytes, Epoch, Micros, OwnerId, Tick};
 use std::sync::Arc;
 
@@ -70,6 +70,47 @@ fn a_frozen_replica_that_comes_back_is_live_again_even_if_nothing_changed() {
     world.publisher.observer_mut(id).unwrap().set_policy(circle(50.0));
     world.settle(2);
     assert_eq!(life(&world, seat, other), Some(Life::Live), "and at once");
+}
+
+#[test]
+fn a_stricter_view_counts_at_once_for_replicas_that_rest() {
+    let mut slow = presets::circle(500.0);
+    slow.interval_ms = 800;
+    for rounds in 0..16 {
+        let (mut world, seat, other) = pair(slow.build().unwrap(), 400.0);
+        let id = world.seats[seat].0;
+        world.settle(rounds);
+        world.publisher.observer_mut(id).unwrap().set_policy(circle(500.0));
+        world.settle(1);
+        let hurt = Avatar { health: 50, ..Avatar::at(400.0, 0.0) };
+        world.publisher.store.set(other, &hurt).unwrap();
+        world.settle(1);
+        assert_eq!(world.believed(seat, other), Some(hurt), "after {rounds} rounds of rest");
+    }
+}
+
+#[test]
+fn who_changes_sides_is_graded_anew_at_once() {
+    let mut slow = presets::circle(500.0);
+    slow.interval_ms = 800;
+    let by_set =
+        [(ObjectSet::Mates, circle(500.0)), (ObjectSet::All, slow.build().unwrap())].to_vec();
+    for rounds in 0..16 {
+        let mut world = World::new();
+        let eyes = world.create(&Avatar::at(0.0, 0.0));
+        let other = world.create(&Avatar::at(400.0, 0.0));
+        let policy: Arc<dyn Policy> = Arc::new(BySet(by_set.clone()));
+        let observer = Observer::new(policy, Pivots::Object(eyes), Tick(0)).in_team(1);
+        let id = world.publisher.add(observer.without_own_objects());
+        world.seats.push((id, ReplicaSet::new(common::schema(), Tick(0))));
+        world.settle(5 + rounds);
+        world.publisher.store.set_team(other, 1).unwrap();
+        world.settle(1);
+        let hurt = Avatar { health: 50, ..Avatar::at(400.0, 0.0) };
+        world.publisher.store.set(other, &hurt).unwrap();
+        world.settle(1);
+        assert_eq!(world.believed(0, other), Some(hurt), "after {rounds} rounds of rest");
+    }
 }
 
 #[test]

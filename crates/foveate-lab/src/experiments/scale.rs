@@ -171,7 +171,7 @@ impl<M: Movement> Bench<M> {
     }
 }
 
-/// The naive way: every pair tested each round, everything in view written whole.
+/// The naive way: every pair tested each round, everything in view written whole: who, and every field.
 /// Returns how many were in view.
 fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
     for (axis, xs) in xs.iter_mut().enumerate() {
@@ -190,8 +190,11 @@ fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) 
                 && object != observer
                 && let Some(avatar) = &avatars[object]
             {
-                avatar.pos.iter().for_each(|part| out.extend(part.to_le_bytes()));
-                out.extend(avatar.yaw.to_le_bytes());
+                out.extend((object as u32).to_le_bytes());
+                let [x, y, z] = avatar.pos;
+                for part in [x, y, z, avatar.yaw, avatar.pitch] {
+                    out.extend(part.to_le_bytes());
+                }
                 out.push(avatar.state);
                 seen += 1;
             }

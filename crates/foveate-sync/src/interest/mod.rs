@@ -39,8 +39,8 @@ pub struct Grade {
 }
 
 /// As long as an object stays farther from every pivot than `beyond`, however the pivots turn, no
-/// grade of the pair will be stricter than this. A replica that is right may then be left alone for
-/// part of θ: should it become wrong meanwhile, there is time enough to say so.
+/// grade of the pair will be stricter than this. A replica that is right may then be left alone for as
+/// long as θ: should it become wrong meanwhile, it is still told in time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outlook {
     /// The inner edge of the zone.
@@ -49,10 +49,32 @@ pub struct Outlook {
     pub max_age: Micros,
     /// σ at its strictest. Where there is one, changes are counted in every round.
     pub max_missed: u32,
-    /// ν at its strictest, at the inner edge.
+    /// ν at its strictest, as far as it is absolute,
     pub max_error: Metres,
+    /// and as a share of the distance.
+    pub max_share: f32,
     /// The multiplier of facings' floors at its strictest.
     pub facing: f32,
+}
+
+impl Outlook {
+    /// Rounds for which a replica stays within ν that is off by `error` now, if it parts from its object by `parting`
+    /// in each while both come nearer by `closing`.
+    #[inline]
+    pub(crate) fn rounds_within(
+        &self,
+        error: f32,
+        distance: f32,
+        parting: f32,
+        closing: f32,
+    ) -> f32 {
+        let absolute = (self.max_error.0 - error) / parting.max(1e-6);
+        if self.max_share.is_infinite() {
+            return absolute;
+        }
+        let lost = parting + self.max_share * closing;
+        absolute.min((self.max_share * distance - error) / lost.max(1e-6))
+    }
 }
 
 /// How many classes metrics tell apart.

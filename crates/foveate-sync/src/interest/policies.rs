@@ -31,6 +31,7 @@ impl Pace {
             max_age: self.interval,
             max_missed: u32::MAX,
             max_error: Metres::UNBOUNDED,
+            max_share: f32::INFINITY,
             facing: 1.0,
         };
         Grade {

@@ -77,7 +77,8 @@ impl Policy for Vfc {
             beyond: Metres(beyond),
             max_age: ahead.max_age,
             max_missed: ahead.max_missed,
-            max_error: ahead.error(beyond),
+            max_error: ahead.max_error,
+            max_share: ahead.max_share,
             facing,
         };
         Some(Grade {

@@ -29,18 +29,13 @@ impl Publisher {
             let hot = &store.hot[gate.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
             let forced = wake.mode == Mode::Special && observer.pairs[at].forced;
-            let state = Judged::of(gate, hot, (store, kind), &graded.grade, tick);
+            let state = Judged::of(gate, hot, (store, kind), graded, tick);
             if state.known && !forced {
                 wake.mode = if state.differs { Mode::Wrong } else { Mode::Right };
                 wake.set(tick.plus(1));
             }
             let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
-            let Some((fired, urgency)) = verdict else {
-                if state.differs {
-                    wake.set(tick.plus(state.patience(graded, gate, (*rounds, tick), hot)));
-                }
-                continue;
-            };
+            let Some((fired, urgency)) = verdict else { continue };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
             turn.due.push(Bound { pair, urgency, fired, facing, rest, kept });
@@ -58,8 +53,6 @@ struct Judged {
     expiring: bool,
     /// How far the place is off, in world units.
     error: f32,
-    /// World units that the replica moves in a round.
-    speed: f32,
     /// ν′: the largest of ν, the floor and the precision.
     allowed: f32,
     /// Changes since the reference.
@@ -72,15 +65,15 @@ impl Judged {
         gate: &mut Gate,
         hot: &Hot,
         (store, kind): (&Store, &Kind),
-        grade: &Grade,
+        graded: &Graded,
         tick: Tick,
     ) -> Judged {
+        let grade = &graded.grade;
         let mut judged = Judged {
             known: false,
             differs: true,
             expiring: false,
             error: 0.0,
-            speed: 0.0,
             allowed: 0.0,
             missed: 0,
         };
@@ -95,26 +88,25 @@ impl Judged {
             let off = |axis: usize| hot.place[axis].wrapping_sub(at(axis)) as f32;
             let square = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
             judged.error = square.sqrt() * place.precision;
-            judged.speed = deviation::speed(place.precision, &reference.motion);
         }
         judged.known = true;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
         judged.expiring = judged.missed >= EXPIRES && reference.others_moved_on(hot);
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
-            || (reference.own != gate.own && !kind.own.is_empty())
+            || (reference.own != gate.own() && !kind.own.is_empty())
             || (judged.missed > 0 && {
                 (reference.others_moved_on(hot)
                     && deviation::others_changed(
                         kind,
                         store.pushed(hot, kind.lane_count(), reference.push),
                         store.lanes(gate.slot),
-                        gate.own,
+                        gate.own(),
                     ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)
             });
         if judged.differs {
-            gate.note_difference(tick);
+            gate.note_difference(reference.differs_since(graded.since, tick));
         } else {
             gate.clear_difference();
         }
@@ -161,34 +153,6 @@ impl Judged {
         let urgency = if self.expiring { f32::MAX } else { urgency * grade.weight };
         let least = if forced { URGENCY_CAP * grade.weight } else { 0.0 };
         Some((fired, urgency.max(least)))
-    }
-
-    /// A pair that differs but is not due waits for θ: for how many rounds at least. No longer than a
-    /// right one would rest, so that its grade cannot become stricter meanwhile.
-    #[inline]
-    fn patience(
-        &self,
-        graded: &Graded,
-        gate: &Gate,
-        (rounds, now): (Rounds, Tick),
-        hot: &Hot,
-    ) -> u32 {
-        let (Some(outlook), Some(reference)) = (&graded.grade.outlook, &gate.reference) else {
-            return 1;
-        };
-        if graded.rest == 1 {
-            return 1;
-        }
-        let due = reference.tick.plus(rounds.count(outlook.max_age));
-        if !due.is_after(now) {
-            return 1; // it waits for a looser θ, which may tighten at any moment
-        }
-        let left = due.since(now).min(u32::from(graded.rest));
-        // The object may move as fast as it can; the replica goes on as it does, which after a jump that
-        // was not told as one is faster.
-        let parting = hot.reach + self.speed;
-        let by_error = (outlook.max_error.0 - self.error) / parting.max(1e-6);
-        left.min(by_error.max(0.0) as u32).max(1)
     }
 
     /// Whether the bounds are kept if nothing is sent now.

@@ -153,7 +153,7 @@ impl Packet<'_> {
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
         let at = hot.place;
-        let own = gate.own;
+        let own = gate.own();
         let mut state = Reference { push, tick, at, facing: facing_now, motion, number, own };
         match &pair.base {
             Some(base) => {
@@ -174,11 +174,13 @@ impl Packet<'_> {
         gate.clear_difference();
         wake.mode = Mode::Right;
         // After a jump that is not told as one the replica flies on: that is looked at at once.
-        // Quantisation may add a step on each side.
-        let flies = kind.place.is_some_and(|place| {
-            deviation::speed(place.precision, &state.motion) > hot.reach + 2.0 * place.precision
-        });
-        let rest = if flies { 1 } else { rest };
+        let flies = kind
+            .place
+            .is_some_and(|place| deviation::speed(place.precision, &state.motion) > hot.reach);
+        if flies {
+            gate.rest = 1;
+        }
+        let rest = rest.min(gate.rest);
         wake.set_within(tick, rest, observer.phase);
         pair.sends = number;
         pair.forced = false;

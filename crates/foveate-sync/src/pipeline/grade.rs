@@ -4,19 +4,18 @@
 //! margin** becomes a pair, and until an object from beyond the margin could have come into reach
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
+use super::jumps::meet_jumped;
 use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
-use crate::store::{Hot, Jump, Slot, Store};
+use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
-const MARGIN: f32 = 0.15;
+pub(super) const MARGIN: f32 = 0.15;
 /// Rounds between two looks at a replica that is right, at most.
 const MAX_REST: u64 = 16;
-/// Objects that jumped in one round and are looked at one by one in any case.
-const FEW: usize = 32;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
@@ -25,16 +24,11 @@ impl Publisher {
     pub(super) fn meet(&mut self, turn: &mut Turn, observer: &mut Observer) {
         let Publisher { store, index, scratch, now, .. } = self;
         let tick = store.tick();
-        let jumped = observer.place_pivots(store);
-        // Where many jump it is quicker to look at the neighbourhood than at each of them.
-        let many = store.jumped.len() > observer.gates.len() + FEW;
-        observer.stale |= jumped || many;
+        observer.stale |= observer.place_pivots(store);
         if observer.stale || !observer.refresh_at.is_after(tick) {
             refresh(observer, store, index, scratch, *now);
         }
-        if !many {
-            meet_jumped(observer, store, scratch);
-        }
+        meet_jumped(observer, store, scratch);
         drop_closed(observer, store);
         quiet::find_awake(&observer.wakes, tick, &mut turn.awake);
     }
@@ -155,10 +149,13 @@ impl Look {
         };
         let known = if wake.mode == Mode::Watched { 0 } else { Wake::KNOWN };
         tallies.set(wake, (grade.class % Wake::KNOWN) | known);
-        gate.own = own;
+        gate.set_own(own);
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
-            self.set_pace(gate, &grade, hot);
-            graded.push(Graded { pair, grade, rest: gate.rest_at(distance) });
+            // Whatever is found now may have come up right after the last look.
+            let since = wake.unseen_since(self.tick, gate.rest);
+            let precision = store.kind(slot).place.map_or(0.0, |place| place.precision);
+            self.set_pace(gate, &grade, hot, (distance, precision));
+            graded.push(Graded { pair, grade, rest: gate.rest_at(distance), since });
         }
     }
 
@@ -172,21 +169,52 @@ impl Look {
         far.then(|| self.out_of_reach(hot, square.sqrt() - self.reach))
     }
 
-    /// How often the pair has to be looked at while its replica is right: a difference that arises
-    /// right after a look must still be told within θ, and must not outgrow ν.
+    /// How often the pair has to be looked at while its replica is right. A difference may arise in the round
+    /// after a look: it must be told within θ, must not outgrow ν unseen, and no grade may become stricter
+    /// unseen. In the round of the next look all of that is seen and told.
     #[inline]
-    fn set_pace(&self, gate: &mut Gate, grade: &Grade, hot: &Hot) {
-        (gate.rest, gate.plain) = (1, false);
+    fn set_pace(
+        &self,
+        gate: &mut Gate,
+        grade: &Grade,
+        hot: &Hot,
+        (distance, precision): (f32, f32),
+    ) {
+        (gate.rest, gate.calm) = (1, 0);
+        gate.set_plain(grade.outlook.is_some_and(|outlook| outlook.facing >= 1.0));
         let Some(outlook) = &grade.outlook else { return };
-        gate.plain = outlook.facing >= 1.0;
-        let rounds = outlook.max_age.0 / self.rounds.length.0;
-        if rounds >= 4 && outlook.max_missed == u32::MAX {
-            // Object and replica may part at full speed each.
-            let by_error = (outlook.max_error.0 - grade.floor.0) / (2.0 * hot.reach).max(1e-6);
-            // A difference that arises right after a look is then told within θ.
-            gate.rest = (rounds - 1).min(MAX_REST).min(by_error as u64).max(1) as u8;
+        let (edge, share) = (outlook.beyond.0, outlook.max_share);
+        gate.edge = edge;
+        if outlook.max_missed != u32::MAX {
+            return;
         }
-        gate.edge = outlook.beyond.0 + f32::from(gate.rest) * (hot.reach + self.slack);
+        let by_age = outlook.max_age.0 / self.rounds.length.0;
+        if outlook.max_error.0.is_infinite() {
+            let part = u64::from(outlook.max_age.0 % self.rounds.length.0 > 0);
+            gate.calm = by_age.saturating_add(part).min(u64::from(u8::MAX)) as u8;
+            gate.set_leeway(share);
+        }
+        // Object and replica may part at full speed each.
+        let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);
+        // A right replica is off by its floor at most. That grows with the distance, an absolute ν does not.
+        let mut error = grade.floor.0.max(precision);
+        if outlook.max_error.0.is_finite() {
+            error *= (self.reach / distance).max(1.0);
+        }
+        let by_error = outlook.rounds_within(error, distance, parting, closing);
+        let by_edge =
+            if edge > 0.0 { (distance - edge) / closing.max(1e-6) } else { f32::INFINITY };
+        let unseen = by_age.min(MAX_REST - 1).min(by_error.min(by_edge).max(0.0) as u64);
+        gate.rest = 1 + unseen as u8;
+        // The nearest that it may be to rest as long.
+        let unseen = unseen as f32;
+        if edge > 0.0 {
+            gate.edge += unseen * closing;
+        }
+        if share.is_finite() {
+            let needed = (error + unseen * (parting + share * closing)) / share.max(1e-6);
+            gate.edge = gate.edge.max(needed);
+        }
     }
 
     #[inline]
@@ -264,7 +292,7 @@ impl Look {
 
 /// The nearest pivot, and the square of its distance.
 #[inline]
-fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
+pub(super) fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
     let square = |pivot: &Pivot| (0..3).map(|i| (pos[i] - pivot.at[i]).powi(2)).sum::<f32>();
     let (first, rest) = pivots.split_first()?;
     let mut best = (first, square(first));
@@ -275,49 +303,6 @@ fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
         }
     }
     Some(best)
-}
-
-/// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
-/// are looked at. Nobody else has to be.
-fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &mut Scratch) {
-    if store.jumped.is_empty() {
-        return;
-    }
-    let reach = observer.policy.reach().0 * (1.0 + MARGIN);
-    let near = |pivots: &[Pivot], pos: [f32; 3]| {
-        !reach.is_finite()
-            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
-    };
-    let (tick, before) = (store.tick(), observer.gates.len());
-    let Observer { pairs, gates, wakes, pivots, .. } = observer;
-    let (sought, found) = (scratch.next_search(), scratch.next_search());
-    let mut any = false;
-    for Jump { slot, from } in &store.jumped {
-        let hot = &store.hot[slot.at()];
-        if !hot.placed || near(pivots, hot.pos) || near(pivots, *from) {
-            scratch.met[slot.at()] = sought;
-            any = true;
-        }
-    }
-    if !any {
-        return;
-    }
-    for (gate, wake) in gates.iter().zip(wakes.iter_mut()) {
-        let met = &mut scratch.met[gate.slot.at()];
-        if *met == sought {
-            *met = found;
-            wake.set(tick);
-        }
-    }
-    for Jump { slot, .. } in &store.jumped {
-        let (met, hot) = (scratch.met[slot.at()], &store.hot[slot.at()]);
-        if met == sought && (!hot.placed || near(pivots, hot.pos)) {
-            pairs.push(Pair::watch(tick));
-            gates.push(Gate::new(*slot, tick));
-            wakes.push(Wake::new(tick));
-        }
-    }
-    gates[before..].iter().for_each(|gate| store.pin(gate.slot));
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
@@ -353,7 +338,9 @@ fn refresh(
         scratch.met[slot.at()] = search;
         at += 1;
     }
-    observer.reserve((scratch.most_pairs + scratch.most_pairs / 4).min(MAX_RESERVED));
+    // In steps, so that one who has a few more than anybody before does not concern all others.
+    let room = (scratch.most_pairs + scratch.most_pairs / 4).next_multiple_of(16);
+    observer.reserve(room.min(MAX_RESERVED));
     let before = observer.pairs.len();
     let Observer { pairs, gates, wakes, pivots, interactions, .. } = observer;
     let mut meet = |slot: Slot, within: f32| {

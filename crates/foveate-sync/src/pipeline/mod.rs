@@ -3,11 +3,12 @@
 //! `collect changes → index → grade → due → budget → encode → pack → send`
 //!
 //! The only arrow back is acknowledgements ([`Publisher::on_ack`]). Each stage is one function below
-//! or one file beside this one: `quiet`, `grade`, `due`, `encode`.
+//! or one file beside this one: `jumps`, `quiet`, `grade`, `due`, `encode`.
 
 mod due;
 mod encode;
 mod grade;
+mod jumps;
 mod known;
 mod quiet;
 
@@ -70,6 +71,8 @@ pub struct Publisher {
     now: Micros,
     index: Index,
     observers: Vec<Option<Observer>>,
+    /// Places of observers who have left.
+    free: Vec<ObserverId>,
     models: Models,
     scratch: Scratch,
 }
@@ -77,6 +80,7 @@ pub struct Publisher {
 /// What a round needs and the next one reuses: in steady state nothing is allocated.
 #[derive(Default)]
 struct Scratch {
+    jumps: jumps::Jumps,
     /// Slot → the last search that met it.
     met: Vec<u32>,
     search: u32,
@@ -138,6 +142,7 @@ impl Publisher {
             now: Micros::ZERO,
             index: Index::default(),
             observers: Vec::new(),
+            free: Vec::new(),
             models: Models::trained(),
             scratch: Scratch::default(),
         }
@@ -145,22 +150,22 @@ impl Publisher {
 
     /// Adds an observer.
     pub fn add(&mut self, mut observer: Observer) -> ObserverId {
-        let free = self.observers.iter().position(Option::is_none);
-        let at = free.unwrap_or_else(|| {
+        let id = self.free.pop().unwrap_or_else(|| {
             self.observers.push(None);
-            self.observers.len() - 1
+            ObserverId(self.observers.len() as u32 - 1)
         });
         // Observers look about in different rounds, so that each round has as much to do.
-        observer.phase = at as u32;
-        self.observers[at] = Some(observer);
+        observer.phase = id.0;
+        self.observers[id.0 as usize] = Some(observer);
         self.scratch.reorder_at = self.store.tick();
-        ObserverId(at as u32)
+        id
     }
 
     /// Removes an observer.
     pub fn remove(&mut self, id: ObserverId) -> Option<Observer> {
         let mut gone = self.observers.get_mut(id.0 as usize)?.take()?;
         gone.close(&mut self.store);
+        self.free.push(id);
         Some(gone)
     }
 
@@ -278,6 +283,7 @@ impl Publisher {
         // Cells of half the widest view: few enough to walk, small enough to miss the corners.
         self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
         self.scratch.met.resize(self.store.rows().max(1), 0);
+        self.scratch.jumps.sort(&self.store);
         if !self.scratch.reorder_at.is_after(self.store.tick()) {
             self.scratch.reorder_at = self.store.tick().plus(REORDER);
             self.order();

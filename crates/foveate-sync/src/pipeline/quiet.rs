@@ -17,6 +17,19 @@ struct Quiet {
     /// Floors of place per unit of distance, and of facings as a share of the schema's.
     angle: f32,
     facing: f32,
+    /// World units that the fastest pivot moves in a round.
+    slack: f32,
+}
+
+/// What a first look tells.
+enum Seen {
+    /// The replica is surely right: for how many rounds it may be left alone. It may be right without
+    /// being surely so.
+    Right(u8),
+    /// It may differ, but is surely not due, for so many rounds.
+    Waits(u32),
+    /// It has to be graded.
+    Unsure,
 }
 
 /// Fills `attention` with the pairs that need more than a look; counts the others as kept.
@@ -34,29 +47,40 @@ pub(super) fn pass(
         return;
     };
     let (reach, angle, facing) = (observer.policy.reach().0, floors.place.0, floors.facing);
-    let quiet = Quiet { tick, reach_square: reach * reach, angle, facing };
+    let slack = observer.pivot_reach();
+    let quiet = Quiet { tick, reach_square: reach * reach, angle, facing, slack };
     let kinds = store.schema().kinds();
     debug_assert_eq!(observer.tallies, Tallies::of(&observer.wakes));
     let mut right = observer.tallies.counts();
     let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
     for at in awake {
         let (gate, wake) = (&mut gates[*at as usize], &mut wakes[*at as usize]);
-        let rest = match wake.mode {
-            Mode::Watched | Mode::Special => None,
+        let seen = match wake.mode {
+            Mode::Watched | Mode::Special => Seen::Unsure,
             Mode::Right | Mode::Wrong => {
                 let hot = &store.hot[gate.slot.at()];
-                quiet.rest(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
+                quiet.look(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };
-        let Some(rest) = rest else {
-            right[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
-            attention.push(*at);
-            continue;
-        };
-        wake.set_within(tick, rest, *phase);
-        if wake.mode == Mode::Wrong {
-            wake.mode = Mode::Right;
-            gate.clear_difference();
+        match seen {
+            Seen::Right(rest) => {
+                wake.set_within(tick, rest, *phase);
+                if wake.mode == Mode::Wrong {
+                    wake.mode = Mode::Right;
+                    gate.clear_difference();
+                }
+            }
+            Seen::Waits(rounds) => {
+                let since = wake.unseen_since(tick, gate.rest);
+                let since = gate.reference.map_or(since, |it| it.differs_since(since, tick));
+                gate.note_difference(since);
+                wake.mode = Mode::Wrong;
+                wake.set(tick.plus(rounds));
+            }
+            Seen::Unsure => {
+                right[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
+                attention.push(*at);
+            }
         }
     }
     for (class, right) in right.iter().enumerate().filter(|(_, right)| **right > 0) {
@@ -79,40 +103,62 @@ pub(super) fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<u32>) {
 }
 
 impl Quiet {
-    /// If the replica is surely right: for how many rounds it may be left alone. It may be right
-    /// without being surely so.
     #[inline(always)]
-    fn rest(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Option<u8> {
-        let replica = gate.reference.as_ref()?;
-        let others = if gate.own { hot.head.wrapping_sub(1) } else { hot.others };
-        if (others.wrapping_sub(replica.push) as i32) > 0 || !hot.alive {
-            return None;
-        }
+    fn look(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Seen {
+        let Some(replica) = gate.reference.as_ref().filter(|_| hot.alive) else {
+            return Seen::Unsure;
+        };
+        let others = if gate.own() { hot.head.wrapping_sub(1) } else { hot.others };
+        let others_moved = (others.wrapping_sub(replica.push) as i32) > 0;
         let Some(place) = &kind.place else {
             // Without a place every state counts: right is who has the newest.
-            return (hot.head.wrapping_sub(replica.push) == 1).then_some(1);
+            let newest = !others_moved && hot.head.wrapping_sub(replica.push) == 1;
+            return if newest { Seen::Right(1) } else { Seen::Unsure };
         };
         let square = nearest_square(pivots, hot.pos);
         let distance = square.sqrt();
-        let plain = gate.plain && distance > gate.edge;
-        let facing = if plain { 1.0 } else { self.facing };
-        if square > self.reach_square
-            || deviation::turned(kind, &replica.facing, &hot.facing, facing)
-        {
-            return None;
+        let beyond = distance > gate.edge;
+        if square > self.reach_square || (gate.rest != 1 && !beyond) {
+            return Seen::Unsure;
         }
         // In parts of a step, as many as the motion has rounds: so nothing has to be divided.
         let parts = replica.motion.ticks.max(1) as f32;
-        let age = self.tick.since(replica.tick).min(predict::HORIZON) as f32;
+        let age = self.tick.since(replica.tick);
+        let rounds = age.min(predict::HORIZON) as f32;
         let off = |axis: usize| {
             let off = hot.place[axis].wrapping_sub(replica.at[axis]) as f32;
-            off * parts - replica.motion.moved[axis] as f32 * age
+            off * parts - replica.motion.moved[axis] as f32 * rounds
         };
         let off = off(0) * off(0) + off(1) * off(1) + off(2) * off(2);
+        let off = off * (place.precision * place.precision);
         // The replica's line is rounded to whole steps on each axis: allow for it.
-        let floor = (distance * self.angle - place.precision).max(0.0) * parts;
-        let right = off * (place.precision * place.precision) <= floor * floor;
-        right.then(|| gate.rest_at(distance))
+        let within = |bound: f32| {
+            let bound = (bound - place.precision).max(0.0) * parts;
+            off <= bound * bound
+        };
+        let facing = if gate.plain() && beyond { 1.0 } else { self.facing };
+        if within(distance * self.angle)
+            && !others_moved
+            && !deviation::turned(kind, &replica.facing, &hot.facing, facing)
+        {
+            return Seen::Right(gate.rest);
+        }
+        let leeway = gate.leeway();
+        if !beyond || age >= u32::from(gate.calm) || !within(distance * leeway) {
+            return Seen::Unsure;
+        }
+        if gate.rest == 1 {
+            return Seen::Waits(1);
+        }
+        let left = (u32::from(gate.calm) - age).min(u32::from(gate.rest));
+        if leeway.is_infinite() {
+            return Seen::Waits(left);
+        }
+        // Object and replica may part at full speed each.
+        let error = off.sqrt() / parts + place.precision;
+        let lost = 2.0 * hot.reach + leeway * (hot.reach + self.slack);
+        let unseen = (distance * leeway - error) / lost.max(1e-6);
+        Seen::Waits(left.min(1 + unseen.max(0.0) as u32))
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Graded {
     pub grade: Grade,
     /// Rounds for which it may be left alone while it is right.
     pub rest: u8,
+    /// When a difference that is seen now could have arisen at the earliest.
+    pub since: Tick,
 }
 
 /// An observer: its view, what it knows, and its link.
@@ -153,6 +155,7 @@ impl Observer {
     /// Another view from now on: zoom, or an operator's edit. It counts at once.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.policy = policy;
+        self.gates.iter_mut().for_each(Gate::grade_anew);
         self.stale = true;
     }
 
@@ -167,7 +170,7 @@ impl Observer {
         };
         for (gate, wake) in self.gates.iter().zip(&mut self.wakes) {
             // It may be told more now, or less.
-            if wake.mode != Mode::Watched && gate.own != slots.contains(&gate.slot) {
+            if wake.mode != Mode::Watched && gate.own() != slots.contains(&gate.slot) {
                 wake.mode = Mode::Special;
             }
         }
@@ -333,14 +336,14 @@ impl Observer {
             return;
         }
         let more = pairs - self.pairs.len();
-        self.pairs.reserve(more);
-        self.gates.reserve(more);
-        self.wakes.reserve(more);
-        self.by_alias.reserve(pairs - self.by_alias.len().min(pairs));
-        self.free_aliases.reserve(pairs - self.free_aliases.len().min(pairs));
-        self.closed.reserve(pairs / 4);
+        self.pairs.reserve_exact(more);
+        self.gates.reserve_exact(more);
+        self.wakes.reserve_exact(more);
+        self.by_alias.reserve_exact(pairs.saturating_sub(self.by_alias.len()));
+        self.free_aliases.reserve_exact(pairs.saturating_sub(self.free_aliases.len()));
+        self.closed.reserve_exact(pairs / 4);
         self.acks.reserve_exact(MAX_ACKS);
-        self.link.reserve(pairs / 2);
+        self.link.reserve(pairs * 3 / 4);
     }
 
     /// Forgets a pair; its alias may be used again, its slot too.

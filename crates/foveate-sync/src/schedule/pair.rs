@@ -38,6 +38,14 @@ impl Reference {
         (newest.wrapping_sub(self.push) as i32) > 0
     }
 
+    /// When a difference that is seen now arose at the earliest: not before it was sent what it differs from.
+    #[inline]
+    pub fn differs_since(&self, since: Tick, now: Tick) -> Tick {
+        let sent = self.tick.plus(1);
+        let since = if since.is_after(sent) { since } else { sent };
+        if since.is_after(now) { now } else { since }
+    }
+
     /// The state as the observer has it: without what it was not told.
     pub fn veil(&self, kind: &Kind, lanes: &mut [i32]) {
         if !self.own {
@@ -118,6 +126,13 @@ impl Wake {
         self.set(last.minus(late));
     }
 
+    /// Since when something that is seen now may have been so, if it rests for so many rounds.
+    #[inline]
+    pub fn unseen_since(&self, tick: Tick, rest: u8) -> Tick {
+        let unseen = u32::from(rest.saturating_sub(1));
+        tick.minus(if self.mode == Mode::Right { unseen } else { 0 })
+    }
+
     /// Whether the round of the next look is still to come.
     #[inline]
     pub fn is_after(&self, tick: Tick) -> bool {
@@ -184,17 +199,18 @@ pub(crate) enum Mode {
 #[repr(align(64))]
 pub(crate) struct Gate {
     pub slot: Slot,
-    /// Whether the observer looks from the object.
-    pub own: bool,
-    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds,
+    flags: u8,
+    /// As long as it is right and beyond `edge`, it is looked at once in so many rounds. Within `edge` it has
+    /// to be graded anew, unless it is looked at in every round.
     pub rest: u8,
-    /// and its floors of facing are the schema's own.
-    pub plain: bool,
+    /// For so many rounds after a send it is not due beyond `edge`,
+    pub calm: u8,
+    /// as long as it is off by less than this share of the distance.
+    leeway: u8,
     pub edge: f32,
     /// The last state sent and not known to be lost. Due and bounds refer to it.
     pub reference: Option<Reference>,
-    /// Whether there is a difference, and when it arose.
-    differs: bool,
+    /// When the present difference arose.
     arose: Tick,
 }
 
@@ -202,8 +218,64 @@ const _: () = assert!(size_of::<Gate>() == 64);
 
 impl Gate {
     pub fn new(slot: Slot, tick: Tick) -> Gate {
-        let (own, rest, plain, edge) = (false, 1, false, 0.0);
-        Gate { slot, own, rest, plain, edge, reference: None, differs: false, arose: tick }
+        let (flags, rest, calm, leeway, edge) = (0, 1, 0, 0, 0.0);
+        Gate { slot, flags, rest, calm, leeway, edge, reference: None, arose: tick }
+    }
+
+    const OWN: u8 = 1;
+    const PLAIN: u8 = 2;
+    const DIFFERS: u8 = 4;
+    /// Steps of a leeway; the last of a byte stands for any.
+    const LEEWAYS: f32 = 1024.0;
+
+    #[inline]
+    fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline]
+    fn set(&mut self, flag: u8, on: bool) {
+        self.flags = if on { self.flags | flag } else { self.flags & !flag };
+    }
+
+    /// Whether the observer looks from the object.
+    #[inline]
+    pub fn own(&self) -> bool {
+        self.is(Gate::OWN)
+    }
+
+    #[inline]
+    pub fn set_own(&mut self, own: bool) {
+        self.set(Gate::OWN, own);
+    }
+
+    /// Whether beyond `edge` its floors of facing are the schema's own.
+    #[inline]
+    pub fn plain(&self) -> bool {
+        self.is(Gate::PLAIN)
+    }
+
+    #[inline]
+    pub fn set_plain(&mut self, plain: bool) {
+        self.set(Gate::PLAIN, plain);
+    }
+
+    /// The share of the distance that it may be off while it is calm.
+    #[inline]
+    pub fn leeway(&self) -> f32 {
+        if self.leeway == u8::MAX { f32::INFINITY } else { f32::from(self.leeway) / Gate::LEEWAYS }
+    }
+
+    /// Sets it, rounded down.
+    #[inline]
+    pub fn set_leeway(&mut self, share: f32) {
+        let most = u8::MAX - u8::from(share.is_finite());
+        self.leeway = ((share * Gate::LEEWAYS) as u8).min(most);
+    }
+
+    /// Nothing of its last grade counts any more.
+    pub fn grade_anew(&mut self) {
+        (self.rest, self.edge) = (0, f32::INFINITY);
     }
 
     /// For how many rounds it may be left alone while it is right, at this distance.
@@ -215,20 +287,20 @@ impl Gate {
     /// When the present difference arose.
     #[inline]
     pub fn since(&self) -> Option<Tick> {
-        self.differs.then_some(self.arose)
+        self.is(Gate::DIFFERS).then_some(self.arose)
     }
 
-    /// There is a difference in this round; the first such round counts.
+    /// There is a difference, since that round unless it was known before.
     #[inline]
-    pub fn note_difference(&mut self, tick: Tick) {
-        self.arose = self.since().unwrap_or(tick);
-        self.differs = true;
+    pub fn note_difference(&mut self, since: Tick) {
+        self.arose = self.since().unwrap_or(since);
+        self.set(Gate::DIFFERS, true);
     }
 
     /// There is none.
     #[inline]
     pub fn clear_difference(&mut self) {
-        self.differs = false;
+        self.set(Gate::DIFFERS, false);
     }
 }
 

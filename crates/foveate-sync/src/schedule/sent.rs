@@ -110,8 +110,8 @@ impl Link {
 
     /// Makes room for the records of a few rounds in which everything is said.
     pub(crate) fn reserve(&mut self, records: usize) {
-        self.records.reserve(records);
-        self.packets.reserve(USUAL_IN_FLIGHT);
+        self.records.reserve_exact(records);
+        self.packets.reserve_exact(USUAL_IN_FLIGHT);
     }
 
     /// Remembers a record of the packet that is being put together.

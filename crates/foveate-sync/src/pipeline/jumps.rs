@@ -1,0 +1,101 @@
+//! Objects that came from elsewhere: created, teleported, or on another side now.
+//!
+//! Neighbourhoods are looked up rarely, because everything else moves no faster than its kind can. Whoever does
+//! is looked at apart, by those only who are near the one or the other end.
+
+use super::Scratch;
+use super::grade::{MARGIN, nearest};
+use crate::interest::Pivot;
+use crate::schedule::{Gate, Observer, Pair, Wake};
+use crate::store::{Jump, Store};
+use std::ops::Range;
+
+/// The jumps of a round, in the order of both their ends along the first axis.
+#[derive(Default)]
+pub(super) struct Jumps {
+    /// A coordinate and a jump. Those of objects without a place come first.
+    ends: Vec<(f32, u32)>,
+}
+
+impl Jumps {
+    /// Sorts the round's jumps.
+    pub(super) fn sort(&mut self, store: &Store) {
+        self.ends.clear();
+        // In steps: a round with a few more than ever before need not allocate.
+        self.ends.reserve((2 * store.jumped.len()).next_multiple_of(1_024));
+        for (at, Jump { slot, from }) in store.jumped.iter().enumerate() {
+            let hot = &store.hot[slot.at()];
+            let at = at as u32;
+            match hot.placed {
+                true => self.ends.extend([(hot.pos[0], at), (from[0], at)]),
+                false => self.ends.push((f32::NEG_INFINITY, at)),
+            }
+        }
+        self.ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    }
+
+    /// Those of objects without a place.
+    fn placeless(&self) -> Range<usize> {
+        0..self.ends.partition_point(|(x, _)| *x == f32::NEG_INFINITY)
+    }
+
+    /// Those that may begin or end within `reach` of a pivot.
+    fn around(&self, pivot: &Pivot, reach: f32) -> Range<usize> {
+        let first = self.ends.partition_point(|(x, _)| *x < pivot.at[0] - reach);
+        let count = self.ends[first..].partition_point(|(x, _)| *x <= pivot.at[0] + reach);
+        first..first + count
+    }
+}
+
+/// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
+/// are looked at. Nobody else has to be.
+pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &mut Scratch) {
+    if store.jumped.is_empty() {
+        return;
+    }
+    let reach = observer.policy.reach().0 * (1.0 + MARGIN);
+    let near = |pivots: &[Pivot], pos: [f32; 3]| {
+        !reach.is_finite()
+            || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
+    };
+    let (tick, before) = (store.tick(), observer.gates.len());
+    let Observer { pairs, gates, wakes, pivots, .. } = observer;
+    let (sought, found) = (scratch.next_search(), scratch.next_search());
+    let Scratch { jumps, met, .. } = scratch;
+    let ranges = || {
+        let around = pivots.iter().map(|pivot| jumps.around(pivot, reach));
+        std::iter::once(jumps.placeless()).chain(around)
+    };
+    let jumped = || ranges().flat_map(|range| &jumps.ends[range]);
+    let mut any = false;
+    for (_, at) in jumped() {
+        let Jump { slot, from } = &store.jumped[*at as usize];
+        let hot = &store.hot[slot.at()];
+        if !hot.placed || near(pivots, hot.pos) || near(pivots, *from) {
+            met[slot.at()] = sought;
+            any = true;
+        }
+    }
+    if !any {
+        return;
+    }
+    for (gate, wake) in gates.iter_mut().zip(wakes.iter_mut()) {
+        let met = &mut met[gate.slot.at()];
+        if *met == sought {
+            *met = found;
+            wake.set(tick);
+            gate.grade_anew();
+        }
+    }
+    for (_, at) in jumped() {
+        let slot = store.jumped[*at as usize].slot;
+        let (met, hot) = (&mut met[slot.at()], &store.hot[slot.at()]);
+        if *met == sought && (!hot.placed || near(pivots, hot.pos)) {
+            *met = found;
+            pairs.push(Pair::watch(tick));
+            gates.push(Gate::new(slot, tick));
+            wakes.push(Wake::new(tick));
+        }
+    }
+    gates[before..].iter().for_each(|gate| store.pin(gate.slot));
+}
