@@ -39,8 +39,8 @@ pub struct Grade {
 }
 
 /// As long as an object stays farther from every pivot than `beyond`, however the pivots turn, no
-/// grade of the pair will be stricter than this. A replica that is right may then be left alone for as
-/// long as θ: should it become wrong meanwhile, it is still told in time.
+/// grade of the pair will be stricter than this. A replica that is right may then be left alone for
+/// part of θ: should it become wrong meanwhile, there is time enough to say so.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outlook {
     /// The inner edge of the zone.

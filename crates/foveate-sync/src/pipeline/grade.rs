@@ -170,7 +170,7 @@ impl Look {
     }
 
     /// How often the pair has to be looked at while its replica is right. A difference may arise in the round
-    /// after a look: it must be told within θ, must not outgrow ν unseen, and no grade may become stricter
+    /// after a look: it must be told well within θ, must not outgrow ν unseen, and no grade may become stricter
     /// unseen. In the round of the next look all of that is seen and told.
     #[inline]
     fn set_pace(
@@ -204,7 +204,9 @@ impl Look {
         let by_error = outlook.rounds_within(error, distance, parting, closing);
         let by_edge =
             if edge > 0.0 { (distance - edge) / closing.max(1e-6) } else { f32::INFINITY };
-        let unseen = by_age.min(MAX_REST - 1).min(by_error.min(by_edge).max(0.0) as u64);
+        // What is told a round or two before it must be may still be in time when it arrives.
+        let by_age = by_age.saturating_sub(2).min(MAX_REST - 1);
+        let unseen = by_age.min(by_error.min(by_edge).max(0.0) as u64);
         gate.rest = 1 + unseen as u8;
         // The nearest that it may be to rest as long.
         let unseen = unseen as f32;
