@@ -3,11 +3,11 @@
 mod common;
 
 use common::{Avatar, ROUND, World};
-use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Policy, presets};
+use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Pivot, Policy, presets};
 use foveate_sync::pipeline::Held;
 use foveate_sync::replica::Life;
 use foveate_sync::{Budget, Observer, Pivots, ReplicaSet, Slot};
-use foveate_wire::{Bytes, Epoch, Micros, OwnerId, Tick};
+use foveate_wire::{Bytes, Epoch, Metres, Micros, OwnerId, Radians, Tick};
 use std::sync::Arc;
 
 fn circle(view: f32) -> Arc<dyn Policy> {
@@ -83,6 +83,38 @@ fn a_stricter_view_counts_at_once_for_replicas_that_rest() {
         world.publisher.observer_mut(id).unwrap().set_policy(circle(500.0));
         world.settle(1);
         let hurt = Avatar { health: 50, ..Avatar::at(400.0, 0.0) };
+        world.publisher.store.set(other, &hurt).unwrap();
+        world.settle(1);
+        assert_eq!(world.believed(seat, other), Some(hurt), "after {rounds} rounds of rest");
+    }
+}
+
+#[test]
+fn faster_eyes_count_at_once_for_replicas_that_rest() {
+    let mut view = presets::vfc(50.0, 100.0);
+    view.zones[2] = 500.0;
+    for zone in &mut view.kappa[1..] {
+        (zone[0].age_ms, zone[0].share) = (Some(800), Some(0.5));
+    }
+    let eyes = |x: f32, reach: f32| {
+        let pivot = Pivot::looking([x, 0.0, 0.0], Radians(0.0), Radians(0.0));
+        Pivot { reach: Metres(reach), ..pivot }
+    };
+    for rounds in 0..16 {
+        let (mut world, seat, other) = pair(view.build().unwrap(), 300.0);
+        let id = world.seats[seat].0;
+        let look = |world: &mut World, pivot| {
+            world.publisher.observer_mut(id).unwrap().set_pivots(Pivots::Free(vec![pivot]));
+        };
+        look(&mut world, eyes(0.0, 1.0));
+        world.settle(20 + rounds);
+        look(&mut world, eyes(0.0, 150.0));
+        world.settle(1);
+        for x in [140.0, 280.0] {
+            world.publisher.observer_mut(id).unwrap().follow(eyes(x, 150.0));
+            world.settle(1);
+        }
+        let hurt = Avatar { health: 50, ..Avatar::at(300.0, 0.0) };
         world.publisher.store.set(other, &hurt).unwrap();
         world.settle(1);
         assert_eq!(world.believed(seat, other), Some(hurt), "after {rounds} rounds of rest");

@@ -57,26 +57,6 @@ pub struct Outlook {
     pub facing: f32,
 }
 
-impl Outlook {
-    /// Rounds for which a replica stays within ν that is off by `error` now, if it parts from its object by `parting`
-    /// in each while both come nearer by `closing`.
-    #[inline]
-    pub(crate) fn rounds_within(
-        &self,
-        error: f32,
-        distance: f32,
-        parting: f32,
-        closing: f32,
-    ) -> f32 {
-        let absolute = (self.max_error.0 - error) / parting.max(1e-6);
-        if self.max_share.is_infinite() {
-            return absolute;
-        }
-        let lost = parting + self.max_share * closing;
-        absolute.min((self.max_share * distance - error) / lost.max(1e-6))
-    }
-}
-
 /// How many classes metrics tell apart.
 pub const CLASSES: usize = 16;
 

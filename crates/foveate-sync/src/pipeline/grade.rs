@@ -201,7 +201,9 @@ impl Look {
         if outlook.max_error.0.is_finite() {
             error *= (self.reach / distance).max(1.0);
         }
-        let by_error = outlook.rounds_within(error, distance, parting, closing);
+        let by_length = (outlook.max_error.0 - error) / parting.max(1e-6);
+        let by_share = quiet::rounds_within(share, (error, distance), hot, self.slack);
+        let by_error = by_length.min(by_share);
         let by_edge =
             if edge > 0.0 { (distance - edge) / closing.max(1e-6) } else { f32::INFINITY };
         // What is told a round or two before it must be may still be in time when it arrives.

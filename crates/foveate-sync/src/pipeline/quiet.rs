@@ -151,15 +151,26 @@ impl Quiet {
             return Seen::Waits(1);
         }
         let left = (u32::from(gate.calm) - age).min(u32::from(gate.rest));
-        if leeway.is_infinite() {
-            return Seen::Waits(left);
-        }
-        // Object and replica may part at full speed each.
         let error = off.sqrt() / parts + place.precision;
-        let lost = 2.0 * hot.reach + leeway * (hot.reach + self.slack);
-        let unseen = (distance * leeway - error) / lost.max(1e-6);
-        Seen::Waits(left.min(1 + unseen.max(0.0) as u32))
+        let unseen = rounds_within(leeway, (error, distance), hot, self.slack);
+        Seen::Waits(left.min((unseen.max(0.0) as u32).saturating_add(1)))
     }
+}
+
+/// Rounds for which a replica that is off by `error` now stays off by less than its share of the distance, if it and
+/// its object part at full speed each while object and pivot come nearer at theirs.
+#[inline]
+pub(super) fn rounds_within(
+    share: f32,
+    (error, distance): (f32, f32),
+    hot: &Hot,
+    slack: f32,
+) -> f32 {
+    if share.is_infinite() {
+        return f32::INFINITY;
+    }
+    let lost = 2.0 * hot.reach + share * (hot.reach + slack);
+    (share * distance - error) / lost.max(1e-6)
 }
 
 #[inline]

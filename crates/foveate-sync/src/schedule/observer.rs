@@ -155,6 +155,12 @@ impl Observer {
     /// Another view from now on: zoom, or an operator's edit. It counts at once.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.policy = policy;
+        self.look_anew();
+    }
+
+    /// The neighbourhood has to be looked for now, and nothing counts of the grades so far: rests rest on
+    /// the view and on how fast its pivots are.
+    fn look_anew(&mut self) {
         self.gates.iter_mut().for_each(Gate::grade_anew);
         self.stale = true;
     }
@@ -162,7 +168,7 @@ impl Observer {
     /// Other eyes from now on: a spectator changes whom it follows.
     pub fn set_pivots(&mut self, pivots: Pivots) {
         self.sources = pivots;
-        self.stale = true;
+        self.look_anew();
         let slots = match &self.sources {
             Pivots::Object(slot) => std::slice::from_ref(slot),
             Pivots::Objects(slots) => slots,
@@ -183,7 +189,7 @@ impl Observer {
             Pivots::Free(pivots) if pivots.len() == 1 => pivots[0] = pivot,
             sources => {
                 *sources = Pivots::Free(vec![pivot]);
-                self.stale = true;
+                self.look_anew();
             }
         }
     }
