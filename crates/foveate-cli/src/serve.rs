@@ -351,7 +351,7 @@ impl Meter {
         let rate = |bytes: u64| bytes as f64 / seconds / players.max(1) as f64;
         let sum = |counts: &[u64]| counts.iter().sum::<u64>();
         let samples = sum(&counted.samples).saturating_sub(sum(&before.samples));
-        let kept = sum(&counted.kept).saturating_sub(sum(&before.kept));
+        let broken = sum(&counted.broken).saturating_sub(sum(&before.broken));
         let sent = (counted.updates + counted.full).saturating_sub(before.updates + before.full);
         let cpu = usage::processor_time() - self.cpu;
         let refused = host.server.refusals();
@@ -369,7 +369,7 @@ impl Meter {
             flush_us_per_client_tick: each(self.flush),
             rss_kib: usage::resident_kib(),
             idle_rss_kib: self.idle,
-            bounds_scheduled: if samples > 0 { kept as f64 / samples as f64 } else { 1.0 },
+            bounds_scheduled: 1.0 - broken as f64 / samples.max(1) as f64,
             updates_per_client_tick: sent as f64 / self.client_ticks.max(1) as f64,
             down_bytes_s: rate(total.sent.bytes - self.before.sent.bytes),
             up_bytes_s: rate(total.received.bytes - self.before.received.bytes),

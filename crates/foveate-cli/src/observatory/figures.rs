@@ -154,7 +154,7 @@ fn since(after: &Counters, before: &Counters) -> Counters {
     };
     less(&mut passed.fired, &before.fired);
     less(&mut passed.samples, &before.samples);
-    less(&mut passed.kept, &before.kept);
+    less(&mut passed.broken, &before.broken);
     passed
 }
 

@@ -250,7 +250,7 @@ impl Findings {
         counters.postponed -= before.postponed;
         for class in 0..CLASSES {
             counters.samples[class] -= before.samples[class];
-            counters.kept[class] -= before.kept[class];
+            counters.broken[class] -= before.broken[class];
         }
     }
 

@@ -55,6 +55,9 @@ pub struct Outlook {
     pub max_share: f32,
     /// The multiplier of facings' floors at its strictest.
     pub facing: f32,
+    /// As long as, moreover, [`Sight::cos_angle`] stays below this, no θ and no ν will be stricter than those
+    /// of the grade at hand: what is aside may wait for longer. −1: there is no such angle.
+    pub aside: f32,
 }
 
 /// How many classes metrics tell apart.

@@ -68,7 +68,8 @@ impl Policy for Vfc {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let distance = sight.distance.0;
         let zone = self.zone(sight.distance)?;
-        let kappa = &self.kappa[zone * self.fields.len() + self.field(sight.cos_angle)];
+        let field = self.field(sight.cos_angle);
+        let kappa = &self.kappa[zone * self.fields.len() + field];
         // Stricter lies inwards and ahead only: κ weakens with distance and with the angle.
         let ahead = &self.kappa[zone * self.fields.len()];
         let beyond = if zone == 0 { 0.0 } else { self.zones[zone - 1] };
@@ -80,6 +81,7 @@ impl Policy for Vfc {
             max_error: ahead.max_error,
             max_share: ahead.max_share,
             facing,
+            aside: if field == 0 { -1.0 } else { self.fields[field - 1] },
         };
         Some(Grade {
             max_age: kappa.max_age,

@@ -3,8 +3,9 @@
 use crate::interest::CLASSES;
 use crate::schedule::Fired;
 
-/// Counts of one observer, or sums over many.
+/// Counts of one observer, or sums over many. In this order, because what every round counts is then side by side.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[repr(C)]
 pub struct Counters {
     /// Packets sent.
     pub packets: u64,
@@ -18,16 +19,16 @@ pub struct Counters {
     pub full: u64,
     /// Notices that a replica is frozen or gone.
     pub notices: u64,
-    /// Which bound made pairs due, by [`Fired`].
-    pub fired: [u64; 5],
-    /// (pair, round) samples by class of grade.
-    pub samples: [u64; CLASSES],
-    /// Those in which all bounds were kept, after the round's sends.
-    pub kept: [u64; CLASSES],
     /// Due pairs that the budget had no room for.
     pub postponed: u64,
     /// (pair, round) samples that had to be looked at; the others could not have become due.
     pub looked: u64,
+    /// Which bound made pairs due, by [`Fired`].
+    pub fired: [u64; 5],
+    /// (pair, round) samples by class of grade.
+    pub samples: [u64; CLASSES],
+    /// Those in which a bound was not kept, after the round's sends.
+    pub broken: [u64; CLASSES],
 }
 
 /// Bits by stream.
@@ -47,8 +48,8 @@ impl Counters {
     /// `bounds_kept`, as scheduled: the share of (pair, round) samples in which the sender's
     /// reference replica was within its bounds. One where there was nothing to keep.
     pub fn bounds_scheduled(&self) -> f64 {
-        let (samples, kept) = (self.samples.iter().sum::<u64>(), self.kept.iter().sum::<u64>());
-        if samples == 0 { 1.0 } else { kept as f64 / samples as f64 }
+        let (samples, broken) = (self.samples.iter().sum::<u64>(), self.broken.iter().sum::<u64>());
+        if samples == 0 { 1.0 } else { (samples - broken) as f64 / samples as f64 }
     }
 
     pub(crate) fn fire(&mut self, fired: Fired) {
@@ -73,7 +74,7 @@ impl Counters {
         };
         sum(&mut self.fired, &other.fired);
         sum(&mut self.samples, &other.samples);
-        sum(&mut self.kept, &other.kept);
+        sum(&mut self.broken, &other.broken);
     }
 }
 

@@ -25,7 +25,6 @@ impl Publisher {
             let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
             let class = wake.class();
             observer.counters.samples[class] += 1;
-            observer.counters.kept[class] += 1;
             let hot = &store.hot[gate.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
             let forced = wake.mode == Mode::Special && observer.pairs[at].forced;
@@ -35,7 +34,10 @@ impl Publisher {
                 wake.set(tick.plus(1));
             }
             let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
-            let Some((fired, urgency)) = verdict else { continue };
+            let Some((fired, urgency)) = verdict else {
+                graded.patience.into_iter().for_each(|patience| gate.set_patience(patience));
+                continue;
+            };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
             turn.due.push(Bound { pair, urgency, fired, facing, rest, kept });

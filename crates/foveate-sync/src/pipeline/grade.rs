@@ -8,7 +8,7 @@ use super::jumps::meet_jumped;
 use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn, quiet};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
-use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Wake};
+use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Patience, Wake};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -118,15 +118,20 @@ impl Look {
         let at = pair as usize;
         let slot = observer.gates[at].slot;
         let hot = &store.hot[slot.at()];
-        if observer.wakes[at].mode == Mode::Watched
-            && let Some(next) = self.still_far(observer, hot)
+        let mode = observer.wakes[at].mode;
+        let far = match mode {
+            Mode::Watched | Mode::Special => self.far_off(observer, hot),
+            Mode::Right | Mode::Wrong => None,
+        };
+        if mode == Mode::Watched
+            && let Some(distance) = far
         {
-            return observer.wakes[at].set(next);
+            return observer.wakes[at].set(self.out_of_reach(hot, distance - self.reach));
         }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let (grade, distance) = match hot.alive {
-            true => self.judge(observer, store, (slot, own), hot),
-            false => (None, 0.0),
+        let (grade, distance) = match (hot.alive, far) {
+            (true, None) => self.judge(observer, store, (slot, own), hot),
+            (_, distance) => (None, distance.unwrap_or(0.0)),
         };
         let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
         let tallies = &mut observer.tallies;
@@ -154,24 +159,24 @@ impl Look {
             // Whatever is found now may have come up right after the last look.
             let since = wake.unseen_since(self.tick, gate.rest);
             let precision = store.kind(slot).place.map_or(0.0, |place| place.precision);
-            self.set_pace(gate, &grade, hot, (distance, precision));
-            graded.push(Graded { pair, grade, rest: gate.rest_at(distance), since });
+            let patience = self.set_pace(gate, &grade, hot, (distance, precision));
+            graded.push(Graded { pair, grade, rest: gate.rest_at(distance), patience, since });
         }
     }
 
-    /// The next look at an object that the observer was not told of, if it is out of reach.
-    fn still_far(&self, observer: &Observer, hot: &Hot) -> Option<Tick> {
+    /// How far off an object is that is out of reach, so that the policy need not be asked.
+    fn far_off(&self, observer: &Observer, hot: &Hot) -> Option<f32> {
         if !observer.interactions.is_empty() {
             return None; // what one has to do with is of interest from afar
         }
         let (_, square) = nearest(&observer.pivots, hot.pos).filter(|_| hot.alive && hot.placed)?;
-        let far = square > self.reach * self.reach;
-        far.then(|| self.out_of_reach(hot, square.sqrt() - self.reach))
+        (square > self.reach * self.reach).then(|| square.sqrt())
     }
 
     /// How often the pair has to be looked at while its replica is right. A difference may arise in the round
     /// after a look: it must be told well within θ, must not outgrow ν unseen, and no grade may become stricter
-    /// unseen. In the round of the next look all of that is seen and told.
+    /// unseen. In the round of the next look all of that is seen and told. Returns the patience that it may have instead
+    /// of the strictest, once it is found to differ and not to be due.
     #[inline]
     fn set_pace(
         &self,
@@ -179,20 +184,23 @@ impl Look {
         grade: &Grade,
         hot: &Hot,
         (distance, precision): (f32, f32),
-    ) {
-        (gate.rest, gate.calm) = (1, 0);
+    ) -> Option<Patience> {
+        gate.rest = 1;
+        gate.set_patience(Patience::default());
         gate.set_plain(grade.outlook.is_some_and(|outlook| outlook.facing >= 1.0));
-        let Some(outlook) = &grade.outlook else { return };
+        let outlook = grade.outlook.as_ref()?;
         let (edge, share) = (outlook.beyond.0, outlook.max_share);
         gate.edge = edge;
         if outlook.max_missed != u32::MAX {
-            return;
+            return None;
         }
         let by_age = outlook.max_age.0 / self.rounds.length.0;
+        let mut aside = None;
         if outlook.max_error.0.is_infinite() {
-            let part = u64::from(outlook.max_age.0 % self.rounds.length.0 > 0);
-            gate.calm = by_age.saturating_add(part).min(u64::from(u8::MAX)) as u8;
-            gate.set_leeway(share);
+            let calm = |max_age: Micros| max_age.0.div_ceil(self.rounds.length.0);
+            gate.set_patience(Patience::new(calm(outlook.max_age), share));
+            let own = Patience::new(calm(grade.max_age), grade.max_error.0 / distance);
+            aside = own.aside(outlook.aside);
         }
         // Object and replica may part at full speed each.
         let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);
@@ -219,6 +227,7 @@ impl Look {
             let needed = (error + unseen * (parting + share * closing)) / share.max(1e-6);
             gate.edge = gate.edge.max(needed);
         }
+        aside
     }
 
     #[inline]

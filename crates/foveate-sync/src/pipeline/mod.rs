@@ -323,7 +323,7 @@ fn choose(due: &mut Vec<Bound>, observer: &mut Observer) {
         for bound in due.drain(fit..) {
             observer.counters.postponed += 1;
             let class = observer.wakes[bound.pair as usize].class();
-            observer.counters.kept[class] -= u64::from(!bound.kept);
+            observer.counters.broken[class] += u64::from(!bound.kept);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! grade. Finding that out takes two distances and a few comparisons on what lies side by side in
 //! memory; only the others are graded (`docs/adr/0004-look-at-every-pair-cheaply.md`).
 
+use super::grade::nearest;
 use crate::deviation;
 use crate::interest::Pivot;
 use crate::schedule::{Gate, Mode, Observer, Tallies, Wake};
@@ -78,14 +79,13 @@ pub(super) fn pass(
                 wake.set(tick.plus(rounds));
             }
             Seen::Unsure => {
-                right[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
+                right[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
                 attention.push(*at);
             }
         }
     }
     for (class, right) in right.iter().enumerate().filter(|(_, right)| **right > 0) {
         counters.samples[class] += u64::from(*right);
-        counters.kept[class] += u64::from(*right);
     }
 }
 
@@ -146,6 +146,14 @@ impl Quiet {
         let leeway = gate.leeway();
         if !beyond || age >= u32::from(gate.calm) || !within(distance * leeway) {
             return Seen::Unsure;
+        }
+        if let Some(cosine) = gate.aside() {
+            // A head is turned at any moment.
+            let aside = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
+                let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
+                ahead(0) + ahead(1) + ahead(2) < cosine * distance
+            });
+            return if aside { Seen::Waits(1) } else { Seen::Unsure };
         }
         if gate.rest == 1 {
             return Seen::Waits(1);

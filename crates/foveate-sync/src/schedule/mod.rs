@@ -9,6 +9,6 @@ pub use budget::Budget;
 pub(crate) use observer::{Bound, Graded};
 pub use observer::{MAX_INTERACTIONS, MAX_PAIRS, Observer, ObserverId, Pivots};
 pub use pair::Fired;
-pub(crate) use pair::{Gate, Mode, Notice, Pair, Reference, Tallies, Wake};
+pub(crate) use pair::{Gate, Mode, Notice, Pair, Patience, Reference, Tallies, Wake};
 pub use sent::{Link, MAX_IN_FLIGHT};
 pub(crate) use sent::{SentKind, SentRecord};

@@ -1,12 +1,15 @@
 //! One who must be told about the world: a player, a spectator, a strategist, a neighbouring server.
 
 use super::sent::Settled;
-use super::{Budget, Fired, Gate, Link, Mode, Notice, Pair, SentKind, SentRecord, Tallies, Wake};
+use super::{
+    Budget, Fired, Gate, Link, Mode, Notice, Pair, Patience, SentKind, SentRecord, Tallies, Wake,
+};
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
 use foveate_wire::packet::Ack;
 use foveate_wire::{Alias, Metres, Micros, Radians, Tick, steps_to_angle};
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -63,47 +66,51 @@ pub(crate) struct Graded {
     pub grade: Grade,
     /// Rounds for which it may be left alone while it is right.
     pub rest: u8,
+    /// The patience that its own grade allows, should it differ and not be due.
+    pub patience: Option<Patience>,
     /// When a difference that is seen now could have arisen at the earliest.
     pub since: Tick,
 }
 
-/// An observer: its view, what it knows, and its link.
+/// An observer: its view, what it knows, and its link. What every round needs lies together, and what it seldom needs
+/// at the end.
+#[repr(C, align(64))]
 pub struct Observer {
+    pub(crate) link: Link,
+    /// Acknowledgements since the last round. They are taken in when the observer's turn comes, when
+    /// its pairs are at hand anyway.
+    acks: SmallVec<[(Ack, Micros); 1]>,
+    /// Aliases whose pairs the observer has let go of since the last round.
+    pub(crate) closed: Vec<Alias>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) sources: Pivots,
-    /// Whether the objects that it looks from are replicated to it too.
-    pub(crate) own_objects: bool,
-    pub(crate) team: u8,
     /// The pivots in this round.
-    pub(crate) pivots: Vec<Pivot>,
-    /// Added to a tick: when its pairs that rest are looked at.
-    pub(crate) phase: u32,
+    pub(crate) pivots: SmallVec<[Pivot; 1]>,
     /// The pairs, in three parts of the same order: what every round needs of each,
     pub(crate) wakes: Vec<Wake>,
-    /// how many of them count,
-    pub(crate) tallies: Tallies,
     /// what a look needs,
     pub(crate) gates: Vec<Gate>,
     /// and the rest.
     pub(crate) pairs: Vec<Pair>,
-    /// The pair of an alias, or `u32::MAX`.
-    pub(crate) by_alias: Vec<u32>,
-    free_aliases: BinaryHeap<Reverse<u16>>,
-    pub(crate) interactions: Vec<Interaction>,
-    pub(crate) budget: Budget,
-    pub(crate) link: Link,
-    /// Acknowledgements since the last round. They are taken in when the observer's turn comes, when
-    /// its pairs are at hand anyway.
-    acks: Vec<(Ack, Micros)>,
-    /// Aliases whose pairs the observer has let go of since the last round.
-    pub(crate) closed: Vec<Alias>,
+    /// How many of them count.
+    pub(crate) tallies: Tallies,
+    /// Added to a tick: when its pairs that rest are looked at.
+    pub(crate) phase: u32,
     /// When the objects near by have to be looked for again.
     pub(crate) refresh_at: Tick,
     /// They have to be looked for now: view, eyes or interactions changed.
     pub(crate) stale: bool,
+    /// Whether the objects that it looks from are replicated to it too.
+    pub(crate) own_objects: bool,
+    pub(crate) team: u8,
     /// Bytes per record, smoothed.
     record_bytes: f32,
+    pub(crate) budget: Budget,
+    pub(crate) interactions: Vec<Interaction>,
     pub(crate) counters: Counters,
+    /// The pair of an alias, or `u32::MAX`.
+    pub(crate) by_alias: Vec<u32>,
+    free_aliases: BinaryHeap<Reverse<u16>>,
 }
 
 impl Observer {
@@ -114,7 +121,7 @@ impl Observer {
             sources: pivots,
             own_objects: true,
             team: 0,
-            pivots: Vec::new(),
+            pivots: SmallVec::new(),
             phase: 0,
             pairs: Vec::new(),
             gates: Vec::new(),
@@ -125,7 +132,7 @@ impl Observer {
             interactions: Vec::new(),
             budget: Budget::UNLIMITED,
             link: Link::default(),
-            acks: Vec::new(),
+            acks: SmallVec::new(),
             closed: Vec::new(),
             refresh_at: tick,
             stale: true,
@@ -287,8 +294,10 @@ impl Observer {
         let before = self.pivots.len();
         let slots: &[Slot] = match &self.sources {
             Pivots::Free(pivots) => {
-                let moved = self.pivots != *pivots && pivots.iter().all(|p| p.reach.0 == 0.0);
-                self.pivots.clone_from(pivots);
+                let moved =
+                    self.pivots[..] != pivots[..] && pivots.iter().all(|p| p.reach.0 == 0.0);
+                self.pivots.clear();
+                self.pivots.extend_from_slice(pivots);
                 return moved;
             }
             Pivots::Object(slot) => std::slice::from_ref(slot),
@@ -348,7 +357,6 @@ impl Observer {
         self.by_alias.reserve_exact(pairs.saturating_sub(self.by_alias.len()));
         self.free_aliases.reserve_exact(pairs.saturating_sub(self.free_aliases.len()));
         self.closed.reserve_exact(pairs / 4);
-        self.acks.reserve_exact(MAX_ACKS);
         self.link.reserve(pairs * 3 / 4);
     }
 
@@ -396,11 +404,11 @@ impl Observer {
 
     /// Reads something of each part of the observer itself: see `Group` in the pipeline.
     pub(crate) fn read_own(&self) -> usize {
-        let Counters { packets, looked, samples, kept, fired, .. } = &self.counters;
-        let counts = packets ^ looked ^ samples[0] ^ kept[0] ^ fired[0];
-        let lists = self.wakes.len() ^ self.gates.len() ^ self.pairs.len() ^ self.by_alias.len();
-        let rest = self.acks.len() ^ self.closed.len() ^ self.refresh_at.0 as usize;
-        counts as usize ^ lists ^ rest ^ self.pivots.len() ^ usize::from(self.link.next_seq())
+        let Counters { packets, looked, samples, .. } = &self.counters;
+        let counts = packets ^ looked ^ samples[0];
+        let lists = self.wakes.len() ^ self.pairs.len() ^ self.acks.len() ^ self.closed.len();
+        let rest = self.pivots.len() ^ self.refresh_at.0 as usize ^ self.interactions.len();
+        counts as usize ^ lists ^ rest ^ usize::from(self.link.next_seq())
     }
 
     /// Reads something of each list that every round needs.
@@ -408,9 +416,7 @@ impl Observer {
         // As many as a line of the cache holds.
         let wakes = self.wakes.iter().step_by(64 / size_of::<Wake>());
         let wakes: usize = wakes.map(|wake| usize::from(wake.tally)).sum();
-        let pivot = self.pivots.first().map_or(0, |pivot| pivot.at[0].to_bits());
-        let ack = self.acks.first().map_or(0, |(ack, _)| ack.newest);
-        wakes ^ pivot as usize ^ usize::from(ack) ^ self.link.read_oldest()
+        wakes ^ self.link.read_oldest()
     }
 
     /// Reads something of each pair that an acknowledgement will be about.

@@ -148,7 +148,7 @@ impl Wake {
 /// How many of an observer's pairs are samples, by class. Kept up to date where a tally changes, so that
 /// a round need not count them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Tallies([u32; CLASSES]);
+pub(crate) struct Tallies([u16; CLASSES]);
 
 impl Tallies {
     /// Gives a pair another tally.
@@ -157,14 +157,14 @@ impl Tallies {
         if wake.tally != tally {
             self.forget(wake);
             wake.tally = tally;
-            self.0[wake.class()] += u32::from(tally & Wake::KNOWN != 0);
+            self.0[wake.class()] += u16::from(tally & Wake::KNOWN != 0);
         }
     }
 
     /// A pair goes, or begins anew.
     #[inline]
     pub fn forget(&mut self, wake: &Wake) {
-        self.0[wake.class()] -= u32::from(wake.tally & Wake::KNOWN != 0);
+        self.0[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
     }
 
     /// Those of pairs that were not counted on the way.
@@ -176,7 +176,7 @@ impl Tallies {
     }
 
     /// The samples of each class.
-    pub fn counts(&self) -> [u32; CLASSES] {
+    pub fn counts(&self) -> [u16; CLASSES] {
         self.0
     }
 }
@@ -203,9 +203,8 @@ pub(crate) struct Gate {
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds. Within `edge` it has
     /// to be graded anew, unless it is looked at in every round.
     pub rest: u8,
-    /// For so many rounds after a send it is not due beyond `edge`,
+    /// Its [`Patience`].
     pub calm: u8,
-    /// as long as it is off by less than this share of the distance.
     leeway: u8,
     pub edge: f32,
     /// The last state sent and not known to be lost. Due and bounds refer to it.
@@ -225,6 +224,10 @@ impl Gate {
     const OWN: u8 = 1;
     const PLAIN: u8 = 2;
     const DIFFERS: u8 = 4;
+    /// The flags that are left are a number: the cosine below which `calm` and `leeway` count, in these steps
+    /// from −1; none: they count at any angle.
+    const COSINE: u8 = 8;
+    const COSINES: f32 = 16.0;
     /// Steps of a leeway; the last of a byte stands for any.
     const LEEWAYS: f32 = 1024.0;
 
@@ -266,11 +269,19 @@ impl Gate {
         if self.leeway == u8::MAX { f32::INFINITY } else { f32::from(self.leeway) / Gate::LEEWAYS }
     }
 
-    /// Sets it, rounded down.
+    /// As long as it is beyond `edge` and its cosine is below what this returns, it may wait; always, if it returns none.
     #[inline]
-    pub fn set_leeway(&mut self, share: f32) {
-        let most = u8::MAX - u8::from(share.is_finite());
-        self.leeway = ((share * Gate::LEEWAYS) as u8).min(most);
+    pub fn aside(&self) -> Option<f32> {
+        let steps = self.flags / Gate::COSINE;
+        (steps > 0).then(|| f32::from(steps) / Gate::COSINES - 1.0)
+    }
+
+    /// Gives it the patience of what is aside, or of no angle in particular.
+    #[inline]
+    pub fn set_patience(&mut self, patience: Patience) {
+        let Patience { calm, leeway, aside } = patience;
+        (self.calm, self.leeway) = (calm, leeway);
+        self.flags = self.flags % Gate::COSINE | aside * Gate::COSINE;
     }
 
     /// Nothing of its last grade counts any more.
@@ -301,6 +312,35 @@ impl Gate {
     #[inline]
     pub fn clear_difference(&mut self) {
         self.set(Gate::DIFFERS, false);
+    }
+}
+
+/// For how long what differs is not due.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Patience {
+    /// So many rounds after a send, beyond the edge,
+    calm: u8,
+    /// as long as it is off by less than this share of the distance
+    leeway: u8,
+    /// and, unless this is zero, below this cosine.
+    aside: u8,
+}
+
+impl Patience {
+    /// Patience for so many rounds, within this share of the distance, at any angle. Rounded down.
+    #[inline]
+    pub fn new(calm: u64, share: f32) -> Patience {
+        let most = u8::MAX - u8::from(share.is_finite());
+        let leeway = ((share * Gate::LEEWAYS) as u8).min(most);
+        Patience { calm: calm.min(u64::from(u8::MAX)) as u8, leeway, aside: 0 }
+    }
+
+    /// The same below this cosine only; none, if no angle is that far aside.
+    #[inline]
+    pub fn aside(self, cosine: f32) -> Option<Patience> {
+        // Short of it, so that rounding does no harm.
+        let aside = ((cosine + 1.0) * Gate::COSINES - 0.01) as u8;
+        (aside > 0).then(|| Patience { aside: aside.min(u8::MAX / Gate::COSINE), ..self })
     }
 }
 
@@ -373,6 +413,26 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_aside_ends_before_the_field_does() {
+        let mut gate = Gate::new(Slot(0), Tick(0));
+        gate.set_own(true);
+        for step in -1_000..=1_000 {
+            let cosine = step as f32 / 1_000.0;
+            let Some(patience) = Patience::new(12, 0.3).aside(cosine) else {
+                assert!(cosine < -0.9, "{cosine}: something is aside");
+                continue;
+            };
+            gate.set_patience(patience);
+            let until = gate.aside().expect("not at any angle");
+            assert!(until < cosine && until > cosine - 2.0 / Gate::COSINES, "{until} of {cosine}");
+        }
+        assert_eq!((gate.calm, gate.own(), gate.since()), (12, true, None));
+        assert!(gate.leeway() <= 0.3);
+        gate.set_patience(Patience::default());
+        assert_eq!((gate.aside(), gate.own()), (None, true), "at any angle, and still its own");
+    }
 
     #[test]
     fn pairs_that_rest_equally_long_are_looked_at_together_and_never_late() {
