@@ -281,7 +281,7 @@ impl Gate {
     pub fn set_patience(&mut self, patience: Patience) {
         let Patience { calm, leeway, aside } = patience;
         (self.calm, self.leeway) = (calm, leeway);
-        self.flags = self.flags % Gate::COSINE | aside * Gate::COSINE;
+        self.flags = (self.flags % Gate::COSINE) | (aside * Gate::COSINE);
     }
 
     /// Nothing of its last grade counts any more.
