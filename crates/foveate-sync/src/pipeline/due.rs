@@ -4,7 +4,7 @@ use super::{Publisher, Rounds, Turn};
 use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
-use crate::store::{HISTORY, Hot, Store};
+use crate::store::{HISTORY, Hot, Slot, Store};
 use foveate_wire::{Kind, Micros, Tick, predict};
 
 /// A state that is needed from the history and this close to leaving it is sent again before it does.
@@ -25,17 +25,19 @@ impl Publisher {
             let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
             let class = wake.class();
             observer.counters.samples[class] += 1;
-            let hot = &store.hot[gate.slot.at()];
+            let hot = &store.hot[wake.slot.at()];
             let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
             let forced = wake.mode == Mode::Special && observer.pairs[at].forced;
-            let state = Judged::of(gate, hot, (store, kind), graded, tick);
+            let state = Judged::of((gate, wake.slot), hot, (store, kind), graded, tick);
             if state.known && !forced {
                 wake.mode = if state.differs { Mode::Wrong } else { Mode::Right };
                 wake.set(tick.plus(1));
             }
             let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
             let Some((fired, urgency)) = verdict else {
-                graded.patience.into_iter().for_each(|patience| gate.set_patience(patience));
+                if let Some(patience) = graded.patience {
+                    gate.set_patience(patience);
+                }
                 continue;
             };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
@@ -64,7 +66,7 @@ struct Judged {
 impl Judged {
     #[inline]
     fn of(
-        gate: &mut Gate,
+        (gate, slot): (&mut Gate, Slot),
         hot: &Hot,
         (store, kind): (&Store, &Kind),
         graded: &Graded,
@@ -102,7 +104,7 @@ impl Judged {
                     && deviation::others_changed(
                         kind,
                         store.pushed(hot, kind.lane_count(), reference.push),
-                        store.lanes(gate.slot),
+                        store.lanes(slot),
                         gate.own(),
                     ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)

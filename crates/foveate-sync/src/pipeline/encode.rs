@@ -93,7 +93,7 @@ impl Packet<'_> {
         let mut writer = PacketWriter::new(out, models, header);
         let mut count = 0;
         for said @ Said { alias, pair, .. } in said {
-            let hot = &self.store.hot[observer.gates[*pair as usize].slot.at()];
+            let hot = &self.store.hot[observer.wakes[*pair as usize].slot.at()];
             let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
             let full = writer.len() + kind.max_record_bytes() > MAX_PACKET;
             if (count > 0 && full) || count == MAX_RECORDS {
@@ -158,14 +158,14 @@ impl Packet<'_> {
         match &pair.base {
             Some(base) => {
                 let age = tick.since(base.tick);
-                state.facing = self.put_together(kind, (gate.slot, hot), base, facing);
+                state.facing = self.put_together(kind, (wake.slot, hot), base, facing);
                 state.veil(kind, &mut self.lanes.now);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
-                self.lanes.now.extend_from_slice(self.store.lanes(gate.slot));
+                self.lanes.now.extend_from_slice(self.store.lanes(wake.slot));
                 state.veil(kind, &mut self.lanes.now);
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }

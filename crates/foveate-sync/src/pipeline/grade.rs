@@ -58,7 +58,7 @@ fn drop_closed(observer: &mut Observer, store: &mut Store) {
         if observer.pairs.get(at).is_none_or(|pair| pair.notice != Notice::Closed) {
             continue;
         }
-        if store.hot[observer.gates[at].slot.at()].alive {
+        if store.hot[observer.wakes[at].slot.at()].alive {
             // It may be of interest again in this very round.
             observer.watch_again(at, tick);
         } else {
@@ -83,15 +83,15 @@ impl Publisher {
     /// For each object that an observer was told of: the round of the last state sent that is not
     /// known to be lost; for looking on from outside.
     pub fn references(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
-        let gates = self.observer(id).into_iter().flat_map(|observer| &observer.gates);
-        gates.filter_map(|gate| gate.reference.map(|state| (gate.slot, state.tick)))
+        let pairs = self.observer(id).into_iter().flat_map(Observer::looks);
+        pairs.filter_map(|(slot, gate)| gate.reference.map(|state| (slot, state.tick)))
     }
 
     /// Each object whose reference replica differs after the last round's sends, and since when;
     /// for looking on from outside.
     pub fn waiting(&self, id: ObserverId) -> impl Iterator<Item = (Slot, Tick)> + '_ {
-        let gates = self.observer(id).into_iter().flat_map(|observer| &observer.gates);
-        gates.filter_map(|gate| gate.since().map(|since| (gate.slot, since)))
+        let pairs = self.observer(id).into_iter().flat_map(Observer::looks);
+        pairs.filter_map(|(slot, gate)| gate.since().map(|since| (slot, since)))
     }
 }
 
@@ -116,9 +116,8 @@ impl Look {
         (graded, notices): (&mut Vec<Graded>, &mut Vec<u32>),
     ) {
         let at = pair as usize;
-        let slot = observer.gates[at].slot;
+        let Wake { slot, mode, .. } = observer.wakes[at];
         let hot = &store.hot[slot.at()];
-        let mode = observer.wakes[at].mode;
         let far = match mode {
             Mode::Watched | Mode::Special => self.far_off(observer, hot),
             Mode::Right | Mode::Wrong => None,
@@ -336,7 +335,8 @@ fn refresh(
     let search = scratch.next_search();
     let mut at = 0;
     while at < observer.gates.len() {
-        let (wake, slot) = (&mut observer.wakes[at], observer.gates[at].slot);
+        let wake = &mut observer.wakes[at];
+        let slot = wake.slot;
         let hot = &store.hot[slot.at()];
         // All others have been given their time, whatever comes into the neighbourhood.
         if stale || !hot.alive {
@@ -364,8 +364,8 @@ fn refresh(
         if near && hot.alive && *met != search {
             *met = search;
             pairs.push(Pair::watch(tick));
-            gates.push(Gate::new(slot, tick));
-            wakes.push(Wake::new(tick));
+            gates.push(Gate::new(tick));
+            wakes.push(Wake::new(slot, tick));
         }
     };
     if wide.is_finite() {
@@ -374,6 +374,6 @@ fn refresh(
     } else {
         (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));
     }
-    observer.gates[before..].iter().for_each(|gate| store.pin(gate.slot));
+    observer.wakes[before..].iter().for_each(|wake| store.pin(wake.slot));
     scratch.most_pairs = scratch.most_pairs.max(observer.pairs.len());
 }

@@ -79,12 +79,12 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
     if !any {
         return;
     }
-    for (gate, wake) in gates.iter_mut().zip(wakes.iter_mut()) {
-        let met = &mut met[gate.slot.at()];
+    for (at, wake) in wakes.iter_mut().enumerate() {
+        let met = &mut met[wake.slot.at()];
         if *met == sought {
             *met = found;
             wake.set(tick);
-            gate.grade_anew();
+            gates[at].grade_anew();
         }
     }
     for (_, at) in jumped() {
@@ -93,9 +93,9 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
         if *met == sought && (!hot.placed || near(pivots, hot.pos)) {
             *met = found;
             pairs.push(Pair::watch(tick));
-            gates.push(Gate::new(slot, tick));
-            wakes.push(Wake::new(tick));
+            gates.push(Gate::new(tick));
+            wakes.push(Wake::new(slot, tick));
         }
     }
-    gates[before..].iter().for_each(|gate| store.pin(gate.slot));
+    wakes[before..].iter().for_each(|wake| store.pin(wake.slot));
 }

@@ -64,16 +64,17 @@ impl Publisher {
 
     fn known_of(&self, observer: &Observer, pair: usize) -> Option<Known> {
         observer.alias(pair)?;
-        let (gate, class) = (&observer.gates[pair], observer.wakes[pair].class() as u8);
+        let (gate, wake) = (&observer.gates[pair], &observer.wakes[pair]);
+        let (slot, class) = (wake.slot, wake.class() as u8);
         let pair = &observer.pairs[pair];
-        let hot = self.store.hot.get(gate.slot.at()).filter(|hot| hot.alive)?;
+        let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
         let held = match (pair.base, pair.notice) {
             (None, _) => Held::Unconfirmed,
             (_, Notice::None) => Held::Live,
             _ => Held::Resting,
         };
         let state = pair.base.or(gate.reference)?;
-        let kind = self.store.kind(gate.slot);
+        let kind = self.store.kind(slot);
         let age = self.store.tick().since(state.tick);
         let (mut at, mut error) = ([0.0; 3], 0.0);
         if let Some(place) = &kind.place {
@@ -85,7 +86,7 @@ impl Publisher {
         let pivots = observer.pivots.iter().map(|pivot| apart(pivot.at, hot.pos));
         Some(Known {
             id: hot.id,
-            slot: gate.slot,
+            slot,
             at,
             yaw: Radians(kind.yaw.map_or(0.0, |(_, steps)| steps_to_angle(state.facing[0], steps))),
             error: Metres(error),

@@ -255,7 +255,7 @@ impl Publisher {
         let (tick, now) = (self.store.tick(), self.now);
         probe.enter(Stage::Ack);
         group.read(|_, observer| observer.read_own());
-        group.read(|_, observer| observer.read_lists());
+        group.read(|_, observer| observer.read_lists(&self.store));
         group.read(|_, observer| observer.read_sent_pairs());
         group.each(|_, observer| {
             observer.settle_acks(tick);
@@ -263,8 +263,7 @@ impl Publisher {
         });
         probe.enter(Stage::Grade);
         group.each(|turn, observer| self.meet(turn, observer));
-        group.read(|turn, observer| observer.read_gates(&turn.awake));
-        group.read(|turn, observer| observer.read_objects(&turn.awake, &self.store));
+        group.read(|turn, observer| observer.read_looks(&turn.awake, &self.store));
         group.each(|turn, observer| self.grade(turn, observer));
         probe.enter(Stage::Due);
         group.each(|turn, observer| self.due(turn, observer));

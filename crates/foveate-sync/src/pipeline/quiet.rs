@@ -59,7 +59,7 @@ pub(super) fn pass(
         let seen = match wake.mode {
             Mode::Watched | Mode::Special => Seen::Unsure,
             Mode::Right | Mode::Wrong => {
-                let hot = &store.hot[gate.slot.at()];
+                let hot = &store.hot[wake.slot.at()];
                 quiet.look(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };

@@ -183,7 +183,7 @@ impl Observer {
         };
         for (gate, wake) in self.gates.iter().zip(&mut self.wakes) {
             // It may be told more now, or less.
-            if wake.mode != Mode::Watched && gate.own() != slots.contains(&gate.slot) {
+            if wake.mode != Mode::Watched && gate.own() != slots.contains(&wake.slot) {
                 wake.mode = Mode::Special;
             }
         }
@@ -283,6 +283,11 @@ impl Observer {
         (known, self.pairs.len() - known)
     }
 
+    /// The object of each pair, and what a look at it needs.
+    pub(crate) fn looks(&self) -> impl Iterator<Item = (Slot, &Gate)> {
+        self.wakes.iter().zip(&self.gates).map(|(wake, gate)| (wake.slot, gate))
+    }
+
     /// The alias of a pair whose object the observer knows of.
     pub(crate) fn alias(&self, pair: usize) -> Option<Alias> {
         (self.wakes[pair].mode != Mode::Watched).then(|| self.pairs[pair].alias)
@@ -336,9 +341,9 @@ impl Observer {
     pub(crate) fn watch_again(&mut self, pair: usize, tick: Tick) {
         let closed = self.alias(pair);
         self.pairs[pair] = Pair::watch(tick);
-        self.gates[pair] = Gate::new(self.gates[pair].slot, tick);
+        self.gates[pair] = Gate::new(tick);
         self.tallies.forget(&self.wakes[pair]);
-        self.wakes[pair] = Wake::new(tick);
+        self.wakes[pair] = Wake::new(self.wakes[pair].slot, tick);
         if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
@@ -364,8 +369,10 @@ impl Observer {
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
         let closed = self.alias(pair);
         self.pairs.swap_remove(pair);
-        self.tallies.forget(&self.wakes.swap_remove(pair));
-        store.unpin(self.gates.swap_remove(pair).slot);
+        self.gates.swap_remove(pair);
+        let gone = self.wakes.swap_remove(pair);
+        self.tallies.forget(&gone);
+        store.unpin(gone.slot);
         if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
@@ -411,12 +418,13 @@ impl Observer {
         counts as usize ^ lists ^ rest ^ usize::from(self.link.next_seq())
     }
 
-    /// Reads something of each list that every round needs.
-    pub(crate) fn read_lists(&self) -> usize {
+    /// Reads something of each list that every round needs, and of the object that it looks from.
+    pub(crate) fn read_lists(&self, store: &Store) -> usize {
         // As many as a line of the cache holds.
         let wakes = self.wakes.iter().step_by(64 / size_of::<Wake>());
         let wakes: usize = wakes.map(|wake| usize::from(wake.tally)).sum();
-        wakes ^ self.link.read_oldest()
+        let eyes = self.first_object().map_or(0, |slot| store.hot[slot.at()].head as usize);
+        wakes ^ eyes ^ self.link.read_oldest()
     }
 
     /// Reads something of each pair that an acknowledgement will be about.
@@ -425,19 +433,14 @@ impl Observer {
         pairs.map(|pair| usize::from(pair.sends)).sum()
     }
 
-    /// Reads something of each pair that will be looked at.
-    pub(crate) fn read_gates(&self, awake: &[u32]) -> usize {
-        let read = |at: usize| match self.wakes[at].mode {
-            Mode::Special => self.gates[at].slot.at() ^ usize::from(self.pairs[at].sends),
-            _ => self.gates[at].slot.at(),
+    /// Reads something of each pair, and of its object, that will be looked at.
+    pub(crate) fn read_looks(&self, awake: &[u32], store: &Store) -> usize {
+        let read = |at: usize| {
+            let Wake { slot, mode, .. } = self.wakes[at];
+            let rest = if mode == Mode::Special { usize::from(self.pairs[at].sends) } else { 0 };
+            usize::from(self.gates[at].rest) ^ store.hot[slot.at()].head as usize ^ rest
         };
         awake.iter().fold(0, |all, at| all ^ read(*at as usize))
-    }
-
-    /// Reads something of each object that will be looked at.
-    pub(crate) fn read_objects(&self, awake: &[u32], store: &Store) -> usize {
-        let read = |at: usize| store.hot[self.gates[at].slot.at()].head;
-        awake.iter().fold(0, |all, at| all ^ read(*at as usize) as usize)
     }
 
     /// Reads something of each pair that something may be said of.
@@ -449,9 +452,9 @@ impl Observer {
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
         self.pairs.clear();
-        self.wakes.clear();
+        self.gates.clear();
         self.tallies = Tallies::default();
-        self.gates.drain(..).for_each(|gate| store.unpin(gate.slot));
+        self.wakes.drain(..).for_each(|wake| store.unpin(wake.slot));
     }
 }
 
@@ -533,8 +536,8 @@ mod tests {
             pairs[0].alias = alias;
             let mut told = Told {
                 pairs: &mut pairs,
-                gates: &mut [0, 1, 2].map(|slot| Gate::new(Slot(slot), tick)),
-                wakes: &mut [Wake::new(tick); 3],
+                gates: &mut [Gate::new(tick); 3],
+                wakes: &mut [0, 1, 2].map(|slot| Wake::new(Slot(slot), tick)),
                 by_alias: &[0],
                 closed: &mut Vec::new(),
                 tick,

@@ -94,6 +94,8 @@ pub enum Fired {
 /// they lie apart from everything else, and are small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
+    /// The object.
+    pub slot: Slot,
     /// The round of the next look; never as far off as sixteen bits reach.
     at: u16,
     /// The class of the last grade, and [`Wake::KNOWN`] where the observer knows of the object: only then
@@ -102,13 +104,13 @@ pub(crate) struct Wake {
     pub mode: Mode,
 }
 
-const _: () = assert!(size_of::<Wake>() == 4);
+const _: () = assert!(size_of::<Wake>() == 8);
 
 impl Wake {
     pub const KNOWN: u8 = CLASSES as u8;
 
-    pub fn new(tick: Tick) -> Wake {
-        Wake { at: tick.0 as u16, tally: 0, mode: Mode::Watched }
+    pub fn new(slot: Slot, tick: Tick) -> Wake {
+        Wake { slot, at: tick.0 as u16, tally: 0, mode: Mode::Watched }
     }
 
     /// The next look is in this round.
@@ -198,7 +200,6 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Gate {
-    pub slot: Slot,
     flags: u8,
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds. Within `edge` it has
     /// to be graded anew, unless it is looked at in every round.
@@ -216,9 +217,9 @@ pub(crate) struct Gate {
 const _: () = assert!(size_of::<Gate>() == 64);
 
 impl Gate {
-    pub fn new(slot: Slot, tick: Tick) -> Gate {
+    pub fn new(tick: Tick) -> Gate {
         let (flags, rest, calm, leeway, edge) = (0, 1, 0, 0, 0.0);
-        Gate { slot, flags, rest, calm, leeway, edge, reference: None, arose: tick }
+        Gate { flags, rest, calm, leeway, edge, reference: None, arose: tick }
     }
 
     const OWN: u8 = 1;
@@ -416,7 +417,7 @@ mod tests {
 
     #[test]
     fn patience_aside_ends_before_the_field_does() {
-        let mut gate = Gate::new(Slot(0), Tick(0));
+        let mut gate = Gate::new(Tick(0));
         gate.set_own(true);
         for step in -1_000..=1_000 {
             let cosine = step as f32 / 1_000.0;
@@ -438,7 +439,7 @@ mod tests {
     fn pairs_that_rest_equally_long_are_looked_at_together_and_never_late() {
         for (rounds, phase) in (1..=16u8).flat_map(|rounds| [0, 1, 7, 999].map(|at| (rounds, at))) {
             for tick in (0..200).chain(u32::MAX - 50..u32::MAX).map(Tick) {
-                let mut wake = Wake::new(tick);
+                let mut wake = Wake::new(Slot(0), tick);
                 wake.set_within(tick, rounds, phase);
                 let next = (1..=u32::from(rounds)).find(|on| !wake.is_after(tick.plus(*on)));
                 let next = next.expect("in time");
