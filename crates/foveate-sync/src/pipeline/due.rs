@@ -36,7 +36,7 @@ impl Publisher {
             let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
             let Some((fired, urgency)) = verdict else {
                 if let Some(patience) = graded.patience {
-                    gate.set_patience(patience);
+                    gate.patience = patience;
                 }
                 continue;
             };

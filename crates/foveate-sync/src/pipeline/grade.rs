@@ -184,8 +184,7 @@ impl Look {
         hot: &Hot,
         (distance, precision): (f32, f32),
     ) -> Option<Patience> {
-        gate.rest = 1;
-        gate.set_patience(Patience::default());
+        (gate.rest, gate.patience) = (1, Patience::default());
         gate.set_plain(grade.outlook.is_some_and(|outlook| outlook.facing >= 1.0));
         let outlook = grade.outlook.as_ref()?;
         let (edge, share) = (outlook.beyond.0, outlook.max_share);
@@ -197,9 +196,9 @@ impl Look {
         let mut aside = None;
         if outlook.max_error.0.is_infinite() {
             let calm = |max_age: Micros| max_age.0.div_ceil(self.rounds.length.0);
-            gate.set_patience(Patience::new(calm(outlook.max_age), share));
+            gate.patience = Patience::new(calm(outlook.max_age), share);
             let own = Patience::new(calm(grade.max_age), grade.max_error.0 / distance);
-            aside = own.aside(outlook.aside);
+            aside = own.below(outlook.aside);
         }
         // Object and replica may part at full speed each.
         let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);

@@ -143,11 +143,11 @@ impl Quiet {
         {
             return Seen::Right(gate.rest);
         }
-        let leeway = gate.leeway();
-        if !beyond || age >= u32::from(gate.calm) || !within(distance * leeway) {
+        let (calm, leeway) = (u32::from(gate.patience.calm), gate.patience.leeway());
+        if !beyond || age >= calm || !within(distance * leeway) {
             return Seen::Unsure;
         }
-        if let Some(cosine) = gate.aside() {
+        if let Some(cosine) = gate.patience.aside() {
             // A head is turned at any moment.
             let aside = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
                 let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
@@ -158,7 +158,7 @@ impl Quiet {
         if gate.rest == 1 {
             return Seen::Waits(1);
         }
-        let left = (u32::from(gate.calm) - age).min(u32::from(gate.rest));
+        let left = (calm - age).min(u32::from(gate.rest));
         let error = off.sqrt() / parts + place.precision;
         let unseen = rounds_within(leeway, (error, distance), hot, self.slack);
         Seen::Waits(left.min((unseen.max(0.0) as u32).saturating_add(1)))

@@ -204,9 +204,8 @@ pub(crate) struct Gate {
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds. Within `edge` it has
     /// to be graded anew, unless it is looked at in every round.
     pub rest: u8,
-    /// Its [`Patience`].
-    pub calm: u8,
-    leeway: u8,
+    /// As long as it differs.
+    pub patience: Patience,
     pub edge: f32,
     /// The last state sent and not known to be lost. Due and bounds refer to it.
     pub reference: Option<Reference>,
@@ -218,19 +217,13 @@ const _: () = assert!(size_of::<Gate>() == 64);
 
 impl Gate {
     pub fn new(tick: Tick) -> Gate {
-        let (flags, rest, calm, leeway, edge) = (0, 1, 0, 0, 0.0);
-        Gate { flags, rest, calm, leeway, edge, reference: None, arose: tick }
+        let (flags, rest, patience, edge) = (0, 1, Patience::default(), 0.0);
+        Gate { flags, rest, patience, edge, reference: None, arose: tick }
     }
 
     const OWN: u8 = 1;
     const PLAIN: u8 = 2;
     const DIFFERS: u8 = 4;
-    /// The flags that are left are a number: the cosine below which `calm` and `leeway` count, in these steps
-    /// from −1; none: they count at any angle.
-    const COSINE: u8 = 8;
-    const COSINES: f32 = 16.0;
-    /// Steps of a leeway; the last of a byte stands for any.
-    const LEEWAYS: f32 = 1024.0;
 
     #[inline]
     fn is(&self, flag: u8) -> bool {
@@ -264,27 +257,6 @@ impl Gate {
         self.set(Gate::PLAIN, plain);
     }
 
-    /// The share of the distance that it may be off while it is calm.
-    #[inline]
-    pub fn leeway(&self) -> f32 {
-        if self.leeway == u8::MAX { f32::INFINITY } else { f32::from(self.leeway) / Gate::LEEWAYS }
-    }
-
-    /// As long as it is beyond `edge` and its cosine is below what this returns, it may wait; always, if it returns none.
-    #[inline]
-    pub fn aside(&self) -> Option<f32> {
-        let steps = self.flags / Gate::COSINE;
-        (steps > 0).then(|| f32::from(steps) / Gate::COSINES - 1.0)
-    }
-
-    /// Gives it the patience of what is aside, or of no angle in particular.
-    #[inline]
-    pub fn set_patience(&mut self, patience: Patience) {
-        let Patience { calm, leeway, aside } = patience;
-        (self.calm, self.leeway) = (calm, leeway);
-        self.flags = (self.flags % Gate::COSINE) | (aside * Gate::COSINE);
-    }
-
     /// Nothing of its last grade counts any more.
     pub fn grade_anew(&mut self) {
         (self.rest, self.edge) = (0, f32::INFINITY);
@@ -316,32 +288,47 @@ impl Gate {
     }
 }
 
-/// For how long what differs is not due.
-#[derive(Clone, Copy, Default, Debug)]
+/// For how long what differs is not due. All of it is rounded so that it ends too early rather than too late.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Patience {
     /// So many rounds after a send, beyond the edge,
-    calm: u8,
-    /// as long as it is off by less than this share of the distance
+    pub calm: u8,
     leeway: u8,
-    /// and, unless this is zero, below this cosine.
     aside: u8,
 }
 
 impl Patience {
-    /// Patience for so many rounds, within this share of the distance, at any angle. Rounded down.
+    /// Steps of a leeway; the last of a byte stands for any.
+    const LEEWAYS: f32 = 512.0;
+    /// Steps of a cosine, counted from −1.
+    const COSINES: f32 = 127.0;
+
+    /// Patience for so many rounds, within this share of the distance, at any angle.
     #[inline]
     pub fn new(calm: u64, share: f32) -> Patience {
         let most = u8::MAX - u8::from(share.is_finite());
-        let leeway = ((share * Gate::LEEWAYS) as u8).min(most);
+        let leeway = ((share * Patience::LEEWAYS) as u8).min(most);
         Patience { calm: calm.min(u64::from(u8::MAX)) as u8, leeway, aside: 0 }
     }
 
-    /// The same below this cosine only; none, if no angle is that far aside.
+    /// The same below this cosine only; none, if nothing is that far aside.
     #[inline]
-    pub fn aside(self, cosine: f32) -> Option<Patience> {
-        // Short of it, so that rounding does no harm.
-        let aside = ((cosine + 1.0) * Gate::COSINES - 0.01) as u8;
-        (aside > 0).then(|| Patience { aside: aside.min(u8::MAX / Gate::COSINE), ..self })
+    pub fn below(self, cosine: f32) -> Option<Patience> {
+        let aside = ((cosine + 1.0) * Patience::COSINES - 0.01) as u8;
+        (aside > 0).then_some(Patience { aside, ..self })
+    }
+
+    /// as long as it is off by less than this share of the distance
+    #[inline]
+    pub fn leeway(&self) -> f32 {
+        let steps = f32::from(self.leeway);
+        if self.leeway == u8::MAX { f32::INFINITY } else { steps / Patience::LEEWAYS }
+    }
+
+    /// and, unless there is none, below this cosine.
+    #[inline]
+    pub fn aside(&self) -> Option<f32> {
+        (self.aside > 0).then(|| f32::from(self.aside) / Patience::COSINES - 1.0)
     }
 }
 
@@ -417,22 +404,21 @@ mod tests {
 
     #[test]
     fn patience_aside_ends_before_the_field_does() {
-        let mut gate = Gate::new(Tick(0));
-        gate.set_own(true);
         for step in -1_000..=1_000 {
             let cosine = step as f32 / 1_000.0;
-            let Some(patience) = Patience::new(12, 0.3).aside(cosine) else {
-                assert!(cosine < -0.9, "{cosine}: something is aside");
+            let Some(patience) = Patience::new(12, 0.3).below(cosine) else {
+                assert!(cosine < -0.99, "{cosine}: something is aside");
                 continue;
             };
-            gate.set_patience(patience);
-            let until = gate.aside().expect("not at any angle");
-            assert!(until < cosine && until > cosine - 2.0 / Gate::COSINES, "{until} of {cosine}");
+            let until = patience.aside().expect("not at any angle");
+            assert!(until < cosine && until > cosine - 0.01, "{until} of {cosine}");
         }
-        assert_eq!((gate.calm, gate.own(), gate.since()), (12, true, None));
-        assert!(gate.leeway() <= 0.3);
-        gate.set_patience(Patience::default());
-        assert_eq!((gate.aside(), gate.own()), (None, true), "at any angle, and still its own");
+        for (share, at_least) in [(0.0, 0.0), (0.03, 0.028), (0.3, 0.298), (0.9, 0.49)] {
+            let patience = Patience::new(12, share);
+            assert!((at_least..=share).contains(&patience.leeway()), "{share}: {patience:?}");
+            assert_eq!(patience.aside(), None, "at any angle");
+        }
+        assert_eq!(Patience::new(12, f32::INFINITY).leeway(), f32::INFINITY);
     }
 
     #[test]
