@@ -34,6 +34,7 @@ pub mod collision;
 pub mod document;
 pub mod error;
 pub mod fixed;
+pub mod fuzz;
 pub mod game;
 mod generate;
 pub mod geometry;

@@ -1,0 +1,228 @@
+//! An entry for fuzzers and for tests that stand in for them: nodes of a real match, between which every letter may be
+//! lost, repeated, changed, cut or made up.
+//!
+//! Bytes alone would hardly get past a greeting. So honest nodes speak, and the fuzzer's bytes say what becomes of each
+//! letter on its way to the node that is tried; when they are used up, letters arrive as they are. What is refused is no
+//! finding: a node must never panic, stall or grow without a bound.
+
+use crate::game::{Arena, Controls, Setup};
+use foveate_node::client::Phase;
+use foveate_node::game::PlayerId;
+use foveate_node::outbox::{Letter, Letters};
+use foveate_node::peer::{self, Key, PeerEvent, Signer};
+use foveate_node::server::{self, ServerEvent};
+use foveate_node::session::ResumeKey;
+use foveate_node::{Client, Link, Peer, Server};
+use foveate_wire::{Metres, Micros, Tick};
+use std::sync::{Arc, LazyLock};
+
+/// Rounds of a match with a server, and of one without: there it takes longer to come in.
+const ROUNDS: [u32; 2] = [24, 60];
+const ROUND: Micros = Micros(50_000);
+const LINK: Link = Link(1);
+/// Objects that a match of two may have, whatever is said.
+const MAX_OBJECTS: usize = 64;
+
+/// One map for all runs.
+static ARENA: LazyLock<Option<Arc<Arena>>> =
+    LazyLock::new(|| Arena::new(Setup::for_players(2, 1)).ok().map(Arc::new));
+
+/// What becomes of letters.
+struct Fate<'a>(&'a [u8]);
+
+impl Fate<'_> {
+    fn byte(&mut self) -> u8 {
+        self.0.split_off_first().copied().unwrap_or(0)
+    }
+
+    /// What arrives in place of a letter.
+    fn of(&mut self, mut letter: Vec<u8>) -> Vec<Vec<u8>> {
+        match self.byte() % 8 {
+            3 => return Vec::new(),
+            4 => return vec![letter.clone(), letter],
+            5 => {
+                for _ in 0..=self.byte() % 4 {
+                    let at = usize::from(u16::from_le_bytes([self.byte(), self.byte()]));
+                    let (at, value) = (at % letter.len().max(1), self.byte());
+                    letter.get_mut(at).into_iter().for_each(|byte| *byte = value);
+                }
+            }
+            6 => letter.truncate(usize::from(self.byte())),
+            7 => {
+                let length = usize::from(self.byte()).min(self.0.len());
+                letter = self.0.split_off(..length).unwrap_or_default().to_vec();
+            }
+            _ => {}
+        }
+        vec![letter]
+    }
+}
+
+/// A player's letters reach a server as these bytes say. Returns whether the player is in the match at its end.
+pub fn server(fate: &[u8]) -> bool {
+    play(Fate(fate), Fate(&[]))
+}
+
+/// A server's letters reach a player as these bytes say. Returns whether the player is in the match at its end.
+pub fn client(fate: &[u8]) -> bool {
+    play(Fate(&[]), Fate(fate))
+}
+
+fn play(mut up: Fate<'_>, mut down: Fate<'_>) -> bool {
+    let Some(arena) = ARENA.as_ref() else { return false };
+    let mut keys = 0;
+    let keys = Box::new(move || {
+        keys += 1;
+        ResumeKey([keys; 16])
+    });
+    let mut server = Server::new(Arc::clone(arena), server::Settings::default(), keys);
+    let _ = server.stage.populate();
+    let mut client = Client::new(Arc::clone(arena), "ada", &[]);
+    let (mut said, mut answers) = (Letters::default(), Letters::default());
+    client.connected(LINK, &mut said);
+    server.connected(LINK, &mut answers);
+    for round in 1..=ROUNDS[0] {
+        let now = ROUND * round;
+        for (link, letter) in said.0.drain(..) {
+            match letter {
+                Letter::Datagram(bytes) => {
+                    up.of(bytes).iter().for_each(|bytes| server.datagram(link, bytes, now));
+                }
+                Letter::Message(bytes) => {
+                    let bytes = up.of(bytes);
+                    bytes.iter().for_each(|bytes| server.message(link, bytes, now, &mut answers));
+                }
+                Letter::Close(_) => server.closed(link, now),
+            }
+        }
+        host(&mut server, now, &mut answers);
+        server.tick(Tick(round), now, &mut answers);
+        host(&mut server, now, &mut answers);
+        for (_, letter) in answers.0.drain(..) {
+            match letter {
+                Letter::Datagram(bytes) => {
+                    down.of(bytes).iter().for_each(|bytes| client.datagram(bytes, now));
+                }
+                Letter::Message(bytes) => {
+                    down.of(bytes).iter().for_each(|bytes| client.message(bytes));
+                }
+                Letter::Close(_) => client.closed(),
+            }
+        }
+        client.tick(now, &mut said, |_, _| Controls::default());
+        while client.poll().is_some() {}
+        assert!(server.stage.publisher.store.len() <= MAX_OBJECTS, "the world grows");
+    }
+    matches!(client.phase(), Phase::Playing(_))
+}
+
+/// Lets everybody in.
+fn host(server: &mut Server<Arena>, now: Micros, out: &mut Letters) {
+    while let Some(event) = server.poll() {
+        if let ServerEvent::Asked { link, .. } = event {
+            let _ = server.admit(link, PlayerId(1), &[], now, out);
+        }
+    }
+}
+
+/// A newcomer's letters reach the founder of a world without a server as these bytes say; whatever is signed is believed,
+/// so that lies get as far as they can. Returns whether the newcomer is in the world at its end.
+pub fn peer(fate: &[u8]) -> bool {
+    let Some(arena) = ARENA.as_ref() else { return false };
+    let mut fate = Fate(fate);
+    let settings = peer::Settings::new(ROUND, Metres(60.0), Vec::new());
+    let new = |key: Key, name| {
+        Peer::new(Arc::clone(arena), settings.clone(), Box::new(Gullible(key)), name)
+    };
+    let keys = [Key([1; 32]), Key([2; 32])];
+    let (mut founder, mut newcomer) = (new(keys[0], "ada"), new(keys[1], "bob"));
+    let _ = founder.found(ROUND);
+    newcomer.join(keys[0], Vec::new(), ROUND);
+    let (mut said, mut answers) = (Letters::default(), Letters::default());
+    let mut link = LINK;
+    for round in 1..=ROUNDS[1] {
+        let now = ROUND * round;
+        while let Some(event) = newcomer.poll() {
+            if let PeerEvent::Connect(key, _) = event
+                && key == keys[0]
+            {
+                link = Link(link.0 + 1);
+                newcomer.connected(link, (keys[0], true), now, &mut said);
+                founder.connected(link, (keys[1], false), now, &mut answers);
+            }
+        }
+        while founder.poll().is_some() {}
+        for (link, letter) in said.0.drain(..) {
+            match letter {
+                Letter::Datagram(bytes) => {
+                    fate.of(bytes).iter().for_each(|bytes| founder.datagram(link, bytes, now));
+                }
+                Letter::Message(bytes) => {
+                    let bytes = fate.of(bytes);
+                    bytes.iter().for_each(|bytes| founder.message(link, bytes, now, &mut answers));
+                }
+                Letter::Close(_) => founder.closed(link, now),
+            }
+        }
+        founder.tick(now, &mut answers);
+        for (link, letter) in answers.0.drain(..) {
+            match letter {
+                Letter::Datagram(bytes) => newcomer.datagram(link, &bytes, now),
+                Letter::Message(bytes) => newcomer.message(link, &bytes, now, &mut said),
+                Letter::Close(_) => newcomer.closed(link, now),
+            }
+        }
+        newcomer.tick(now, &mut said);
+        assert!(founder.owned().count() <= MAX_OBJECTS, "the world grows");
+    }
+    newcomer.is_inside()
+}
+
+/// Believes every signature.
+struct Gullible(Key);
+
+impl Signer for Gullible {
+    fn key(&self) -> Key {
+        self.0
+    }
+
+    fn sign(&self, _: &[u8]) -> [u8; 64] {
+        [0; 64]
+    }
+
+    fn verify(&self, _: &Key, _: &[u8], _: &[u8; 64]) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    type Node = fn(&[u8]) -> bool;
+    const NODES: [(&str, Node); 3] = [("server", server), ("client", client), ("peer", peer)];
+
+    #[test]
+    fn letters_that_arrive_as_they_are_bring_everybody_in() {
+        for (name, node) in NODES {
+            assert!(node(&[]), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_arrives_makes_a_node_panic() {
+        for (name, node) in NODES {
+            let mut inside = 0;
+            for seed in 0..200 {
+                println!("{name}, seed {seed}"); // shown where it fails
+                let mut rng = Rng::with_seed(seed);
+                let mut fate: Vec<u8> = (0..rng.usize(0..600)).map(|_| rng.u8(..)).collect();
+                // The greeting gets through now and then.
+                fate.splice(0..0, std::iter::repeat_n(0, rng.usize(0..40)));
+                inside += u32::from(node(&fate));
+            }
+            assert!(inside > 10, "{name}: of 200 who were tampered with {inside} are inside");
+        }
+    }
+}

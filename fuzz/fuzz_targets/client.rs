@@ -1,0 +1,9 @@
+//! A server's letters to a player, tampered with: it may refuse them, never panic, stall or grow
+//! without a bound.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    foveate_arena::fuzz::client(data);
+});

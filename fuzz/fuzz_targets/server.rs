@@ -1,0 +1,9 @@
+//! A player's letters to a server, tampered with: it may refuse them, never panic, stall or grow
+//! without a bound.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    foveate_arena::fuzz::server(data);
+});
