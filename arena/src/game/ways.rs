@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ways that are remembered since the last time that there were so many. Then those that nobody has asked for since the
-/// time before are forgotten. On a large map one takes some 2 KiB and 100 µs.
+/// time before are forgotten. On a large map one is long, and its search goes far.
 const MAX_WAYS: usize = 2_048;
 /// Width of a grid cell, in units: mostly some node is this near.
 const CELL: f64 = 12.0;

@@ -291,7 +291,8 @@ impl Gate {
 /// For how long what differs is not due. All of it is rounded so that it ends too early rather than too late.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Patience {
-    /// So many rounds after a send, beyond the edge,
+    /// So many rounds after a send it is not due, as long as it is beyond the edge, within [`Patience::leeway`] and
+    /// below [`Patience::aside`].
     pub calm: u8,
     leeway: u8,
     aside: u8,
@@ -318,14 +319,14 @@ impl Patience {
         (aside > 0).then_some(Patience { aside, ..self })
     }
 
-    /// as long as it is off by less than this share of the distance
+    /// The share of the distance that it may be off by.
     #[inline]
     pub fn leeway(&self) -> f32 {
         let steps = f32::from(self.leeway);
         if self.leeway == u8::MAX { f32::INFINITY } else { steps / Patience::LEEWAYS }
     }
 
-    /// and, unless there is none, below this cosine.
+    /// The cosine that its angle has to stay below; none: any angle will do.
     #[inline]
     pub fn aside(&self) -> Option<f32> {
         (self.aside > 0).then(|| f32::from(self.aside) / Patience::COSINES - 1.0)
