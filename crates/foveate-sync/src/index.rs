@@ -23,14 +23,6 @@ pub struct Index {
     placeless: Vec<Slot>,
 }
 
-/// The low sixteen bits, each followed by a zero.
-fn spread_bits(bits: u32) -> u32 {
-    let bits = (bits | bits << 8) & 0x00ff_00ff;
-    let bits = (bits | bits << 4) & 0x0f0f_0f0f;
-    let bits = (bits | bits << 2) & 0x3333_3333;
-    (bits | bits << 1) & 0x5555_5555
-}
-
 impl Index {
     /// Sorts all live objects into cells of about `cell` world units.
     pub fn rebuild(&mut self, store: &Store, cell: f32) {
@@ -122,13 +114,5 @@ impl Index {
             let at = (edge - self.origin[axis]) / self.cell;
             (at.max(0.0) as usize).min(last)
         })
-    }
-
-    /// Where a place lies along a curve that stays in one part of the world before it goes on to the
-    /// next (Morton's: the bits of row and column, interlaced).
-    pub fn along_curve(&self, pos: [f32; 3]) -> u32 {
-        let cell = self.cell_at(pos) as usize;
-        let (row, column) = (cell / self.side[0].max(1), cell % self.side[0].max(1));
-        spread_bits(row as u32) << 1 | spread_bits(column as u32)
     }
 }

@@ -24,9 +24,6 @@ use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
 const BATCH: usize = 4;
-/// Rounds after which observers are ordered anew: nobody gets far in them.
-const REORDER: u32 = 16;
-
 /// Observers whose turns are taken together, stage by stage. One by one each would wait for its memory
 /// several times. What a stage needs of all of them is read in a run before it begins: nothing hangs on
 /// what is read, so all of it comes at the same time.
@@ -91,10 +88,6 @@ struct Scratch {
     /// The turns of a group.
     turns: Vec<Turn>,
     packet: Vec<u8>,
-    /// The observers in the order of their turns,
-    order: Vec<(u32, ObserverId)>,
-    /// and when to order them anew.
-    reorder_at: Tick,
     encode: encode::Scratch,
 }
 
@@ -157,7 +150,6 @@ impl Publisher {
         // Observers look about in different rounds, so that each round has as much to do.
         observer.phase = id.0;
         self.observers[id.0 as usize] = Some(observer);
-        self.scratch.reorder_at = self.store.tick();
         id
     }
 
@@ -231,12 +223,11 @@ impl Publisher {
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
         let mut turns = std::mem::take(&mut self.scratch.turns);
-        turns.resize_with(self.scratch.order.len().min(GROUP), Turn::new);
-        for first in (0..self.scratch.order.len()).step_by(GROUP) {
-            let next = self.scratch.order[first..].iter().take(GROUP);
-            let turns = &mut turns[..next.len()];
-            turns.iter_mut().zip(next).for_each(|(turn, (_, id))| turn.id = *id);
-            let mut group = Group { turns, observers: &mut observers };
+        turns.resize_with(observers.len().min(GROUP), Turn::new);
+        for (at, observers) in observers.chunks_mut(GROUP).enumerate() {
+            let ids = (at * GROUP) as u32..;
+            turns.iter_mut().zip(ids).for_each(|(turn, id)| turn.id = ObserverId(id));
+            let mut group = Group { turns: &mut turns, observers };
             self.take_turns(&mut group, probe, &mut send);
         }
         self.scratch.turns = turns;
@@ -275,7 +266,7 @@ impl Publisher {
         });
     }
 
-    /// Sorts the objects, and now and then the observers.
+    /// Sorts the objects.
     fn rebuild_index(&mut self) {
         let reach = |observer: &Observer| observer.policy.reach().0;
         let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
@@ -283,25 +274,6 @@ impl Publisher {
         self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
         self.scratch.met.resize(self.store.rows().max(1), 0);
         self.scratch.jumps.sort(&self.store);
-        if !self.scratch.reorder_at.is_after(self.store.tick()) {
-            self.scratch.reorder_at = self.store.tick().plus(REORDER);
-            self.order();
-        }
-    }
-
-    /// Orders the observers by the place of their first pivot's object: neighbours look at the same
-    /// objects, which are then still in the cache.
-    fn order(&mut self) {
-        let Publisher { store, index, observers, scratch, .. } = self;
-        let seated = observers.iter().enumerate();
-        let seated = seated.filter_map(|(at, observer)| Some((at, observer.as_ref()?)));
-        scratch.order.clear();
-        scratch.order.extend(seated.map(|(at, observer)| {
-            let first = observer.first_object();
-            let along = first.map_or(u32::MAX, |slot| index.along_curve(store.position(slot)));
-            (along, ObserverId(at as u32))
-        }));
-        scratch.order.sort_unstable();
     }
 }
 
@@ -334,11 +306,11 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Does something for each of them; who has left since they were ordered is passed over.
+    /// Does something for each of them; the places of those who have left are passed over.
     #[inline]
     fn each(&mut self, mut work: impl FnMut(&mut Turn, &mut Observer)) {
-        for turn in self.turns.iter_mut() {
-            if let Some(observer) = &mut self.observers[turn.id.0 as usize] {
+        for (turn, observer) in self.turns.iter_mut().zip(self.observers.iter_mut()) {
+            if let Some(observer) = observer {
                 work(turn, observer);
             }
         }
