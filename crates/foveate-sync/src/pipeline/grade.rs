@@ -5,7 +5,8 @@
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
 use super::jumps::meet_jumped;
-use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn, quiet};
+use super::quiet::{self, larger, smaller};
+use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Patience, Wake};
@@ -203,18 +204,18 @@ impl Look {
         // Object and replica may part at full speed each.
         let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);
         // A right replica is off by its floor at most. That grows with the distance, an absolute ν does not.
-        let mut error = grade.floor.0.max(precision);
+        let mut error = larger(grade.floor.0, precision);
         if outlook.max_error.0.is_finite() {
             error *= (self.reach / distance).max(1.0);
         }
-        let by_length = (outlook.max_error.0 - error) / parting.max(1e-6);
+        let by_length = (outlook.max_error.0 - error) / larger(parting, 1e-6);
         let by_share = quiet::rounds_within(share, (error, distance), hot, self.slack);
-        let by_error = by_length.min(by_share);
         let by_edge =
-            if edge > 0.0 { (distance - edge) / closing.max(1e-6) } else { f32::INFINITY };
+            if edge > 0.0 { (distance - edge) / larger(closing, 1e-6) } else { f32::INFINITY };
         // What is told a round or two before it must be may still be in time when it arrives.
-        let by_age = by_age.saturating_sub(2).min(MAX_REST - 1);
-        let unseen = by_age.min(by_error.min(by_edge).max(0.0) as u64);
+        let by_age = by_age.saturating_sub(2).min(MAX_REST - 1) as f32;
+        let rounds = smaller(smaller(by_length, by_share), smaller(by_edge, by_age));
+        let unseen = larger(rounds, 0.0) as i32;
         gate.rest = 1 + unseen as u8;
         // The nearest that it may be to rest as long.
         let unseen = unseen as f32;
@@ -222,8 +223,8 @@ impl Look {
             gate.edge += unseen * closing;
         }
         if share.is_finite() {
-            let needed = (error + unseen * (parting + share * closing)) / share.max(1e-6);
-            gate.edge = gate.edge.max(needed);
+            let needed = (error + unseen * (parting + share * closing)) / larger(share, 1e-6);
+            gate.edge = larger(gate.edge, needed);
         }
         aside
     }
@@ -244,7 +245,8 @@ impl Look {
             return (observer.own_objects.then_some(Grade::EXACT), 0.0);
         }
         let distance = square.sqrt();
-        let ahead: f32 = (0..3).map(|i| (hot.pos[i] - pivot.at[i]) * pivot.facing[i]).sum();
+        let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
+        let ahead = ahead(0) + ahead(1) + ahead(2);
         let sight = Sight {
             distance: Metres(distance),
             // An object in the same spot is straight ahead.
@@ -304,7 +306,10 @@ impl Look {
 /// The nearest pivot, and the square of its distance.
 #[inline]
 pub(super) fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> {
-    let square = |pivot: &Pivot| (0..3).map(|i| (pos[i] - pivot.at[i]).powi(2)).sum::<f32>();
+    let square = |pivot: &Pivot| {
+        let off = |axis: usize| pos[axis] - pivot.at[axis];
+        off(0) * off(0) + off(1) * off(1) + off(2) * off(2)
+    };
     let (first, rest) = pivots.split_first()?;
     let mut best = (first, square(first));
     for pivot in rest {

@@ -51,8 +51,8 @@ pub(super) fn pass(
     let slack = observer.pivot_reach();
     let quiet = Quiet { tick, reach_square: reach * reach, angle, facing, slack };
     let kinds = store.schema().kinds();
-    debug_assert_eq!(observer.tallies, Tallies::of(&observer.wakes));
-    let mut right = observer.tallies.counts();
+    debug_assert_eq!(observer.tallies.counts(), Tallies::of(&observer.wakes).counts());
+    let (mut right, classes) = (observer.tallies.counts(), observer.tallies.classes());
     let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
     for at in awake {
         let (gate, wake) = (&mut gates[*at as usize], &mut wakes[*at as usize]);
@@ -84,8 +84,8 @@ pub(super) fn pass(
             }
         }
     }
-    for (class, right) in right.iter().enumerate().filter(|(_, right)| **right > 0) {
-        counters.samples[class] += u64::from(*right);
+    for (samples, right) in counters.samples.iter_mut().zip(&right[..classes]) {
+        *samples += u64::from(*right);
     }
 }
 
@@ -133,7 +133,7 @@ impl Quiet {
         let off = off * (place.precision * place.precision);
         // The replica's line is rounded to whole steps on each axis: allow for it.
         let within = |bound: f32| {
-            let bound = (bound - place.precision).max(0.0) * parts;
+            let bound = larger(bound - place.precision, 0.0) * parts;
             off <= bound * bound
         };
         let facing = if gate.plain() && beyond { 1.0 } else { self.facing };
@@ -178,15 +178,29 @@ pub(super) fn rounds_within(
         return f32::INFINITY;
     }
     let lost = 2.0 * hot.reach + share * (hot.reach + slack);
-    (share * distance - error) / lost.max(1e-6)
+    (share * distance - error) / larger(lost, 1e-6)
 }
 
-#[inline]
+/// The larger of two numbers. Unlike [`f32::max`] it does not care for what is not a number, and is one instruction.
+#[inline(always)]
+pub(super) fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
+/// The smaller of two numbers, likewise.
+#[inline(always)]
+pub(super) fn smaller(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}
+
+#[inline(always)]
 fn nearest_square(pivots: &[Pivot], pos: [f32; 3]) -> f32 {
     let square = |pivot: &Pivot| {
         let off = |axis: usize| pos[axis] - pivot.at[axis];
         off(0) * off(0) + off(1) * off(1) + off(2) * off(2)
     };
-    let (first, rest) = (square(&pivots[0]), &pivots[1..]);
-    rest.iter().map(square).fold(first, f32::min)
+    match pivots {
+        [pivot] => square(pivot),
+        pivots => pivots.iter().map(square).fold(f32::INFINITY, smaller),
+    }
 }

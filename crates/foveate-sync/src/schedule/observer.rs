@@ -246,7 +246,8 @@ impl Observer {
 
     /// World units that its fastest pivot moves in a round.
     pub(crate) fn pivot_reach(&self) -> f32 {
-        self.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, f32::max)
+        let faster = |fastest: f32, reach: f32| if reach > fastest { reach } else { fastest };
+        self.pivots.iter().map(|pivot| pivot.reach.0).fold(0.0, faster)
     }
 
     /// Bytes that the next record will take, judged by the last ones.

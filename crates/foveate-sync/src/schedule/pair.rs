@@ -150,7 +150,11 @@ impl Wake {
 /// How many of an observer's pairs are samples, by class. Kept up to date where a tally changes, so that
 /// a round need not count them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Tallies([u16; CLASSES]);
+pub(crate) struct Tallies {
+    counts: [u16; CLASSES],
+    /// No class from here on was ever counted.
+    classes: u8,
+}
 
 impl Tallies {
     /// Gives a pair another tally.
@@ -159,27 +163,37 @@ impl Tallies {
         if wake.tally != tally {
             self.forget(wake);
             wake.tally = tally;
-            self.0[wake.class()] += u16::from(tally & Wake::KNOWN != 0);
+            self.count(wake);
         }
     }
 
     /// A pair goes, or begins anew.
     #[inline]
     pub fn forget(&mut self, wake: &Wake) {
-        self.0[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
+        self.counts[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
+    }
+
+    #[inline]
+    fn count(&mut self, wake: &Wake) {
+        self.counts[wake.class()] += u16::from(wake.tally & Wake::KNOWN != 0);
+        self.classes = self.classes.max(wake.class() as u8 + 1);
     }
 
     /// Those of pairs that were not counted on the way.
     pub fn of(wakes: &[Wake]) -> Tallies {
         let mut tallies = Tallies::default();
-        let known = wakes.iter().filter(|wake| wake.tally & Wake::KNOWN != 0);
-        known.for_each(|wake| tallies.0[wake.class()] += 1);
+        wakes.iter().for_each(|wake| tallies.count(wake));
         tallies
+    }
+
+    /// How many classes there are to be told, from the first on.
+    pub fn classes(&self) -> usize {
+        usize::from(self.classes)
     }
 
     /// The samples of each class.
     pub fn counts(&self) -> [u16; CLASSES] {
-        self.0
+        self.counts
     }
 }
 
