@@ -7,7 +7,7 @@
 use super::Reference;
 use foveate_wire::packet::Ack;
 use foveate_wire::{Alias, Micros, Tick};
-use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 /// Packets that may overtake one before it counts as lost.
 const REORDERED: u16 = 3;
@@ -51,9 +51,9 @@ struct SentPacket {
 #[derive(Debug)]
 pub struct Link {
     next_seq: u16,
-    packets: VecDeque<SentPacket>,
+    packets: Queue<SentPacket>,
     /// Records of the packets, in the same order.
-    records: VecDeque<SentRecord>,
+    records: Queue<SentRecord>,
     smooth_rtt: Option<Micros>,
     variation: Micros,
     lost: u64,
@@ -64,8 +64,8 @@ impl Default for Link {
     fn default() -> Link {
         Link {
             next_seq: 0,
-            packets: VecDeque::new(),
-            records: VecDeque::new(),
+            packets: Queue::default(),
+            records: Queue::default(),
             smooth_rtt: None,
             variation: Micros(FIRST_RTT.0 / 2),
             lost: 0,
@@ -97,31 +97,31 @@ impl Link {
 
     /// Reads something of the packet, and of its first record, that an acknowledgement is awaited of first.
     pub(crate) fn read_oldest(&self) -> usize {
-        let packet = self.packets.front().map_or(0, |packet| packet.records);
-        let record = self.records.front().map_or(0, |record| record.pair);
+        let packet = self.packets.first().map_or(0, |packet| packet.records);
+        let record = self.records.first().map_or(0, |record| record.pair);
         usize::from(packet) ^ usize::from(record)
     }
 
     /// The pairs that that packet is about.
     pub(crate) fn oldest_pairs(&self) -> impl Iterator<Item = u16> + '_ {
-        let count = self.packets.front().map_or(0, |packet| usize::from(packet.records));
+        let count = self.packets.first().map_or(0, |packet| usize::from(packet.records));
         self.records.iter().take(count).map(|record| record.pair)
     }
 
     /// Makes room for the records of a few rounds in which everything is said.
     pub(crate) fn reserve(&mut self, records: usize) {
-        self.records.reserve_exact(records);
-        self.packets.reserve_exact(USUAL_IN_FLIGHT);
+        self.records.items.reserve_exact(records);
+        self.packets.items.reserve_exact(USUAL_IN_FLIGHT);
     }
 
     /// Remembers a record of the packet that is being put together.
     pub(crate) fn note(&mut self, record: SentRecord) {
-        self.records.push_back(record);
+        self.records.items.push(record);
     }
 
     /// The packet with the last `records` notes has left.
     pub(crate) fn sent(&mut self, tick: Tick, at: Micros, records: u16) {
-        self.packets.push_back(SentPacket {
+        self.packets.items.push(SentPacket {
             seq: self.next_seq,
             tick,
             at,
@@ -157,7 +157,7 @@ impl Link {
                 _ => {}
             }
             self.resolve(index, settled);
-            self.records.range(records).for_each(|record| settle(settled, packet.tick, record));
+            self.records[records].iter().for_each(|record| settle(settled, packet.tick, record));
         }
         self.forget();
     }
@@ -184,8 +184,8 @@ impl Link {
                 break;
             }
             self.resolve(index, Settled::Lost);
-            let records = self.records.range(records);
-            records.for_each(|record| settle(Settled::Lost, packet.tick, record));
+            let records = &self.records[records];
+            records.iter().for_each(|record| settle(Settled::Lost, packet.tick, record));
         }
         self.forget();
     }
@@ -199,10 +199,11 @@ impl Link {
     }
 
     fn forget(&mut self) {
-        while let Some(packet) = self.packets.front().filter(|packet| packet.resolved) {
-            self.records.drain(..usize::from(packet.records));
-            self.packets.pop_front();
-        }
+        let settled = self.packets.iter().take_while(|packet| packet.resolved);
+        let (packets, records) = settled
+            .fold((0, 0), |(count, records), it| (count + 1, records + usize::from(it.records)));
+        self.packets.drop_first(packets);
+        self.records.drop_first(records);
     }
 
     /// How long to wait for an acknowledgement: the peer answers within a round of its own.
@@ -224,6 +225,46 @@ impl Link {
                 self.smooth_rtt = Some(Micros((7 * rtt.0 + sample.0) / 8));
             }
         }
+    }
+}
+
+/// A queue that stays at the beginning of its memory. Mostly few things are in it, and those then always use the same
+/// lines of the cache; a ring would walk through all of its memory.
+#[derive(Debug)]
+struct Queue<T> {
+    /// Those before `first` have left.
+    items: Vec<T>,
+    first: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Queue<T> {
+        Queue { items: Vec::new(), first: 0 }
+    }
+}
+
+impl<T> Queue<T> {
+    /// The first ones leave. The others move up once they are fewer than those who have left.
+    fn drop_first(&mut self, count: usize) {
+        self.first += count;
+        if self.first > self.items.len() - self.first {
+            self.items.drain(..self.first);
+            self.first = 0;
+        }
+    }
+}
+
+impl<T> Deref for Queue<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items[self.first..]
+    }
+}
+
+impl<T> DerefMut for Queue<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items[self.first..]
     }
 }
 
