@@ -62,6 +62,7 @@ mod conditioner;
 mod endpoint;
 mod error;
 mod event;
+pub mod fuzz;
 pub mod host;
 mod identity;
 pub mod keys;

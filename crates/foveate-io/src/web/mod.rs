@@ -39,3 +39,11 @@ pub(crate) const H3: &[u8] = b"h3";
 
 /// Operators' links at once.
 pub const MAX_OBSERVERS: usize = 8;
+
+/// Any bytes through everything that reads a browser's: see [`fuzz`](crate::fuzz).
+pub(crate) fn read_anything(data: &[u8]) {
+    if let Ok(Some((_, used))) = http::parse(data) {
+        assert!(used <= data.len());
+    }
+    h3::read_anything(data);
+}

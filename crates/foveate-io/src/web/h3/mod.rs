@@ -8,7 +8,7 @@ mod huffman;
 mod qpack;
 mod session;
 
-pub(crate) use session::{Fault, Session, Step};
+pub(crate) use session::{Fault, Session, Step, read_anything};
 
 use bytes::{Buf, BytesMut};
 

@@ -1,0 +1,126 @@
+//! Entries for fuzzers and for tests that stand in for them: what reads bytes of strangers before there is a link.
+//!
+//! What is refused is no finding: a reader must never panic, stall or grow without a bound.
+
+use crate::UnixTime;
+use crate::keys::KeyPair;
+use crate::token::{MIN_SECRET, Secret, Verifier};
+use foveate_node::lobby::{
+    Announcement, Answered, Asked, Cookie, Lobby, LobbySettings, MAX_TALK, MIN_HELLO, Reply,
+    Request, Saying, decode, encode,
+};
+use foveate_node::peer::Signer;
+use foveate_node::peer::identity::Sealed;
+use foveate_wire::Micros;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Datagrams that a lobby gets in one run.
+const MAX_DATAGRAMS: usize = 32;
+
+/// Reads any bytes as a browser's: a request's head, and HTTP/3's streams, headers and goodbyes.
+#[cfg(feature = "web")]
+pub fn browser(data: &[u8]) {
+    crate::web::read_anything(data);
+}
+
+/// Reads any bytes as a connect token, and as what a signed one says: whoever takes it takes what was issued.
+pub fn token(data: &[u8]) {
+    let secret = || Secret::new(&[7; MIN_SECRET]).expect("it is long enough");
+    let (now, signed) = (UnixTime(1_000), secret().sign(data));
+    let mut verifier = Verifier::new(secret(), "here");
+    let made_up = verifier.check(&String::from_utf8_lossy(data), now);
+    assert!(made_up.is_err(), "nobody else can sign");
+    if let Ok(claim) = verifier.check(&signed, now) {
+        assert_eq!(secret().issue(&claim).ok(), Some(signed));
+    }
+}
+
+/// A lobby that gets an honest peer's requests, changed or made up as the bytes say.
+pub fn lobby(mut data: &[u8]) {
+    let keys = KeyPair::from_secret([7; 32]).expect("any 32 bytes are a secret");
+    let settings = LobbySettings::default();
+    let most = settings.max_peers;
+    let mut lobby = Lobby::new(settings, Box::new(keys.clone()), Box::new(seal));
+    let (mut now, mut cookie) = (Micros::from_millis(1_000), Cookie::default());
+    for stamp in 0..MAX_DATAGRAMS as u64 {
+        let Some((&[what, from, length], rest)) = data.split_first_chunk() else { return };
+        let (some, rest) = rest.split_at(rest.len().min(usize::from(length)));
+        data = rest;
+        now = now + Micros::from_millis(u64::from(what >> 3) * 100);
+        let from = SocketAddr::from((Ipv4Addr::new(203, 0, 113, from), 4_000));
+        let request = request(what % 8, &keys, (cookie, stamp), (from, some));
+        let mut bytes =
+            request.map_or(some.to_vec(), |it| encode(&Asked { nonce: 5, request: it }));
+        bytes.resize(bytes.len().max(MIN_HELLO), 0);
+        if what % 2 == 1 {
+            change(&mut bytes, some);
+        }
+        let Some(reply) = lobby.handle(now, from, &bytes) else { continue };
+        assert!(reply.len() <= MAX_TALK && lobby.len() <= most);
+        if let Some(Answered { reply: Reply::Cookie(made), .. }) = decode(&reply) {
+            cookie = made;
+        }
+    }
+}
+
+/// What an honest peer could ask; none: something made up.
+fn request(
+    what: u8,
+    keys: &KeyPair,
+    (cookie, stamp): (Cookie, u64),
+    (from, some): (SocketAddr, &[u8]),
+) -> Option<Request> {
+    let text = String::from_utf8_lossy(&some[..some.len().min(8)]).into_owned();
+    match what {
+        0 | 1 => Some(Request::Hello),
+        2..=4 => {
+            let (players, room, about) = (3, 12, some.to_vec());
+            let here = Announcement { game: text, players, room, about, contacts: vec![from] };
+            let here = (what != 4).then_some(here);
+            let saying = Saying { key: keys.key(), cookie, stamp, here };
+            Some(Request::Say(Sealed::new(&saying, keys)))
+        }
+        5 | 6 => Some(Request::List { cookie, game: text, after: None }),
+        _ => None,
+    }
+}
+
+/// Changes a few bytes, as others say: pairs of where and to what.
+fn change(bytes: &mut [u8], by: &[u8]) {
+    for pair in by.chunks_exact(2).take(4) {
+        let at = usize::from(pair[0]) % bytes.len().max(1);
+        bytes.get_mut(at).into_iter().for_each(|byte| *byte = pair[1]);
+    }
+}
+
+/// A cookie that any change of what it is for changes.
+fn seal(bytes: &[u8]) -> Cookie {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"a secret that only fuzzers have");
+    let made = ring::hmac::sign(&key, bytes);
+    std::array::from_fn(|at| made.as_ref()[at])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn strangers_bytes_are_refused_or_lived_with() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let data: Vec<u8> = (0..random.usize(0..600)).map(|_| random.u8(..)).collect();
+            println!("seed {seed}");
+            #[cfg(feature = "web")]
+            super::browser(&data);
+            super::token(&data);
+            // One that gets as far as its names.
+            let named = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
+            let parts =
+                [&[1][..], &1_060u64.to_be_bytes(), &[9; 16], &named("Ada"), &named("here")];
+            let mut said = parts.concat();
+            super::token(&said);
+            super::token(&[&said[..], &data[..data.len().min(3)]].concat());
+            super::change(&mut said, &data);
+            super::token(&said);
+            super::lobby(&data);
+        }
+    }
+}

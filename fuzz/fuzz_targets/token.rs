@@ -1,0 +1,9 @@
+//! A stranger's bytes as a connect token. They may be refused, never
+//! panic, stall or grow without a bound.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    foveate_io::fuzz::token(data);
+});
