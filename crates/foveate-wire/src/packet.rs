@@ -6,7 +6,7 @@ use crate::coder::{Coder, Decoder, Encoder, Models};
 use crate::number::count;
 use crate::place::Fall;
 use crate::predict::Motion;
-use crate::record::{Base, code_count, code_state};
+use crate::record::{Base, Pose, code_count, code_pose, code_same_others, code_state};
 use crate::schema::{Kind, Schema};
 use crate::{Alias, KindId, ObjectId, Tick, contexts};
 use thiserror::Error;
@@ -196,10 +196,30 @@ impl<C: Coder> PacketWriter<C> {
         base: &Base<'_>,
         now: &mut [i32],
     ) -> Motion {
+        self.update_head(alias, base.age);
+        self.state(kind, Some(base), now)
+    }
+
+    /// The same bytes where nothing but the pose has changed: from `then`, which came by `motion` and is `age` rounds
+    /// old. No lanes have to be put together for it.
+    pub fn update_pose(
+        &mut self,
+        alias: Alias,
+        kind: &Kind,
+        (then, motion, age): (Pose, Motion, u32),
+        now: Pose,
+    ) -> Motion {
+        self.update_head(alias, age);
+        let fall = fall_of(&mut self.fall, kind);
+        let (_, motion) = code_pose(&mut self.coder, kind, Some(&(then, motion, age)), fall, now);
+        code_same_others(&mut self.coder);
+        motion
+    }
+
+    fn update_head(&mut self, alias: Alias, age: u32) {
         self.head(alias);
         self.coder.bit(contexts::OPERATION, false);
-        code_count(&mut self.coder, contexts::AGE, base.age.saturating_sub(1));
-        self.state(kind, Some(base), now)
+        code_count(&mut self.coder, contexts::AGE, age.saturating_sub(1));
     }
 
     /// The object's name and whole state.

@@ -21,6 +21,41 @@ pub struct Base<'a> {
     pub age: u32,
 }
 
+/// Where an object is and where it looks: what mostly changes, and is coded in its own ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pose {
+    /// Its place in steps; axes that are not there are zero.
+    pub at: [i32; 3],
+    /// Yaw and pitch, in parts of a turn.
+    pub facing: [i32; 2],
+}
+
+impl Pose {
+    /// The pose in a state.
+    pub fn of(kind: &Kind, lanes: &[i32]) -> Pose {
+        let at = kind.place.as_ref().map_or([0; 3], |place| place.coordinates(lanes));
+        let facing = [kind.yaw, kind.pitch].map(|it| it.map_or(0, |(lane, _)| lanes[lane]));
+        Pose { at, facing }
+    }
+
+    /// Puts it into a state.
+    fn put(&self, kind: &Kind, lanes: &mut [i32]) {
+        if let Some(place) = &kind.place {
+            for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(self.at) {
+                *lane = at.clamp(-place.extent_steps, place.extent_steps);
+            }
+        }
+        for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(self.facing) {
+            if let Some((lane, steps)) = facing {
+                lanes[lane] = wrap(value, steps);
+            }
+        }
+    }
+}
+
+/// A pose that the receiver has, how it got there, and how many rounds ago.
+pub(crate) type Then = (Pose, Motion, u32);
+
 /// Codes the lanes of an object; returns the new state's motion. Writing, `lanes` holds the state;
 /// reading, it is filled in. Without a base the state is whole.
 pub(crate) fn code_state<C: Coder>(
@@ -30,26 +65,47 @@ pub(crate) fn code_state<C: Coder>(
     fall: &mut Fall,
     lanes: &mut [i32],
 ) -> Motion {
-    let (mut motion, mut miss) = (Motion::default(), FAR);
-    if let Some(place) = &kind.place {
-        let now = place.coordinates(lanes);
-        let at = match base {
-            Some(base) => {
-                let (at, how, off) = code_moved(c, place, fall, base, now);
-                (motion, miss) = (how, off);
-                at
-            }
-            None => code_absolute(c, &terrain(place), now),
-        };
-        if C::READS {
-            for (lane, at) in lanes[place.at..place.at + place.dims].iter_mut().zip(at) {
-                *lane = at.clamp(-place.extent_steps, place.extent_steps);
-            }
-        }
+    let then = base.map(|base| (Pose::of(kind, base.lanes), base.motion, base.age));
+    let now = if C::READS { Pose::default() } else { Pose::of(kind, lanes) };
+    let (now, motion) = code_pose(c, kind, then.as_ref(), fall, now);
+    if C::READS {
+        now.put(kind, lanes);
     }
-    code_turn(c, kind, base, miss, lanes);
     code_others(c, kind, base.map(|base| base.lanes), lanes);
     motion
+}
+
+/// Codes a pose; returns it and the motion. Without another before it, it is whole.
+pub(crate) fn code_pose<C: Coder>(
+    c: &mut C,
+    kind: &Kind,
+    then: Option<&Then>,
+    fall: &mut Fall,
+    mut now: Pose,
+) -> (Pose, Motion) {
+    let (mut motion, mut miss) = (Motion::default(), FAR);
+    if let Some(place) = &kind.place {
+        match then {
+            Some(then) => (now.at, motion, miss) = code_moved(c, place, fall, then, now.at),
+            None => now.at = code_absolute(c, &terrain(place), now.at),
+        }
+    }
+    if kind.yaw.is_some() || kind.pitch.is_some() {
+        let before = then.map_or([0; 2], |(pose, ..)| pose.facing);
+        let turn = [0, 1].map(|which| {
+            let turned = now.facing[which].wrapping_sub(before[which]);
+            let steps = kind.turns[which].whole;
+            if steps == 0 { 0 } else { shorter_way(turned, steps) }
+        });
+        let turn = code_facing(c, then.map_or(HORIZON, |(_, _, age)| *age), miss, turn);
+        now.facing = [0, 1].map(|which| before[which].wrapping_add(turn[which]));
+    }
+    (now, motion)
+}
+
+/// Codes that nothing but the pose has changed, as [`code_state`] would.
+pub(crate) fn code_same_others<C: Coder>(c: &mut C) {
+    c.bit(contexts::OTHERS, false);
 }
 
 fn terrain(place: &PlaceLanes) -> Terrain {
@@ -68,12 +124,12 @@ fn code_moved<C: Coder>(
     c: &mut C,
     place: &PlaceLanes,
     fall: &mut Fall,
-    base: &Base<'_>,
+    (pose, motion, age): &Then,
     now: [i32; 3],
 ) -> ([i32; 3], Motion, usize) {
-    let from = place.coordinates(base.lanes);
-    let motion = if place.motion { base.motion } else { Motion::default() };
-    let known = Known::new(from, &motion, base.age.max(1));
+    let (from, age) = (pose.at, *age);
+    let motion = if place.motion { *motion } else { Motion::default() };
+    let known = Known::new(from, &motion, age.max(1));
     let ahead = known.predicted();
     let off = |at: [i32; 3]| [0, 1, 2].map(|axis| at[axis].wrapping_sub(ahead[axis]));
     let jump = is_jump(place, off(now));
@@ -81,7 +137,7 @@ fn code_moved<C: Coder>(
     if jumped {
         return (at, Motion::default(), FAR);
     }
-    let moved = Motion::between(from, at, base.age);
+    let moved = Motion::between(from, at, age);
     (at, if place.motion { moved } else { Motion::default() }, miss_class(off(at)))
 }
 
@@ -92,32 +148,6 @@ fn is_jump(place: &PlaceLanes, residual: [i32; 3]) -> bool {
     // Mostly even the longest part, thrice, is far from it.
     let longest = ulength(bits[0] | bits[1] | bits[2]) as u32;
     6 * longest > whole && bits.iter().map(|part| 2 * ulength(*part) as u32).sum::<u32>() > whole
-}
-
-fn code_turn<C: Coder>(
-    c: &mut C,
-    kind: &Kind,
-    base: Option<&Base<'_>>,
-    miss: usize,
-    lanes: &mut [i32],
-) {
-    if kind.yaw.is_none() && kind.pitch.is_none() {
-        return;
-    }
-    let then = |lane: usize| base.map_or(0, |base| base.lanes[lane]);
-    let turn = [kind.yaw, kind.pitch].map(|facing| {
-        facing.map_or(0, |(lane, steps)| shorter_way(lanes[lane].wrapping_sub(then(lane)), steps))
-    });
-    let age = base.map_or(HORIZON, |base| base.age);
-    let turn = code_facing(c, age, miss, turn);
-    if !C::READS {
-        return;
-    }
-    for (facing, turn) in [kind.yaw, kind.pitch].into_iter().zip(turn) {
-        if let Some((lane, steps)) = facing {
-            lanes[lane] = wrap(then(lane).wrapping_add(turn), steps);
-        }
-    }
 }
 
 /// The turn from one angle to another by the shorter way.

@@ -6,7 +6,7 @@ use crate::metrics::Counters;
 use crate::schedule::{Bound, Mode, Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
-use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Tick};
+use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
 
 /// What encoding needs and the next observer reuses.
 #[derive(Default)]
@@ -156,9 +156,17 @@ impl Packet<'_> {
         let own = gate.own();
         let mut state = Reference { push, tick, at, facing: facing_now, motion, number, own };
         match &pair.base {
+            Some(base) if base.own == own && !base.others_moved_on(hot) => {
+                let age = tick.since(base.tick);
+                state.facing = facing_to_tell(kind, base, hot, facing);
+                let then = Pose { at: base.at, facing: base.facing };
+                let now = Pose { at, facing: state.facing };
+                state.motion = writer.update_pose(alias, kind, (then, base.motion, age), now);
+            }
             Some(base) => {
                 let age = tick.since(base.tick);
-                state.facing = self.put_together(kind, (wake.slot, hot), base, facing);
+                state.facing = facing_to_tell(kind, base, hot, facing);
+                self.put_together(kind, (wake.slot, hot), base, state.facing);
                 state.veil(kind, &mut self.lanes.now);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
@@ -187,14 +195,14 @@ impl Packet<'_> {
         (SentKind::State(state), pair.base.is_none())
     }
 
-    /// Puts the observer's state and the one to be sent together; returns the latter's facing.
+    /// Puts the observer's state and the one to be sent together.
     fn put_together(
         &mut self,
         kind: &Kind,
         (slot, hot): (Slot, &Hot),
         base: &Reference,
-        share: f32,
-    ) -> [i32; 2] {
+        facing: [i32; 2],
+    ) {
         let (store, Lanes { base: then, now }) = (self.store, &mut *self.lanes);
         now.clear();
         now.extend_from_slice(store.lanes(slot));
@@ -208,18 +216,18 @@ impl Packet<'_> {
             }
         }
         base.veil(kind, then);
-        let put = |lanes: &mut [i32]| {
-            for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(base.facing) {
+        for (lanes, values) in [(then, base.facing), (now, facing)] {
+            for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(values) {
                 facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);
             }
-        };
-        put(then);
-        if deviation::turned(kind, &base.facing, &hot.facing, share * FACING_KEPT) {
-            return hot.facing;
         }
-        put(now);
-        base.facing
     }
+}
+
+/// The facing that an update tells: one that is nearly right is not sent again.
+fn facing_to_tell(kind: &Kind, base: &Reference, hot: &Hot, share: f32) -> [i32; 2] {
+    let turned = deviation::turned(kind, &base.facing, &hot.facing, share * FACING_KEPT);
+    if turned { hot.facing } else { base.facing }
 }
 
 fn note_bits(counters: &mut Counters, (kind, full): (SentKind, bool), bits: f64) {
