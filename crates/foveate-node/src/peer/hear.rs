@@ -281,10 +281,10 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             match self.known.get_mut(id) {
-                Some(known) if known.claim == claim => {}
+                Some(known) if known.claim == claim => known.given = None,
                 Some(known) => {
                     (known.claim, known.orphan, known.doubted) = (claim, None, None);
-                    (known.source, known.heard) = (None, now);
+                    (known.source, known.given, known.heard) = (None, None, now);
                 }
                 None => {
                     self.counts.full += u64::from(!self.known.put(id, claim, (tick, None), now))

@@ -86,6 +86,8 @@ pub struct Known {
     pub tick: Tick,
     /// Where its states come from; none before the new owner's first one.
     pub source: Option<Link>,
+    /// Who says that its owner was given it, until that one says so itself. It may not have taken it.
+    pub given: Option<PlayerId>,
     /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
     /// when.
     pub doubted: Option<(Claim, Micros)>,
@@ -135,9 +137,9 @@ impl KnownObjects {
         if self.by_id.len() >= MAX_KNOWN && !self.by_id.contains_key(&id) {
             return false;
         }
-        let (doubted, orphan, course) = (None, None, Course::default());
+        let (given, doubted, orphan, course) = (None, None, None, Course::default());
         let asked = self.by_id.get(&id).map_or(Micros::ZERO, |known| known.asked);
-        let known = Known { claim, tick, source, doubted, asked, orphan, heard, course };
+        let known = Known { claim, tick, source, given, doubted, asked, orphan, heard, course };
         self.by_id.insert(id, known);
         true
     }

@@ -46,6 +46,16 @@ pub(super) enum Came {
     Given(PlayerId),
     /// Its owner was gone.
     TakenOver,
+    /// It was handed over and came back.
+    Returned,
+}
+
+impl Came {
+    /// How long it stays at least. What somebody did not take is in dispute: until that is over they would
+    /// not take it again, and all would hear each time that it went and came back.
+    fn held_for(self) -> Micros {
+        if self == Came::Returned { CLEAR_AFTER } else { HELD_FOR }
+    }
 }
 
 /// An object that this peer owns.
@@ -130,7 +140,8 @@ impl<G: Game> Peer<G> {
             return;
         }
         let ripe = |(id, owned): (&ObjectId, &Owned)| {
-            let may = self.tenure(*id) == Tenure::ByInterest && now - owned.since >= HELD_FOR;
+            let may =
+                self.tenure(*id) == Tenure::ByInterest && now - owned.since >= owned.by.held_for();
             may.then(|| Some((*id, self.keenest(*id, now, false)?))).flatten()
         };
         let given: Vec<_> = self.owned.iter().filter_map(ripe).take(MAX_GIVEN).collect();
@@ -276,6 +287,9 @@ impl<G: Game> Peer<G> {
         if self.known.get(id).is_some_and(|known| known.claim == given) {
             let epoch = given.next(self.me).epoch;
             self.take(id, epoch, &giving.deed.lanes, now);
+            if let Some(owned) = self.owned.get_mut(&id) {
+                owned.by = Came::Returned;
+            }
             self.urgent = true;
         }
     }
@@ -335,7 +349,8 @@ impl<G: Game> Peer<G> {
             let taken = doubted.filter(|(claim, _)| self.by_player.contains_key(&claim.owner));
             if let (Some((claim, _)), Some(known)) = (taken, self.known.get_mut(id)) {
                 // Somebody noticed earlier than we did, and has it by now.
-                (known.claim, known.source, known.heard) = (claim, None, now);
+                (known.claim, known.source, known.given) = (claim, None, None);
+                known.heard = now;
                 self.giving.remove(&id);
             } else if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
                 // They may never have got it: nobody is more entitled to it.
@@ -413,8 +428,10 @@ impl<G: Game> Peer<G> {
             return true;
         }
         if claim.owner == known.claim.owner && claim.beats(&known.claim) {
-            // The owner's answer to whoever claimed it without having been given it.
-            let doubted = known.doubted.filter(|(doubted, _)| claim.beats(doubted));
+            // The owner's answer to whoever claimed it without having been given it. But whoever gave it
+            // had it back if it was not taken.
+            let honest = |doubted: &Claim| known.given == Some(doubted.owner);
+            let doubted = known.doubted.filter(|(it, _)| claim.beats(it) && !honest(it));
             if let Some((doubted, _)) = doubted {
                 self.convict(doubted.owner, claim.owner, now);
             }
@@ -564,7 +581,7 @@ impl<G: Game> Peer<G> {
             Came::Given(giver) => {
                 giver == neighbour.player || neighbour.linked.contains(&giver) && is_there(&giver)
             }
-            Came::TakenOver => false,
+            Came::TakenOver | Came::Returned => false,
         };
         neighbour.is_settled(now) && (had_word || now - owned.since >= CLEAR_AFTER)
     }
@@ -623,7 +640,7 @@ impl<G: Game> Peer<G> {
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
-            (known.source, known.heard) = (None, now);
+            (known.source, known.given, known.heard) = (None, giver, now);
         }
     }
 }

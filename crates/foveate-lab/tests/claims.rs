@@ -1,0 +1,134 @@
+//! One peer, and what others say to it: claims, doubts. The others are only voices.
+
+use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
+use foveate_node::outbox::Letters;
+use foveate_node::peer::identity::Sealed;
+use foveate_node::peer::wire::{Changes, Digest, Message};
+use foveate_node::peer::{Fault, Key, PeerEvent, Settings, Signer};
+use foveate_node::session::{VERSIONS, write_message};
+use foveate_node::{Game, Link, Peer};
+use foveate_wire::{Epoch, Metres, Micros, ObjectId};
+use std::sync::Arc;
+
+const ROUND: Micros = Micros(50_000);
+const WORLD: MeadowSpec = MeadowSpec {
+    side: 600.0,
+    bases: 8,
+    view: 300.0,
+    interaction: 100.0,
+    speeds: [40.0, 10.0],
+    rate: 20.0,
+    seed: 5,
+};
+
+fn base(serial: u32) -> ObjectId {
+    ObjectId::new(BASE, 0, serial)
+}
+
+/// A peer that founded a world, and two neighbours far away from all that it owns and from each other.
+struct Scene {
+    peer: Peer<Meadow>,
+    now: Micros,
+    said: Letters,
+}
+
+const ANN: Link = Link(1);
+const BOB: Link = Link(2);
+const BOTH: [Link; 2] = [ANN, BOB];
+
+/// Keys by rising player, so that of equal epochs the peer's own claim prevails.
+fn keys(which: u64) -> Keys {
+    let mut all: Vec<Keys> = (1..=8).filter_map(Keys::new).collect();
+    all.sort_by_key(|keys| keys.key().player());
+    all.swap_remove(which as usize)
+}
+
+fn key(which: u64) -> Key {
+    keys(which).key()
+}
+
+fn digest(of: u64, now: Micros) -> Sealed {
+    let digest = Digest {
+        key: key(of),
+        number: Digest::number_at(now),
+        // So far apart that nobody introduces them to each other.
+        at: [5_000 + 1_000 * of as i32, 0, 0],
+        contact: vec![of as u8],
+        owned: vec![],
+        boards: vec![],
+        gone: false,
+    };
+    Sealed::new(&digest, &keys(of))
+}
+
+fn gained(id: ObjectId, epoch: u32) -> Message {
+    let mut changes = Changes::default();
+    changes.gain(id, Epoch(epoch));
+    Message::Changes(changes)
+}
+
+fn gave(id: ObjectId, epoch: u32, to: Key) -> Message {
+    let gave = vec![(id.into(), epoch, to.player().0)];
+    Message::Changes(Changes { gave, ..Changes::default() })
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let game = Arc::new(Meadow::new(WORLD).unwrap());
+        let settings = Settings::new(ROUND, Metres(WORLD.view), vec![]);
+        let schema = game.schema().hash();
+        let mut peer = Peer::new(game, settings, Box::new(keys(0)), "it");
+        let now = Micros(1_000_000);
+        peer.found(now).unwrap();
+        let mut scene = Scene { peer, now, said: Letters::default() };
+        for link in BOTH {
+            scene.peer.connected(link, (key(link.0), false), now, &mut scene.said);
+            let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, now));
+            scene.hear(link, &Message::Hello { versions, schema, digest, clock: 0, inside: true });
+        }
+        scene.said.0.clear();
+        scene
+    }
+
+    fn hear(&mut self, from: Link, message: &Message) {
+        self.peer.message(from, &write_message(message), self.now, &mut self.said);
+    }
+
+    /// Time passes, and both neighbours are still there.
+    fn wait(&mut self, seconds: u64) {
+        self.now = self.now + Micros(seconds * 1_000_000);
+        BOTH.into_iter().for_each(|link| self.hear(link, &Message::Changes(Changes::default())));
+    }
+
+    fn events(&mut self) -> Vec<PeerEvent<u8>> {
+        std::iter::from_fn(|| self.peer.poll()).collect()
+    }
+}
+
+/// Ann has objects, gives them to Bob, claims them again, and Bob says that they are his.
+fn given_and_claimed_again(bob_took_them: bool) -> Vec<PeerEvent<u8>> {
+    let mut scene = Scene::new();
+    let objects = || (100..106).map(base);
+    objects().for_each(|id| scene.hear(ANN, &gained(id, 1)));
+    scene.wait(11);
+    let linked = vec![key(BOB.0).player().0];
+    scene.hear(ANN, &Message::Changes(Changes { linked, ..Changes::default() }));
+    for id in objects() {
+        scene.hear(ANN, &gave(id, 2, key(BOB.0)));
+        if bob_took_them {
+            scene.hear(BOB, &gained(id, 2));
+        }
+        scene.hear(ANN, &gained(id, 3));
+        scene.hear(BOB, &gained(id, 4));
+    }
+    let owners = objects().filter_map(|id| scene.peer.claim_on(id)).map(|claim| claim.owner);
+    assert!(owners.eq(objects().map(|_| key(BOB.0).player())));
+    scene.events()
+}
+
+#[test]
+fn whoever_has_back_what_was_not_taken_is_no_usurper() {
+    let verdict = PeerEvent::Verdict(key(ANN.0).player(), Fault::Usurped);
+    assert!(!given_and_claimed_again(false).contains(&verdict), "it may have come back");
+    assert!(given_and_claimed_again(true).contains(&verdict), "it was Bob's");
+}
