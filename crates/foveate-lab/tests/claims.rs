@@ -1,4 +1,4 @@
-//! One peer, and what others say to it: claims, doubts. The others are only voices.
+//! One peer, and what others say to it: claims, doubts, calls. The others are only voices.
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
 use foveate_node::outbox::Letters;
@@ -103,6 +103,13 @@ impl Scene {
     fn events(&mut self) -> Vec<PeerEvent<u8>> {
         std::iter::from_fn(|| self.peer.poll()).collect()
     }
+
+    /// How often the peer asked for a link with somebody since the last look.
+    fn calls(&mut self, whom: Key) -> usize {
+        let is_call =
+            |event: &PeerEvent<u8>| matches!(event, PeerEvent::Connect(key, _) if *key == whom);
+        self.events().iter().filter(|event| is_call(event)).count()
+    }
 }
 
 /// Ann has objects, gives them to Bob, claims them again, and Bob says that they are his.
@@ -131,4 +138,23 @@ fn whoever_has_back_what_was_not_taken_is_no_usurper() {
     let verdict = PeerEvent::Verdict(key(ANN.0).player(), Fault::Usurped);
     assert!(!given_and_claimed_again(false).contains(&verdict), "it may have come back");
     assert!(given_and_claimed_again(true).contains(&verdict), "it was Bob's");
+}
+
+#[test]
+fn news_of_somebody_who_could_not_be_reached_is_worth_another_call() {
+    let (mut scene, carl) = (Scene::new(), key(3));
+    let claimed = Message::Claimed(base(0).into(), 5, carl.player().0);
+    let told = Message::Members(vec![digest(3, scene.now)]);
+    [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
+    assert_eq!(scene.calls(carl), 1, "who claims what is ours is called");
+    scene.peer.unreachable(carl, scene.now);
+    scene.wait(1);
+    [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
+    assert_eq!(scene.calls(carl), 0, "not again at once");
+    scene.hear(ANN, &Message::Members(vec![digest(3, scene.now)]));
+    scene.hear(ANN, &claimed);
+    assert_eq!(scene.calls(carl), 1, "it has spoken since");
+    scene.hear(ANN, &Message::Members(vec![digest(3, scene.now + ROUND)]));
+    scene.hear(ANN, &claimed);
+    assert_eq!(scene.calls(carl), 0, "that call is not over");
 }

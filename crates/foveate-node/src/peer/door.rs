@@ -20,7 +20,22 @@ const INTRODUCED: (usize, usize) = (8, 8);
 /// After a stall, so long until what nobody else has by then is taken up again.
 const AFTER_STALL: Micros = Micros(3_000_000);
 /// A link that was asked for and never came.
-pub(super) const CALL_FOR: Micros = Micros(5_000_000);
+const CALL_FOR: Micros = Micros(5_000_000);
+
+/// A link that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    since: Micros,
+    /// It could not be made.
+    pub failed: bool,
+}
+
+impl Call {
+    /// Whether it may be asked for again.
+    pub fn is_over(&self, now: Micros) -> bool {
+        now - self.since >= CALL_FOR
+    }
+}
 
 /// When a peer speaks of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +60,7 @@ impl<G: Game> Peer<G> {
 
     /// Asks to be let in by somebody who is in the world.
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
-        self.calling.insert(contact.player(), now);
+        self.calling.insert(contact.player(), Call { since: now, failed: false });
         self.events.push_back(PeerEvent::Connect(contact, address));
     }
 
@@ -60,7 +75,7 @@ impl<G: Game> Peer<G> {
 
     /// Whoever was asked has no room or is not there: somebody else of whom they told may have.
     pub(super) fn try_elsewhere(&mut self, now: Micros) {
-        self.calling.retain(|_, since| now - *since < CALL_FOR);
+        self.calling.retain(|_, call| !call.is_over(now));
         if !self.links.is_empty() || !self.calling.is_empty() {
             return;
         }
@@ -152,8 +167,8 @@ impl<G: Game> Peer<G> {
 
     /// A link that was asked for could not be made.
     pub fn unreachable(&mut self, key: Key, now: Micros) {
-        // Not tried again at once: the call counts as open until its time is over.
-        self.calling.insert(key.player(), now);
+        // Not tried again at once: the call counts as open until its time is over, or there is news.
+        self.calling.insert(key.player(), Call { since: now, failed: true });
     }
 
     /// A link ended that this peer did not close.

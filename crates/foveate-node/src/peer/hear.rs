@@ -321,7 +321,13 @@ impl<G: Game> Peer<G> {
             }
             let reader = self.reader(now);
             match self.members.learn(reader, sealed, Some(link), &*self.signer) {
-                Ok(Learnt::News(player)) => self.heed(link, player, now),
+                Ok(Learnt::News(player)) => {
+                    // It has spoken since: a call that failed says nothing any more.
+                    if self.calling.get(&player).is_some_and(|call| call.failed) {
+                        self.calling.remove(&player);
+                    }
+                    self.heed(link, player, now);
+                }
                 Ok(_) => {}
                 Err(fault) => self.strike(link, fault, now),
             }

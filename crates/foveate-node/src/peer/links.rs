@@ -69,7 +69,7 @@ impl<G: Game> Peer<G> {
         self.looks = self.looks.wrapping_add(1);
         let open: BTreeSet<PlayerId> = self.open_players().collect();
         self.members.expire(self.reader(now), |player| open.contains(&player));
-        self.calling.retain(|_, since| now - *since < super::door::CALL_FOR);
+        self.calling.retain(|_, call| !call.is_over(now));
         self.adopt(now);
         for id in self.known.forsaken(now, |owner| open.contains(&owner)) {
             self.stage.ghosts.remove(id);

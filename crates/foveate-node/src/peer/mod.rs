@@ -39,6 +39,7 @@ use crate::game::{By, Game, PlayerId, Spot, Tenure, World};
 use crate::outbox::{Link, Outbox};
 use crate::stage::Stage;
 use asks::Asks;
+use door::Call;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
 use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
@@ -155,8 +156,8 @@ pub struct Peer<G: Game> {
     offset: i64,
     links: BTreeMap<Link, Neighbour>,
     by_player: BTreeMap<PlayerId, Link>,
-    /// Links that were asked for, and when.
-    calling: BTreeMap<PlayerId, Micros>,
+    /// Links that were asked for.
+    calling: BTreeMap<PlayerId, Call>,
     banned: BTreeMap<PlayerId, Fault>,
     known: KnownObjects,
     owned: BTreeMap<ObjectId, Owned>,
