@@ -1,11 +1,11 @@
 //! One peer, and what others say to it: claims, doubts, calls. The others are only voices.
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
-use foveate_node::outbox::Letters;
+use foveate_node::outbox::{Letter, Letters};
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::wire::{Changes, Digest, Message};
 use foveate_node::peer::{Fault, Key, PeerEvent, Settings, Signer};
-use foveate_node::session::{VERSIONS, write_message};
+use foveate_node::session::{VERSIONS, read_message, write_message};
 use foveate_node::{Game, Link, Peer};
 use foveate_wire::{Epoch, Metres, Micros, ObjectId};
 use std::sync::Arc;
@@ -100,6 +100,15 @@ impl Scene {
         BOTH.into_iter().for_each(|link| self.hear(link, &Message::Changes(Changes::default())));
     }
 
+    /// So many rounds, in which both neighbours are there.
+    fn rounds(&mut self, count: u32) {
+        for _ in 0..count {
+            self.now = self.now + ROUND;
+            self.wait(0);
+            self.peer.tick(self.now, &mut self.said);
+        }
+    }
+
     fn events(&mut self) -> Vec<PeerEvent<u8>> {
         std::iter::from_fn(|| self.peer.poll()).collect()
     }
@@ -109,6 +118,17 @@ impl Scene {
         let is_call =
             |event: &PeerEvent<u8>| matches!(event, PeerEvent::Connect(key, _) if *key == whom);
         self.events().iter().filter(|event| is_call(event)).count()
+    }
+
+    /// What was said to a neighbour since the last look.
+    fn said_to(&mut self, whom: Link) -> Vec<Message> {
+        let said = std::mem::take(&mut self.said.0);
+        let to = said.into_iter().filter(|(link, _)| *link == whom);
+        let read = |letter| match letter {
+            Letter::Message(bytes) => read_message(&bytes),
+            _ => None,
+        };
+        to.filter_map(|(_, letter)| read(letter)).collect()
     }
 }
 
@@ -157,4 +177,22 @@ fn news_of_somebody_who_could_not_be_reached_is_worth_another_call() {
     scene.hear(ANN, &Message::Members(vec![digest(3, scene.now + ROUND)]));
     scene.hear(ANN, &claimed);
     assert_eq!(scene.calls(carl), 0, "that call is not over");
+}
+
+#[test]
+fn a_lower_claim_is_answered_to_its_maker_alone() {
+    let says_so = |said: &[Message]| said.iter().any(|message| *message == gained(base(0), 0));
+    for (whom, told) in [(ANN, true), (BOB, false)] {
+        let mut scene = Scene::new();
+        scene.rounds(40);
+        scene.said.0.clear();
+        scene.hear(ANN, &gained(base(0), 0));
+        scene.rounds(25);
+        assert_eq!(says_so(&scene.said_to(whom)), told, "{whom:?}");
+    }
+    let mut scene = Scene::new();
+    scene.wait(2);
+    scene.said.0.clear();
+    scene.hear(BOB, &Message::Claimed(base(0).into(), 0, key(ANN.0).player().0));
+    assert!(says_so(&scene.said_to(BOB)), "whoever asks is answered");
 }

@@ -519,9 +519,13 @@ impl<G: Game> Peer<G> {
         if !claim.beats(&mine) || wrong {
             self.assert(id, claim, now);
         }
+        if !claim.beats(&mine) {
+            self.tell_ours(id, link, out);
+        }
     }
 
-    /// Says that an object is ours, at an epoch that ends the matter for whoever is honest.
+    /// Says that an object is ours, at an epoch that ends the matter for whoever is honest. All others know
+    /// it, unless the epoch has to rise: so one whose claim is lower is told alone, at the next look.
     fn assert(&mut self, id: ObjectId, claim: Claim, now: Micros) {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.owned.get_mut(&id)) else {
             return;
@@ -529,16 +533,15 @@ impl<G: Game> Peer<G> {
         if claim.is_wild(&mine) {
             return;
         }
-        if now - owned.asserted < ASSERT_EVERY {
+        if now - owned.asserted < ASSERT_EVERY || !claim.beats(&mine) {
             owned.disputed = Some(claim);
             return;
         }
         (owned.asserted, owned.disputed) = (now, None);
-        let epoch = if claim.beats(&mine) { claim.next(self.me).epoch } else { mine.epoch };
-        self.say_ours(id, epoch);
+        self.say_ours(id, claim.next(self.me).epoch);
     }
 
-    /// Says so to those who came while all others had just been told.
+    /// Says so to those who came while all others had just been told, or knew.
     pub(super) fn assert_again(&mut self, now: Micros, out: &mut impl Outbox) {
         let disputed = |(id, owned): (&ObjectId, &mut Owned)| Some((*id, owned.disputed.take()?));
         let disputed: Vec<(ObjectId, Claim)> = self.owned.iter_mut().filter_map(disputed).collect();
@@ -547,11 +550,17 @@ impl<G: Game> Peer<G> {
             if claim.beats(&mine) {
                 self.assert(id, claim, now);
             } else if let Some(link) = self.by_player.get(&claim.owner) {
-                let mut ours = Changes::default();
-                ours.gain(id, mine.epoch);
-                out.message(*link, &write_message(&Message::Changes(ours)));
+                self.tell_ours(id, *link, out);
             }
         }
+    }
+
+    /// Says to one neighbour that an object is ours.
+    fn tell_ours(&self, id: ObjectId, link: Link, out: &mut impl Outbox) {
+        let Some(mine) = self.my_claim(id) else { return };
+        let mut ours = Changes::default();
+        ours.gain(id, mine.epoch);
+        out.message(link, &write_message(&Message::Changes(ours)));
     }
 
     /// An object of ours is ours at this epoch.
