@@ -1,4 +1,4 @@
-//! One peer, and what others say to it: claims, doubts, calls. The others are only voices.
+//! One peer, and what others say to it: claims, doubts, calls, digests. The others are only voices.
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
 use foveate_node::outbox::{Letter, Letters};
@@ -195,4 +195,33 @@ fn a_lower_claim_is_answered_to_its_maker_alone() {
     scene.said.0.clear();
     scene.hear(BOB, &Message::Claimed(base(0).into(), 0, key(ANN.0).player().0));
     assert!(says_so(&scene.said_to(BOB)), "whoever asks is answered");
+}
+
+#[test]
+fn gossip_waits_for_digests_that_somebody_asked_for_and_not_for_ever() {
+    let strangers = || 3..8;
+    let passed_on = |said: &[Message]| {
+        let digests = said.iter().filter_map(|message| match message {
+            Message::Members(digests) => Some(digests),
+            _ => None,
+        });
+        let authors = digests.flatten().filter_map(|it| it.peek::<Digest>()).map(|it| it.key);
+        authors.filter(|author| strangers().any(|it| key(it) == *author)).count()
+    };
+    for asks in [false, true] {
+        let mut scene = Scene::new();
+        scene.rounds(2);
+        let digests = strangers().map(|it| digest(it, scene.now)).collect();
+        scene.hear(ANN, &Message::Members(digests));
+        scene.said.0.clear();
+        if asks {
+            let players = strangers().map(|it| key(it).player().0).collect();
+            scene.hear(BOB, &Message::Who(players));
+            assert_eq!(passed_on(&scene.said_to(BOB)), 5, "answered at once");
+        }
+        scene.rounds(16);
+        assert_eq!(passed_on(&scene.said_to(BOB)) > 0, !asks);
+        scene.rounds(16);
+        assert!(passed_on(&scene.said_to(BOB)) > 0, "after a second in any case");
+    }
 }

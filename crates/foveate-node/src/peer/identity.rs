@@ -97,6 +97,11 @@ impl Sealed {
         Sealed { body, signature: halves }
     }
 
+    /// Its bytes, but for a few of the message around it.
+    pub fn size(&self) -> usize {
+        self.body.len() + size_of_val(&self.signature)
+    }
+
     /// Reads it, without looking at the signature.
     pub fn peek<T: Sealable>(&self) -> Option<T> {
         let (what, rest) = postcard::take_from_bytes(&self.body).ok()?;

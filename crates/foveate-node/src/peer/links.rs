@@ -5,6 +5,7 @@
 //! link that matters least gives way.
 
 use super::door::Occasion;
+use super::identity::Sealed;
 use super::interest::{keepers, lot};
 use super::known::{Claim, Known};
 use super::members::Ear;
@@ -37,6 +38,9 @@ const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may leave in a turn, and at once after a calm time.
 const GOSSIP_ROOM: i64 = 30;
 const MAX_GOSSIP: i64 = 100;
+/// Bytes that gossip owes at most for digests that somebody needed: nobody can silence it for longer than
+/// a second by asking.
+const MAX_OWED: i64 = 300;
 /// Whoever has so many links hears of those near by from them,
 const ACQUAINTED: usize = 12;
 /// and others are introduced to so many near ones in a look.
@@ -293,6 +297,13 @@ impl<G: Game> Peer<G> {
             it.introduced.extend(named.into_iter().map(|player| (player, now)));
         }
         out.message(*link, &write_message(&Message::Members(others)));
+    }
+
+    /// Others' digests left because somebody needs them. Gossip, which nobody waits for, makes up for it.
+    pub(super) fn pay_for(&mut self, digests: &[Sealed]) {
+        let size: usize = digests.iter().map(Sealed::size).sum();
+        let least = self.gossip_room.min(-MAX_OWED);
+        self.gossip_room = (self.gossip_room - size as i64).max(least);
     }
 
     /// Passes on what is new, and says now and then how things stand here.

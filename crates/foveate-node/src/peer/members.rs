@@ -257,7 +257,6 @@ impl Members {
             if *room <= 0 {
                 break;
             }
-            let size = member.sealed.body.len() + size_of_val(&member.sealed.signature);
             let hears = |ear: &&Ear<'_>| {
                 ear.player != *player
                     && Some(ear.link) != member.via
@@ -270,7 +269,7 @@ impl Members {
             match ears.iter().filter(hears).min_by_key(chance) {
                 Some(ear) => {
                     member.retell -= 1;
-                    *room -= size as i64;
+                    *room -= member.sealed.size() as i64;
                     let batch = told.entry(ear.link).or_default();
                     if batch.len() < MAX_INTRODUCED {
                         batch.push(member.sealed.clone());

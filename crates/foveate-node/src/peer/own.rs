@@ -479,15 +479,16 @@ impl<G: Game> Peer<G> {
     /// Sends what is to be asked of owners, and how to reach whom it is about.
     pub(super) fn send_inquiries(&mut self, out: &mut impl Outbox) {
         for (owner, id, claim) in std::mem::take(&mut self.inquiries) {
-            let Some(link) = self.by_player.get(&owner) else { continue };
+            let Some(link) = self.by_player.get(&owner).copied() else { continue };
             let met = |it: &Neighbour| it.linked.contains(&claim.owner);
-            let strange = self.links.get(link).is_some_and(|it| !met(it));
+            let strange = self.links.get(&link).is_some_and(|it| !met(it));
             if let Some(sealed) = self.members.sealed(claim.owner).filter(|_| strange) {
                 let digest = vec![sealed.clone()];
-                out.message(*link, &write_message(&Message::Members(digest)));
+                self.pay_for(&digest);
+                out.message(link, &write_message(&Message::Members(digest)));
             }
             let claimed = Message::Claimed(id.into(), claim.epoch.0, claim.owner.0);
-            out.message(*link, &write_message(&claimed));
+            out.message(link, &write_message(&claimed));
         }
     }
 

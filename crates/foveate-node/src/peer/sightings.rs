@@ -110,6 +110,7 @@ impl<G: Game> Peer<G> {
         }
         let known = players.iter().filter_map(|player| self.members.sealed(PlayerId(*player)));
         let digests: Vec<_> = known.cloned().collect();
+        self.pay_for(&digests);
         for digests in digests.chunks(MAX_INTRODUCED) {
             out.message(link, &write_message(&Message::Members(digests.to_vec())));
         }
