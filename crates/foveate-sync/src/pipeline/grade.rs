@@ -17,11 +17,8 @@ use foveate_wire::{Metres, Micros, Tick};
 pub(super) const MARGIN: f32 = 0.15;
 /// Rounds between two looks at a replica that is right, at most.
 const MAX_REST: u64 = 16;
-/// Rounds between two looks at the neighbourhood, at most. Looking more rarely needs a wider margin, and pairs in
-/// the margin cost more than looking does.
-const MAX_STALE: f32 = 10.0;
-/// Rounds between two looks at a pair out of reach, at most.
-const MAX_WAIT: f32 = 32.0;
+/// Rounds between two looks at the neighbourhood, at most.
+const MAX_LOOKS: f32 = 32.0;
 
 impl Publisher {
     /// Finds the pairs of this round, and whose time has come.
@@ -269,7 +266,7 @@ impl Look {
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
     fn out_of_reach(&self, hot: &Hot, beyond: f32) -> Tick {
-        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_WAIT);
+        let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
         self.tick.plus((whole + u32::from((whole as f32) < wait)).max(1))
     }
@@ -336,7 +333,7 @@ fn refresh(
     let tick = store.tick();
     observer.tidy_path(store, now);
     let (reach, closing) = (observer.policy.reach().0, store.fastest() + observer.pivot_reach());
-    let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_STALE).floor();
+    let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
     let wide = reach + looks * closing;
     observer.refresh_at = tick.plus(looks as u32);
     let search = scratch.next_search();
