@@ -335,7 +335,9 @@ fn refresh(
     let (reach, closing) = (observer.policy.reach().0, store.fastest() + observer.pivot_reach());
     let looks = (reach * MARGIN / closing.max(1e-6)).clamp(1.0, MAX_LOOKS).floor();
     let wide = reach + looks * closing;
-    observer.refresh_at = tick.plus(looks as u32);
+    // Each observer in rounds of its own, so that no round has all of this to do.
+    let late = tick.0.wrapping_add(observer.phase) % looks as u32;
+    observer.refresh_at = tick.plus(looks as u32 - late);
     let search = scratch.next_search();
     let mut at = 0;
     while at < observer.gates.len() {
