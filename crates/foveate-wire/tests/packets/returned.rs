@@ -1,10 +1,12 @@
 //! Reading what was written gives what was meant.
 
-use crate::made::{Entry, Held, What, read, schema};
+use crate::made::{Entry, Held, What, any_motion, any_state, next_state, read, schema};
 use fastrand::Rng;
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, Record, StateHeader, open_state};
 use foveate_wire::predict::HORIZON;
-use foveate_wire::{Field, FieldSpec, FieldType, KindSpec, Models, Motion, Role, Schema, Tick};
+use foveate_wire::{
+    Alias, Base, Field, FieldSpec, FieldType, KindSpec, Models, Motion, Pose, Role, Schema, Tick,
+};
 use proptest::prelude::*;
 
 /// Writes a packet by the rule of the pipeline: a record goes in while the largest of its kind would.
@@ -40,6 +42,27 @@ struct Filled {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_pose_alone_gives_the_bytes_of_the_whole_update(schema in schema(), seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        let (kind, mut models) = (&schema.kinds()[0], Models::trained());
+        let header = StateHeader { seq: 1, tick: Tick(9) };
+        let (then, motion, age) = (any_state(kind, &mut rng), any_motion(kind, &mut rng), rng.u32(1..90));
+        let base = Base { lanes: &then, motion, age };
+        let mut now = next_state(kind, &base, &mut rng);
+        kind.others.iter().for_each(|lane| now[*lane] = then[*lane]);
+        let (mut whole, mut pose) = (Vec::new(), Vec::new());
+        let mut writer = PacketWriter::new(&mut whole, &mut models, header);
+        let by_lanes = writer.update(Alias(3), kind, &base, &mut now);
+        writer.finish();
+        let mut writer = PacketWriter::new(&mut pose, &mut models, header);
+        let from = (Pose::of(kind, &then), motion, age);
+        let by_pose = writer.update_pose(Alias(3), kind, from, Pose::of(kind, &now));
+        writer.finish();
+        prop_assert_eq!(by_lanes, by_pose);
+        prop_assert_eq!(whole, pose);
+    }
 
     #[test]
     fn packets_return_and_models_restart(schema in schema(), seed: u64, tick: u32, seq: u16) {
