@@ -116,18 +116,12 @@ impl Link {
 
     /// Remembers a record of the packet that is being put together.
     pub(crate) fn note(&mut self, record: SentRecord) {
-        self.records.items.push(record);
+        self.records.push(record);
     }
 
     /// The packet with the last `records` notes has left.
     pub(crate) fn sent(&mut self, tick: Tick, at: Micros, records: u16) {
-        self.packets.items.push(SentPacket {
-            seq: self.next_seq,
-            tick,
-            at,
-            records,
-            resolved: false,
-        });
+        self.packets.push(SentPacket { seq: self.next_seq, tick, at, records, resolved: false });
         self.next_seq = self.next_seq.wrapping_add(1);
     }
 
@@ -244,13 +238,29 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
+    /// Adds one. Where there is no room the others move up, if that helps, before there is more of it.
+    fn push(&mut self, item: T) {
+        if self.items.len() == self.items.capacity() {
+            if 4 * self.first > self.items.len() {
+                self.move_up();
+            } else {
+                self.items.reserve_exact(self.items.len() / 4 + 4);
+            }
+        }
+        self.items.push(item);
+    }
+
     /// The first ones leave. The others move up once they are fewer than those who have left.
     fn drop_first(&mut self, count: usize) {
         self.first += count;
         if self.first > self.items.len() - self.first {
-            self.items.drain(..self.first);
-            self.first = 0;
+            self.move_up();
         }
+    }
+
+    fn move_up(&mut self) {
+        self.items.drain(..self.first);
+        self.first = 0;
     }
 }
 
@@ -318,6 +328,17 @@ mod tests {
         assert_eq!(lost.len(), 1);
         assert!(lost[0].0 <= 500, "{lost:?}");
         assert_eq!(link.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_queue_takes_little_more_memory_than_what_is_in_it() {
+        let mut queue = Queue::default();
+        for n in 0..10_000u32 {
+            queue.push(n);
+            queue.drop_first(queue.len().saturating_sub(40));
+            assert_eq!(queue[..], Vec::from_iter((n + 1).saturating_sub(40)..=n), "in order");
+            assert!(queue.items.capacity() <= 60, "{} for 40", queue.items.capacity());
+        }
     }
 
     #[test]
