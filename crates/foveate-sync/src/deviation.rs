@@ -1,7 +1,6 @@
 //! How far a replica is from the truth, and whether that counts as a difference.
 
 use crate::interest::Grade;
-use crate::store::facing_of;
 use foveate_wire::{Base, FlooredLane, Kind, Motion, predict};
 
 /// The outcome of a comparison.
@@ -22,10 +21,9 @@ pub type Predicted<'a> = Base<'a>;
 pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade) -> Deviation {
     let (place, then) = (place_error(kind, state, now), state.lanes);
     let floor = floor(kind, grade);
-    let facing = |lanes: &[i32]| facing_of(kind, lanes);
     let differs = place > floor
         || others_changed(kind, then, now, false)
-        || turned(kind, &facing(then), &facing(now), grade.facing);
+        || turned(kind, &kind.facing(then), &kind.facing(now), grade.facing);
     Deviation { error: place, allowed: grade.max_error.0.max(floor), differs }
 }
 

@@ -347,7 +347,7 @@ impl Store {
         if let Some(place) = &kind.place {
             move_to(hot, place, current, &mut self.jumped, slot);
         }
-        hot.facing = facing_of(kind, current);
+        hot.facing = kind.facing(current);
         let old = &mut self.newest[lanes_at..lanes_at + count];
         let fresh = hot.others == hot.head;
         if !fresh && old == current {
@@ -498,9 +498,4 @@ fn move_to(hot: &mut Hot, place: &PlaceLanes, lanes: &[i32], jumped: &mut Vec<Ju
 fn reach(kind: &Kind, rounds_per_second: f32) -> f32 {
     let step = kind.place.map_or(0.0, |place| place.precision);
     kind.spec.max_speed / rounds_per_second + 2.0 * step
-}
-
-/// The lanes of a facing.
-pub(crate) fn facing_of(kind: &Kind, lanes: &[i32]) -> [i32; 2] {
-    [kind.yaw, kind.pitch].map(|facing| facing.map_or(0, |(lane, _)| lanes[lane]))
 }

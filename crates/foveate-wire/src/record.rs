@@ -34,8 +34,7 @@ impl Pose {
     /// The pose in a state.
     pub fn of(kind: &Kind, lanes: &[i32]) -> Pose {
         let at = kind.place.as_ref().map_or([0; 3], |place| place.coordinates(lanes));
-        let facing = [kind.yaw, kind.pitch].map(|it| it.map_or(0, |(lane, _)| lanes[lane]));
-        Pose { at, facing }
+        Pose { at, facing: kind.facing(lanes) }
     }
 
     /// Puts it into a state.

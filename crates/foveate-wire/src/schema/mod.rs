@@ -298,6 +298,12 @@ pub struct TurnSteps {
 }
 
 impl Kind {
+    /// Yaw and pitch in a state; zero where there is none.
+    #[inline]
+    pub fn facing(&self, lanes: &[i32]) -> [i32; 2] {
+        [self.yaw, self.pitch].map(|facing| facing.map_or(0, |(lane, _)| lanes[lane]))
+    }
+
     fn compile(spec: KindSpec) -> Kind {
         let mut kind = Kind {
             lanes: vec![LaneClass::Step; HIDDEN_LANES],
