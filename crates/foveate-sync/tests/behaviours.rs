@@ -5,7 +5,7 @@ mod common;
 use common::{Avatar, ROUND, World};
 use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Pivot, Policy, presets};
 use foveate_sync::pipeline::Held;
-use foveate_sync::replica::Life;
+use foveate_sync::replica::{Change, Life};
 use foveate_sync::{Budget, Observer, Pivots, ReplicaSet, Slot};
 use foveate_wire::{Bytes, Epoch, Metres, Micros, OwnerId, Radians, Tick};
 use std::sync::Arc;
@@ -247,6 +247,49 @@ fn a_notice_that_overtakes_its_state_is_not_forgotten() {
     world.publisher.store.remove(other).unwrap();
     world.settle(20);
     assert!(world.seats[seat].1.get(id).is_none(), "the late state must not bring it back");
+}
+
+/// Who is created again by the same name lives, in whatever order one hears of it, and is not said to be gone.
+#[test]
+fn an_object_that_is_created_again_by_its_name_stays() {
+    // Delays, in rounds, of the packets that tell of its creation, its removal and its second creation.
+    for delays in [[0, 0, 0], [3, 0, 0], [3, 3, 0], [4, 4, 0], [0, 4, 0], [5, 1, 0]] {
+        let (mut world, seat, _) = pair(circle(50.0), 300.0);
+        let other = world.create(&Avatar::at(20.0, 0.0));
+        let id = world.publisher.store.id(other);
+        for (round, delay) in delays.into_iter().enumerate() {
+            if round == 1 {
+                world.publisher.store.remove(other).unwrap();
+            }
+            if round == 2 {
+                world.create_as(id, &Avatar { health: 9, ..Avatar::at(21.0, 0.0) });
+            }
+            world.round(&mut |up| vec![if up { 0 } else { delay }]);
+        }
+        world.settle(40);
+        let health = world.seats[seat].1.get(id).map(|view| view.value::<Avatar>().unwrap().health);
+        assert_eq!(health, Some(9), "{delays:?}");
+    }
+}
+
+#[test]
+fn nobody_is_said_to_be_gone_who_was_created_again() {
+    // Far off and at rest: that it is gone is told some rounds after it was created again.
+    let (mut world, seat, other) = pair(presets::normal(30.0, 60.0).build().unwrap(), 90.0);
+    let id = world.publisher.store.id(other);
+    world.settle(60);
+    for removed in 0..12u8 {
+        let slot = world.publisher.store.find(id).unwrap();
+        world.publisher.store.remove(slot).unwrap();
+        world.create_as(id, &Avatar::at(91.0, f32::from(removed)));
+        let mut heard = Vec::new();
+        for _ in 0..40 {
+            world.round_heard(seat, &mut heard);
+        }
+        assert!(world.seats[seat].1.get(id).is_some());
+        let last = heard.iter().rfind(|change| !matches!(change, Change::Updated(_)));
+        assert_eq!(last, Some(&Change::Appeared(id)), "{heard:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use common::{Avatar, World};
 use foveate_sync::Slot;
 use foveate_sync::interest::{Policy, presets};
 use foveate_sync::replica::Life;
+use foveate_wire::ObjectId;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -28,6 +29,9 @@ struct Story {
     rng: fastrand::Rng,
     world: World,
     slots: Vec<(Slot, Avatar, [f32; 2])>,
+    /// Names of objects that were removed: some are given again.
+    removed: Vec<ObjectId>,
+    births: u32,
 }
 
 impl Story {
@@ -41,7 +45,7 @@ impl Story {
         }
         let eyes = slots[0].0;
         world.observe(eyes, policies()[policy].clone());
-        Story { rng, world, slots }
+        Story { rng, world, slots, removed: Vec::new(), births: 0 }
     }
 
     /// Walks, turns, gets hurt, jumps, stops; comes and goes.
@@ -62,11 +66,19 @@ impl Story {
         }
         if birth && rng.u32(0..30) == 0 && self.slots.len() > 2 {
             let (slot, ..) = self.slots.swap_remove(1 + rng.usize(0..self.slots.len() - 1));
+            self.removed.push(self.world.publisher.store.id(slot));
             self.world.publisher.store.remove(slot).unwrap();
         }
         if birth && rng.u32(0..30) == 0 {
             let avatar = Avatar::at(rng.f32() * 200.0, rng.f32() * 200.0);
-            self.slots.push((self.world.create(&avatar), avatar, [0.0; 2]));
+            // Every other one by the name of one that was removed.
+            self.births += 1;
+            let name = if self.births.is_multiple_of(2) { self.removed.pop() } else { None };
+            let slot = match name {
+                Some(id) => self.world.create_as(id, &avatar),
+                None => self.world.create(&avatar),
+            };
+            self.slots.push((slot, avatar, [0.0; 2]));
         }
     }
 

@@ -210,12 +210,18 @@ impl ReplicaSet {
             states: StateRing::new(kind.lane_count()),
         };
         replica.push(kind, lanes, Motion::default(), tick);
-        self.replicas[at] = Some(replica);
-        let other = self.by_id.insert(id, alias).filter(|other| *other != alias);
-        if let Some(Some(other)) = other.map(|other| &mut self.replicas[usize::from(other.0)]) {
-            other.current = false;
+        // The object may have been removed and created again meanwhile: the later one counts, whichever arrives first.
+        let other = self.by_id.get(&id).filter(|other| **other != alias);
+        if let Some(other) = other.and_then(|other| self.replicas[usize::from(other.0)].as_mut()) {
+            replica.current = !other.opened.is_after(tick);
+            other.current = !replica.current;
         }
-        Some(Change::Appeared(id))
+        let current = replica.current;
+        self.replicas[at] = Some(replica);
+        current.then(|| {
+            self.by_id.insert(id, alias);
+            Change::Appeared(id)
+        })
     }
 
     fn notice(&mut self, alias: Alias, life: Life, tick: Tick) -> Option<Change> {
@@ -236,14 +242,15 @@ impl ReplicaSet {
                 return None; // it lives again already
             }
             replica.life = Life::Frozen;
-            return Some(Change::Frozen(replica.id));
+            return replica.current.then_some(Change::Frozen(replica.id));
         }
         // Its states stay until the alias is used again: late packets may still refer to them.
         replica.life = Life::Gone;
-        if std::mem::take(&mut replica.current) {
+        // An object that was created again is there by another alias.
+        std::mem::take(&mut replica.current).then(|| {
             self.by_id.remove(&replica.id);
-        }
-        Some(Change::Gone(replica.id))
+            Change::Gone(replica.id)
+        })
     }
 
     /// What arrived, to be sent back; none before the first packet.
@@ -312,7 +319,7 @@ impl Replica {
         if self.life == Life::Frozen && tick.is_after(self.noticed) {
             self.life = Life::Live;
         }
-        Some(Change::Updated(self.id))
+        self.current.then_some(Change::Updated(self.id))
     }
 }
 

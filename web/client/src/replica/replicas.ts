@@ -136,7 +136,7 @@ export class Replicas implements States {
     switch (packet.op[n]) {
       case UPDATE: {
         const replica = this.byAlias[alias];
-        if (replica !== undefined && this.push(replica, n, tick)) changed("updated", replica);
+        if (replica !== undefined && this.push(replica, n, tick)) this.tell("updated", replica, changed);
         return;
       }
       case FULL:
@@ -165,7 +165,7 @@ export class Replicas implements States {
     const known = this.byAlias[alias];
     if (known !== undefined) {
       if (known.id === id && known.life !== "gone") {
-        if (this.push(known, n, tick)) changed("updated", known);
+        if (this.push(known, n, tick)) this.tell("updated", known, changed);
         return;
       }
       if (!isAfter(tick, known.noticed)) return;
@@ -182,8 +182,16 @@ export class Replicas implements States {
     }
     replica.states.push(tick, packet, n);
     this.byAlias[alias] = replica;
+    // The object may have been removed and created again meanwhile: the later one counts, whichever arrives first.
+    const other = this.byId.get(id);
+    if (other !== undefined && isAfter(other.opened, tick)) return;
     this.byId.set(id, replica);
     changed("appeared", replica);
+  }
+
+  /** Says what happened, unless the object was created again and is there by another alias. */
+  private tell(change: Change, replica: Replica, changed: (change: Change, replica: Replica) => void): void {
+    if (this.byId.get(replica.id) === replica) changed(change, replica);
   }
 
   private notice(
@@ -200,12 +208,13 @@ export class Replicas implements States {
     if (life === "frozen") {
       if (isAfter(replica.states.newestTick, tick)) return; // it lives again already
       replica.life = "frozen";
-      changed("frozen", replica);
+      this.tell("frozen", replica, changed);
       return;
     }
     // Its states stay until the alias is used again: late packets may still refer to them.
     replica.life = "gone";
-    if (this.byId.get(replica.id) === replica) this.byId.delete(replica.id);
+    if (this.byId.get(replica.id) !== replica) return; // it was created again, and is there by another alias
+    this.byId.delete(replica.id);
     changed("gone", replica);
   }
 }
