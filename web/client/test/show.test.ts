@@ -81,6 +81,19 @@ test("interpolation lies between two states, and does not cross a jump", () => {
   assert.ok(smoother.delay <= 500_000);
 });
 
+test("interpolation goes on as predicted while nothing is said, and neither leaps nor steps back", () => {
+  const [replica, smoother, out] = [thing(0, 100, 4), new Smoother("interpolate", ROUND), newSample()];
+  // Who walks straight is told of every forty rounds. Frames of a fifth of a round.
+  let last = -1;
+  for (let frame = 50; frame < 1_000; frame++) {
+    if (frame % 200 === 0) push(replica, frame / 5, 100 + (4 * frame) / 5, { by: 4 });
+    smoother.sample(replica, (frame / 5) * ROUND, out);
+    const step = out.place[0] - last;
+    if (last >= 0) assert.ok(step > 0 && step < 1, `frame ${frame}: ${last} and ${out.place[0]}`);
+    last = out.place[0];
+  }
+});
+
 test("angles turn by the shorter way", () => {
   assert.ok(Math.abs(turn(3, -3) - (2 * Math.PI - 6)) < 1e-12);
   assert.ok(Math.abs(turn(-3, 3) + (2 * Math.PI - 6)) < 1e-12);

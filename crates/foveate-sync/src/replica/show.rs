@@ -52,9 +52,22 @@ struct Delay {
     /// Mean deviation of that, smoothed.
     jitter: f64,
     last_arrival: Option<Micros>,
+    /// The delay at hand.
+    at: f64,
 }
 
+/// A delay grows and shrinks by at most this share of the time that passes: what is shown must neither step back nor
+/// leap.
+const SLEW: f64 = 0.2;
+
 impl Delay {
+    fn new(round: Micros) -> Delay {
+        let (gap, jitter) = (round.0 as f64, round.0 as f64 / 2.0);
+        let mut delay = Delay { gap, jitter, last_arrival: None, at: 0.0 };
+        delay.at = delay.wanted();
+        delay
+    }
+
     fn arrived(&mut self, now: Micros) {
         if let Some(last) = self.last_arrival {
             let gap = (now - last).0 as f64;
@@ -64,16 +77,25 @@ impl Delay {
         self.last_arrival = Some(now);
     }
 
+    fn wanted(&self) -> f64 {
+        (self.gap + 3.0 * self.jitter).min(MAX_DELAY.0 as f64)
+    }
+
+    /// Time passed.
+    fn adapt(&mut self, passed: Micros) {
+        let most = SLEW * passed.0 as f64;
+        self.at += (self.wanted() - self.at).clamp(-most, most);
+    }
+
     fn current(&self) -> Micros {
-        Micros((self.gap + 3.0 * self.jitter) as u64).min(MAX_DELAY)
+        Micros(self.at as u64)
     }
 }
 
 impl Smoother {
     /// A smoother for one replica, before anything is known of its rate.
     pub fn new(show: Show, round: Micros) -> Smoother {
-        let delay = Delay { gap: round.0 as f64, jitter: round.0 as f64 / 2.0, last_arrival: None };
-        Smoother { show, offset: [0.0; 3], last: None, delay }
+        Smoother { show, offset: [0.0; 3], last: None, delay: Delay::new(round) }
     }
 
     /// How far in the past interpolation shows the replica.
@@ -121,7 +143,9 @@ impl Smoother {
         if self.last.is_none_or(|(tick, ..)| tick != replica.tick()) {
             self.delay.arrived(now);
         }
-        let place = replica.set.schema.kind(replica.kind())?.place?;
+        self.delay.adapt(self.last.map_or(Micros::ZERO, |(_, then, _)| now - then));
+        let kind = replica.set.schema.kind(replica.kind())?;
+        let (place, speed) = (kind.place?, kind.spec.max_speed);
         let past = now - self.delay.current();
         let tick = Tick((past.0 / round.0) as u32);
         let exact = replica.predicted(Tick((now.0 / round.0) as u32))?;
@@ -132,9 +156,15 @@ impl Smoother {
                 let start = round.0 * u64::from(before.0);
                 let span = (round.0 * u64::from(after.since(before))) as f32;
                 let share = past.0.saturating_sub(start) as f32 / span;
-                mix(lift(a), lift(b), share.clamp(0.0, 1.0))
+                let (a, b) = (lift(a), lift(b));
+                // No line is drawn across a jump: what is farther than anybody can have gone.
+                let farthest = speed * span / 1e6 + 4.0 * place.precision;
+                let jumped = speed > 0.0 && length(sub(b, a)) > farthest;
+                mix(a, b, if jumped { 0.0 } else { share.clamp(0.0, 1.0) })
             }
-            [Some((_, lanes)), None] | [None, Some((_, lanes))] => lift(lanes),
+            // Silence means that it goes on as predicted: it does not stand until the next state comes.
+            [Some(_), None] => between_rounds(replica, past, round)?,
+            [None, Some((_, lanes))] => lift(lanes),
             [None, None] => return None,
         };
         self.last = Some((replica.tick(), now, at));

@@ -17,6 +17,8 @@ const HALF_LIFE = 100_000;
 const SNAP_ROUNDS = 20;
 /** The longest delay of interpolation. */
 const MAX_DELAY = 500_000;
+/** It grows and shrinks by at most this share of the time that passes: what is shown must neither step back nor leap. */
+const SLEW = 0.2;
 const TAU = 2 * Math.PI;
 
 /** The shorter way from one angle to another. */
@@ -42,6 +44,8 @@ export class Smoother {
   private gap: number;
   private jitter: number;
   private arrival = -1;
+  /** The delay at hand. */
+  private late: number;
 
   constructor(
     private readonly show: Show,
@@ -49,11 +53,16 @@ export class Smoother {
   ) {
     this.gap = round;
     this.jitter = round / 2;
+    this.late = this.wanted;
   }
 
   /** How far in the past interpolation shows the replica. */
   get delay(): number {
-    return this.show === "predict" ? 0 : Math.min(this.gap + 3 * this.jitter, MAX_DELAY);
+    return this.show === "predict" ? 0 : this.late;
+  }
+
+  private get wanted(): number {
+    return Math.min(this.gap + 3 * this.jitter, MAX_DELAY);
   }
 
   /** Where to draw the replica. Call it once a frame, in the order of time. False for kinds without a place. */
@@ -113,14 +122,23 @@ export class Smoother {
 
   private interpolate(replica: Replica, now: number, updated: boolean): void {
     if (updated) this.arrived(now);
+    const most = this.tick >= 0 ? SLEW * Math.max(now - this.then, 0) : 0;
+    this.late += Math.min(Math.max(this.wanted - this.late, -most), most);
     const { spec, states } = replica;
-    const past = Math.max(now - this.delay, 0);
+    const past = Math.max(now - this.late, 0);
     const tick = Math.floor(past / this.round) >>> 0;
-    this.predicted(replica, now);
     const [before, after] = states.around(tick);
+    if (after < 0) {
+      // Silence means that it goes on as predicted: it does not stand until the next state comes.
+      this.predicted(replica, past);
+      this.shown.set(this.exact);
+      this.predicted(replica, now);
+      return;
+    }
+    this.predicted(replica, now);
     const first = before >= 0 ? before : after;
     // Across a jump no line is drawn: it stands until the tick of the jump.
-    const second = before >= 0 && after >= 0 && !states.jumpedAt(after) ? after : first;
+    const second = before >= 0 && !states.jumpedAt(after) ? after : first;
     const begin = states.tickAt(first) * this.round;
     const span = ((states.tickAt(second) - states.tickAt(first)) >>> 0) * this.round;
     const share = span === 0 ? 0 : Math.min(Math.max((past - begin) / span, 0), 1);
