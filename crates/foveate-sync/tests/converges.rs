@@ -205,3 +205,22 @@ fn replica_converges_after_lost_final_update() {
         assert_eq!(world.believed(seat, other), Some(last));
     }
 }
+
+/// A packet has sixteen bits of its tick: the observer must not lose count while there is nothing to be told.
+#[test]
+fn a_world_that_stood_still_for_hours_goes_on() {
+    for silence in [4_000, 32_700, 33_000, 60_000, 70_000] {
+        let mut world = World::new();
+        let (eyes, other) =
+            (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(20.0, 0.0)));
+        let seat = world.observe(eyes, policies()[0].clone());
+        world.settle(20);
+        let before = world.publisher.totals().packets;
+        world.settle(silence);
+        assert!(world.publisher.totals().packets - before <= u64::from(silence / 4_000));
+        let hurt = Avatar { health: 7, ..Avatar::at(21.0, 0.0) };
+        world.publisher.store.set(other, &hurt).unwrap();
+        world.settle(10);
+        assert_eq!(world.believed(seat, other), Some(hurt), "after {silence} rounds");
+    }
+}

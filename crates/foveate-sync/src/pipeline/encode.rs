@@ -34,6 +34,9 @@ struct Lanes {
     now: Vec<i32>,
 }
 
+/// After so many rounds without a packet an empty one is sent: a packet has sixteen bits of its tick, and the observer
+/// must not lose count of the others. Several of these may be lost before it does.
+const MAX_SILENCE: u32 = 1 << 12;
 /// A facing that is off the baseline's by at most this share of its floor is not sent along.
 const FACING_KEPT: f32 = 0.5;
 
@@ -63,7 +66,9 @@ impl Publisher {
         // Rising aliases cost few bits.
         said.sort_unstable_by_key(|said| said.alias);
         let mut rest: &[Said] = said;
-        while !rest.is_empty() {
+        let silent = tick.since(observer.told) >= MAX_SILENCE;
+        while !rest.is_empty() || (silent && observer.told != tick) {
+            observer.told = tick;
             let lanes = &mut scratch.encode.lanes;
             let mut packet = Packet { store, tick, now: *now, lanes };
             rest = packet.fill(observer, models, &mut scratch.packet, rest);

@@ -103,6 +103,8 @@ pub struct Observer {
     /// Whether the objects that it looks from are replicated to it too.
     pub(crate) own_objects: bool,
     pub(crate) team: u8,
+    /// The round of the last packet to it, or that it was added in.
+    pub(crate) told: Tick,
     /// Bytes per record, smoothed.
     record_bytes: f32,
     pub(crate) budget: Budget,
@@ -136,6 +138,7 @@ impl Observer {
             closed: Vec::new(),
             refresh_at: tick,
             stale: true,
+            told: tick,
             record_bytes: 8.0,
             counters: Counters::default(),
         }
