@@ -108,6 +108,11 @@ impl Index {
         }
     }
 
+    /// Objects without a place.
+    pub(crate) fn placeless(&self) -> &[Slot] {
+        &self.placeless
+    }
+
     fn columns(&self, axis: usize, centre: f32, radius: f32) -> [usize; 2] {
         let last = self.side[axis] - 1;
         [centre - radius, centre + radius].map(|edge| {

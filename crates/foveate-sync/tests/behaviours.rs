@@ -160,6 +160,23 @@ fn a_spectator_sees_through_other_eyes_at_once() {
 }
 
 #[test]
+fn nobody_looks_through_the_eyes_of_who_got_the_slot_of_one_who_left() {
+    let (mut world, seat, _) = pair(circle(50.0), 40.0);
+    let eyes = Slot(0);
+    world.publisher.store.remove(eyes).unwrap();
+    world.settle(40);
+    let stranger = world.create(&Avatar::at(500.0, 0.0));
+    assert_eq!(stranger, eyes, "its row is used again");
+    let near = world.create(&Avatar::at(510.0, 0.0));
+    world.settle(5);
+    assert_eq!(world.believed(seat, near), None);
+    let id = world.seats[seat].0;
+    world.publisher.observer_mut(id).unwrap().set_pivots(Pivots::Object(stranger));
+    world.settle(5);
+    assert_eq!(world.believed(seat, near), Some(Avatar::at(510.0, 0.0)), "unless it is told to");
+}
+
+#[test]
 fn the_nearest_of_several_pivots_counts() {
     let mut world = World::new();
     let eyes = [world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(300.0, 0.0))];

@@ -44,7 +44,11 @@ impl Publisher {
         graded.clear();
         notices.clear();
         if observer.pivots.is_empty() {
-            return; // nobody to look from: everything stays as it is
+            // Nobody to look from: what has a place stays as it is until it is no more.
+            scratch.attention.retain(|at| {
+                let hot = &store.hot[observer.wakes[*at as usize].slot.at()];
+                !hot.placed || !hot.alive
+            });
         }
         let attention = scratch.attention.iter();
         attention.for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
@@ -376,6 +380,9 @@ fn refresh(
     };
     if wide.is_finite() {
         pivots.iter().for_each(|pivot| index.around(pivot.at, wide, |slot| meet(slot, wide)));
+        if pivots.is_empty() {
+            index.placeless().iter().for_each(|slot| meet(*slot, wide));
+        }
         interactions.iter().for_each(|known| meet(known.slot, f32::INFINITY));
     } else {
         (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));

@@ -8,7 +8,7 @@ use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
 use foveate_wire::packet::Ack;
-use foveate_wire::{Alias, Metres, Micros, Radians, Tick, steps_to_angle};
+use foveate_wire::{Alias, Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,6 +86,8 @@ pub struct Observer {
     pub(crate) sources: Pivots,
     /// The pivots in this round.
     pub(crate) pivots: SmallVec<[Pivot; 1]>,
+    /// Who was in the slots of `sources` when it first looked from them: a slot may be somebody else's later.
+    looked_from: SmallVec<[ObjectId; 1]>,
     /// The pairs, in three parts of the same order: what every round needs of each,
     pub(crate) wakes: Vec<Wake>,
     /// what a look needs,
@@ -124,6 +126,7 @@ impl Observer {
             own_objects: true,
             team: 0,
             pivots: SmallVec::new(),
+            looked_from: SmallVec::new(),
             phase: 0,
             pairs: Vec::new(),
             gates: Vec::new(),
@@ -178,6 +181,7 @@ impl Observer {
     /// Other eyes from now on: a spectator changes whom it follows.
     pub fn set_pivots(&mut self, pivots: Pivots) {
         self.sources = pivots;
+        self.looked_from.clear();
         self.look_anew();
         let slots = match &self.sources {
             Pivots::Object(slot) => std::slice::from_ref(slot),
@@ -312,11 +316,17 @@ impl Observer {
             Pivots::Object(slot) => std::slice::from_ref(slot),
             Pivots::Objects(slots) => slots,
         };
+        if self.looked_from.len() != slots.len() {
+            self.looked_from = slots.iter().map(|slot| store.hot[slot.at()].id).collect();
+        }
         self.pivots.clear();
         let mut jumped = false;
-        for slot in slots.iter().filter(|slot| store.hot[slot.at()].alive) {
-            jumped |= store.hot[slot.at()].jumped;
-            self.pivots.push(eyes(store, *slot));
+        for (slot, id) in slots.iter().zip(&self.looked_from) {
+            let hot = &store.hot[slot.at()];
+            if hot.alive && hot.id == *id {
+                jumped |= hot.jumped;
+                self.pivots.push(eyes(store, *slot));
+            }
         }
         jumped || self.pivots.len() != before
     }
