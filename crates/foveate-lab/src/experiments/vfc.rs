@@ -193,6 +193,7 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
     let mut tables = Vec::new();
     for path in traces {
         let trace = Arc::new(Trace::read(path)?);
+        check(path, &trace)?;
         let name = super::trace_name(path);
         let rows = measure(&trace, &name, options)?;
         tables.push(table(&name, &rows));
@@ -208,6 +209,24 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
          of 100 ms, predicted to now."
     )];
     Ok(Done { outcome, tables, notes, report })
+}
+
+/// Whether there is anything to be seen.
+fn check(path: &Path, trace: &Trace) -> Result<(), ExperimentError> {
+    let unusable = |found: &str, expected: &str| {
+        let file = path.display();
+        Err(ExperimentError::Usage(format!("{file}: found {found}, expected {expected}")))
+    };
+    if trace.players() < 2 {
+        return unusable("one player", "at least two, who observe each other");
+    }
+    if trace.longer_side() <= 0.0 {
+        return unusable(
+            "all places in one spot",
+            "a world of some size, since zones are shares of it",
+        );
+    }
+    Ok(())
 }
 
 fn measure(trace: &Arc<Trace>, name: &str, options: Options) -> Result<Vec<Row>, ExperimentError> {
@@ -288,4 +307,21 @@ fn describe(report: Report, name: &str, rows: &[Row]) -> Report {
         report = report.finding(verdict, format!("{name}: bounds kept as scheduled"), figure);
     }
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_with_nothing_to_see_is_refused_by_name() {
+        let refused = |rows: &str| {
+            let text = format!("t_ms,id,x,y,z,yaw,pitch\n{rows}");
+            let trace = Trace::from_reader(text.as_bytes(), Path::new("x.csv")).unwrap();
+            check(Path::new("x.csv"), &trace).unwrap_err().to_string()
+        };
+        assert!(refused("0,1,0,0,0,0,0\n50,1,9,0,0,0,0\n").starts_with("x.csv: found one player"));
+        let still = refused("0,1,5,5,5,0,0\n0,2,5,5,5,0,0\n");
+        assert!(still.starts_with("x.csv: found all places in one spot"), "{still}");
+    }
 }
