@@ -15,8 +15,8 @@
 //! | field | `steps = 240` | parts of a turn |
 //! | field | `own` | told only to those who look from the object: its own player; others read zero |
 //! | field | `floor = 0.5`, `floor_degrees = 15.0` | deviations up to this are no difference |
-//! | field | `precision`, `min`, `max` | of a number |
-//! | field | `bits = 11` | of each part of a quaternion (`[f32; 4]`) |
+//! | field | `precision`, `min`, `max` | of a number; whole numbers lie within ±(2³¹ − 1) in any case, and those of a `u32` beyond are told as the largest |
+//! | field | `bits = 11` | of a number between `min` and `max`, of a place within `extent`, instead of `precision`; of each part of a quaternion (`[f32; 4]`) |
 //! | field | `max_len = 32` | of text or bytes, in bytes |
 
 use proc_macro::TokenStream;
@@ -184,6 +184,15 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         (false, false, false) => quote!(Plain),
         _ => return Err(Error::new(field.span(), "a field has one role: place, yaw or pitch")),
     };
+    let needs = |attribute: &str, fits: bool, what: &str| match said.has(attribute) && !fits {
+        true => Err(Error::new(field.span(), format!("{attribute} is for {what} only"))),
+        false => Ok(()),
+    };
+    needs("steps", angle, "yaw, pitch or angle")?;
+    needs("motion", said.has("place"), "a place")?;
+    if said.has("bits") && said.has("precision") {
+        return Err(Error::new(field.span(), "bits and precision exclude each other"));
+    }
     if own && role.to_string() != "Plain" {
         return Err(Error::new(field.span(), "a place or a facing is told to everybody"));
     }

@@ -1,4 +1,19 @@
 //! What code made by `#[derive(Replicate)]` calls: attributes on top of a type's own field type.
+//!
+//! Attributes that would do nothing are refused:
+//!
+//! ```compile_fail
+//! #[derive(foveate_wire::Replicate)]
+//! struct Turned { #[replicate(steps = 16)] by: f32 } // which is no angle
+//! ```
+//! ```compile_fail
+//! #[derive(foveate_wire::Replicate)]
+//! struct Moved { #[replicate(motion)] by: [f32; 2] } // which is no place
+//! ```
+//! ```compile_fail
+//! #[derive(foveate_wire::Replicate)]
+//! struct Both { #[replicate(bits = 8, precision = 0.1)] value: f32 }
+//! ```
 
 use crate::schema::FieldType;
 
@@ -26,22 +41,24 @@ pub struct Settings {
 /// The type's own field type with the attributes applied.
 pub fn field_type(own: FieldType, set: &Settings) -> FieldType {
     let real = |given: Option<f64>, own: f32| given.map_or(own, |value| value as f32);
+    // So many bits for all that lies between the least and the largest value.
+    let by_bits = |bits: f64, span: f32| Some(f64::from(span) / (bits.exp2() - 1.0));
     let whole = |given: Option<f64>, own: i32| given.map_or(own, |value| value as i32);
     match own {
         FieldType::Number { .. } if set.angle => {
             FieldType::Angle { steps: set.steps.map_or(240, |steps| steps as u32) }
         }
-        FieldType::Place { dims, precision, extent, .. } => FieldType::Place {
-            dims,
-            precision: real(set.precision, precision),
-            extent: real(set.extent, extent),
-            motion: set.motion,
-        },
-        FieldType::Number { precision, min, max } => FieldType::Number {
-            precision: real(set.precision, precision),
-            min: real(set.min, min),
-            max: real(set.max, max),
-        },
+        FieldType::Place { dims, precision, extent, .. } => {
+            let extent = real(set.extent, extent);
+            let given = set.bits.map_or(set.precision, |bits| by_bits(bits, 2.0 * extent));
+            let precision = real(given, precision);
+            FieldType::Place { dims, precision, extent, motion: set.motion }
+        }
+        FieldType::Number { precision, min, max } => {
+            let (min, max) = (real(set.min, min), real(set.max, max));
+            let given = set.bits.map_or(set.precision, |bits| by_bits(bits, max - min));
+            FieldType::Number { precision: real(given, precision), min, max }
+        }
         FieldType::Integer { min, max } => {
             FieldType::Integer { min: whole(set.min, min), max: whole(set.max, max) }
         }

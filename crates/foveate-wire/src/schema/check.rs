@@ -90,6 +90,15 @@ fn kind(spec: &KindSpec) -> Result<(), SchemaError> {
             let found = format!("floor {}", field.floor);
             return Err(wrong(&spec.name, &field.name, found, "a floor of at least 0"));
         }
+        let has_floor = matches!(
+            field.ty,
+            FieldType::Angle { .. } | FieldType::Number { .. } | FieldType::Integer { .. }
+        );
+        if field.floor > 0.0 && !has_floor {
+            let found = format!("floor {} of {:?}", field.floor, field.ty);
+            let expected = "a floor of numbers and angles only; a place's is the view's";
+            return Err(wrong(&spec.name, &field.name, found, expected));
+        }
     }
     if !(spec.max_speed >= 0.0 && spec.max_speed.is_finite()) {
         let found = format!("max_speed {}", spec.max_speed);
@@ -194,6 +203,34 @@ mod tests {
         for ty in nonsense {
             let message = schema_of(ty.clone()).expect_err(&format!("{ty:?}")).to_string();
             assert!(message.starts_with("thing.value: "), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_floor_counts_or_is_refused() {
+        let schema_of = |ty: FieldType| {
+            let fields = vec![FieldSpec::new("value", ty).floor(5.0)];
+            Schema::new(vec![KindSpec { name: "thing".into(), fields, max_speed: 1.0, fall: 0 }])
+        };
+        let numbers = [
+            FieldType::Integer { min: 0, max: 255 },
+            FieldType::Number { precision: 1.0, min: 0.0, max: 255.0 },
+        ];
+        for ty in numbers {
+            let schema = schema_of(ty.clone()).unwrap();
+            let steps: Vec<u32> =
+                schema.kinds()[0].floored.iter().map(|lane| lane.floor_steps).collect();
+            assert_eq!(steps, [5], "{ty:?}");
+        }
+        let others = [
+            FieldType::Symbol { count: 9 },
+            FieldType::Text { max: 9 },
+            FieldType::Optional(Box::new(FieldType::Integer { min: 0, max: 9 })),
+            FieldType::Place { dims: 3, precision: 0.1, extent: 10.0, motion: false },
+        ];
+        for ty in others {
+            let message = schema_of(ty).unwrap_err().to_string();
+            assert!(message.starts_with("thing.value: floor 5 of "), "{message}");
         }
     }
 

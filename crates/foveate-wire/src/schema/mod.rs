@@ -356,6 +356,7 @@ impl Kind {
             (_, FieldType::Number { precision, .. }) => {
                 self.add_floor(at, 0, field.floor / precision, false);
             }
+            (_, FieldType::Integer { .. }) => self.add_floor(at, 0, field.floor, false),
             _ => {}
         }
         self.spec.fields.push(field);
