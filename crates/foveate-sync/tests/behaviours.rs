@@ -146,6 +146,33 @@ fn who_changes_sides_is_graded_anew_at_once() {
 }
 
 #[test]
+fn who_changes_sides_tells_mates_from_others_anew_at_once() {
+    let sets = vec![(ObjectSet::Mates, circle(50.0))];
+    let (mut world, seat, other) = pair(Arc::new(BySet(sets)), 40.0);
+    world.publisher.store.set_team(other, 1).unwrap();
+    world.settle(3);
+    assert_eq!(life(&world, seat, other), None);
+    let id = world.seats[seat].0;
+    world.publisher.observer_mut(id).unwrap().set_team(1);
+    world.settle(1);
+    assert_eq!(life(&world, seat, other), Some(Life::Live));
+}
+
+#[test]
+fn objects_for_whom_there_is_no_name_left_are_not_counted_as_told() {
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    for n in 0..65_100 {
+        world.create(&Avatar::at((n % 300) as f32, (n / 300) as f32));
+    }
+    let seat = world.observe(eyes, circle(1e4));
+    world.settle(2);
+    assert_eq!(world.seats[seat].1.len(), 65_000);
+    let counters = world.publisher.totals();
+    assert_eq!(counters.broken.iter().sum::<u64>(), 200, "a hundred, in two rounds");
+}
+
+#[test]
 fn a_spectator_sees_through_other_eyes_at_once() {
     let mut world = World::new();
     let (eyes, far) = (world.create(&Avatar::at(0.0, 0.0)), world.create(&Avatar::at(500.0, 0.0)));

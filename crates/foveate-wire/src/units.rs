@@ -46,9 +46,9 @@ impl Micros {
     /// No time at all.
     pub const ZERO: Micros = Micros(0);
 
-    /// A span of whole milliseconds.
+    /// A span of whole milliseconds; unbounded if it is too long to be told.
     pub const fn from_millis(ms: u64) -> Micros {
-        Micros(ms * 1_000)
+        Micros(ms.saturating_mul(1_000))
     }
 
     /// A span of seconds, rounded to the microsecond; negative and NaN become zero.
@@ -153,5 +153,6 @@ mod tests {
     fn spans_do_not_underflow() {
         assert_eq!(Micros(3) - Micros(5), Micros::ZERO);
         assert_eq!(Micros::UNBOUNDED + Micros(1), Micros::UNBOUNDED);
+        assert_eq!(Micros::from_millis(u64::MAX / 2), Micros::UNBOUNDED);
     }
 }

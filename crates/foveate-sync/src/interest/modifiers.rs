@@ -83,9 +83,9 @@ impl Policy for Interacting {
 
     fn floors(&self) -> Option<Floors> {
         let (inner, other) = (self.inner.floors()?, self.otherwise);
-        // The grade of last resort has no angle: its floor may be less than any.
-        let place = if other.floor.0 > 0.0 { inner.place } else { Radians(0.0) };
-        Some(Floors { place, facing: inner.facing.min(other.facing) })
+        // The grade of last resort has no angle: its floor is least, as one, at the farthest.
+        let place = inner.place.0.min(other.floor.0 / self.inner.reach().0);
+        Some(Floors { place: Radians(place), facing: inner.facing.min(other.facing) })
     }
 }
 
@@ -182,6 +182,18 @@ mod tests {
         assert_eq!(age(&policy, &with(10.0, 0.0)), Some(100));
         assert_eq!(age(&policy, &with(60.0, 0.0)), None);
         assert_eq!(age(&policy, &with(60.0, 0.2)), Some(0), "what shot at me from afar counts");
+    }
+
+    #[test]
+    fn the_floor_of_what_was_interacted_with_is_no_less_than_what_is_said_of_all() {
+        let pace = Pace { interval: Micros(0), floor: Radians(0.1) };
+        let inner = Arc::new(Circle { view: Metres(50.0), pace });
+        let otherwise = Grade { floor: Metres(0.5), ..Grade::EXACT };
+        let policy = Interacting { inner, boost: 4.0, otherwise };
+        assert!(policy.floors().unwrap().place.0 * 50.0 <= 0.5);
+        let everywhere = Arc::new(super::super::policies::Broadcast(pace));
+        let policy = Interacting { inner: everywhere, boost: 4.0, otherwise };
+        assert_eq!(policy.floors().unwrap().place, Radians(0.0));
     }
 
     struct Wall(f32);

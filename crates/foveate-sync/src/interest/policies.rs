@@ -131,9 +131,13 @@ pub struct FieldOfView {
     pub pace: Pace,
 }
 
+/// From here on a field is the whole circle.
+const WHOLE: f32 = std::f32::consts::TAU - 1e-5;
+
 #[inline]
 fn in_field(sight: &Sight, field: Radians) -> bool {
-    sight.cos_angle >= (field.0 / 2.0).cos()
+    // Rounding must not leave a gap straight behind.
+    sight.cos_angle >= (field.0 / 2.0).cos() || field.0 >= WHOLE
 }
 
 impl Policy for FieldOfView {
@@ -186,7 +190,8 @@ impl Policy for A3 {
 }
 
 /// Square zones: an observer hears of its own zone, and of every zone that a circle around the
-/// object cuts (GVO), so that crossings are soft.
+/// object cuts (GVO), so that crossings are soft. Zones have no height; but what is farther off than a zone's
+/// diagonal and the circle, above or below included, is not heard of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zoned {
     /// The side of a zone.
@@ -215,7 +220,7 @@ impl Policy for Zoned {
             let zone = |point: [f32; 3]| [0, 1].map(|axis| (point[axis] / self.side.0).floor());
             zone(sight.from) == zone(sight.to)
         };
-        touched.then(|| self.pace.grade(sight, 1.0))
+        (touched && sight.distance.0 <= self.reach().0).then(|| self.pace.grade(sight, 1.0))
     }
 
     fn reach(&self) -> Metres {
@@ -253,6 +258,17 @@ mod tests {
     }
 
     #[test]
+    fn a_field_of_360_degrees_has_no_gap_straight_behind() {
+        let (view, field) = (Metres(120.0), Radians::from_degrees(360.0));
+        // A facing's length may be a little more than one.
+        let behind = Sight { cos_angle: -1.000_000_1, ..sight(100.0, 180.0) };
+        assert!(FieldOfView { view, field, pace: PACE }.grade(&behind).is_some());
+        assert!(A3 { view, critical: Metres(40.0), field, pace: PACE }.grade(&behind).is_some());
+        let field = Radians::from_degrees(359.0);
+        assert!(FieldOfView { view, field, pace: PACE }.grade(&behind).is_none());
+    }
+
+    #[test]
     fn a_zone_hears_of_what_its_neighbours_edge_holds() {
         let zoned = |aoi: f32| Zoned { side: Metres(100.0), aoi: Metres(aoi), pace: PACE };
         let at = |from: f32, to: f32| {
@@ -264,5 +280,8 @@ mod tests {
         assert!(zoned(20.0).grade(&at(10.0, 119.0)).is_some(), "its circle cuts our zone");
         assert!(zoned(20.0).grade(&at(10.0, 121.0)).is_none());
         assert!(zoned(20.0).grade(&at(-10.0, 30.0)).is_none(), "it works one way");
+        let above = Sight { to: [10.0, 50.0, 300.0], ..at(10.0, 10.0) };
+        let above = Sight { distance: Metres(300.0), ..above };
+        assert!(zoned(20.0).grade(&above).is_none(), "so far nobody looks");
     }
 }

@@ -150,6 +150,14 @@ pub enum ViewError {
         /// The key.
         key: &'static str,
     },
+    /// A key that the policy makes no use of: whoever wrote it expects something of it.
+    #[error("policy {policy:?} has no use for `{key}`")]
+    Unused {
+        /// The policy.
+        policy: PolicyName,
+        /// The key.
+        key: &'static str,
+    },
     /// A number out of its range.
     #[error("{key}: found {found}, expected {expected}")]
     Range {
@@ -211,6 +219,7 @@ impl View {
 
     /// Checks the view and makes the policy.
     pub fn build(&self) -> Result<Arc<dyn Policy>, ViewError> {
+        self.check_keys()?;
         self.check_floor()?;
         let interval = Micros::from_millis(self.interval_ms);
         let pace = Pace { interval, floor: Radians::from_degrees(self.floor_degrees) };
@@ -230,8 +239,9 @@ impl View {
                 pace,
             }),
             PolicyName::Zoned => {
-                let side = self.length("side", self.side)?;
-                Arc::new(Zoned { side, aoi: Metres(self.aoi.unwrap_or(0.0).max(0.0)), pace })
+                let (side, aoi) = (self.length("side", self.side)?, self.aoi.unwrap_or(0.0));
+                in_range("aoi", aoi, aoi >= 0.0, "at least 0")?;
+                Arc::new(Zoned { side, aoi: Metres(aoi), pace })
             }
             PolicyName::Vfc => Arc::new(self.vfc()?),
         })
@@ -250,6 +260,32 @@ impl View {
             floor: Radians::from_degrees(self.floor_degrees),
             inner_facing: self.inner_facing,
         })
+    }
+
+    fn check_keys(&self) -> Result<(), ViewError> {
+        let used: &[&str] = match self.policy {
+            PolicyName::Broadcast => &[],
+            PolicyName::Circle => &["view"],
+            PolicyName::Attenuated => &["view", "critical"],
+            PolicyName::Fov => &["view", "field"],
+            PolicyName::A3 => &["view", "critical", "field"],
+            PolicyName::Zoned => &["side", "aoi"],
+            PolicyName::Vfc => &["zones", "fields", "kappa"],
+        };
+        let given = [
+            ("view", self.view.is_some()),
+            ("critical", self.critical.is_some()),
+            ("field", self.field.is_some()),
+            ("side", self.side.is_some()),
+            ("aoi", self.aoi.is_some()),
+            ("zones", !self.zones.is_empty()),
+            ("fields", !self.fields.is_empty()),
+            ("kappa", !self.kappa.is_empty()),
+        ];
+        match given.into_iter().find(|(key, given)| *given && !used.contains(key)) {
+            Some((key, _)) => Err(ViewError::Unused { policy: self.policy, key }),
+            None => Ok(()),
+        }
     }
 
     fn length(&self, key: &'static str, value: Option<f32>) -> Result<Metres, ViewError> {
@@ -496,6 +532,42 @@ mod tests {
         assert!(refused(|view| view.fields[2] = 350.0).contains("360 degrees as the last"));
         assert!(refused(|view| view.fields[0] = 150.0).contains("fields: 140 follows 150"));
         assert!(refused(|view| view.floor_degrees = -0.1).contains("floor_degrees"));
+    }
+
+    #[test]
+    fn a_key_that_would_do_nothing_is_refused() {
+        let circle = |rest: &str| {
+            let text = format!("policy = \"circle\"\nview = 50.0\n{rest}");
+            View::from_toml(&text).unwrap().build().map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(circle(""), Ok(()));
+        assert_eq!(circle("field = 999.0"), Err("policy Circle has no use for `field`".into()));
+        assert_eq!(circle("zones = [-1.0]"), Err("policy Circle has no use for `zones`".into()));
+        assert!(refused(|view| view.side = Some(9.0)).contains("no use for `side`"));
+    }
+
+    #[test]
+    fn a_circle_of_less_than_nothing_is_refused() {
+        let zoned = |aoi: &str| {
+            let text = format!("policy = \"zoned\"\nside = 100.0\naoi = {aoi}");
+            View::from_toml(&text).unwrap().build().map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(zoned("-5.0"), Err("aoi: found -5, expected at least 0".into()));
+        assert_eq!(zoned("nan"), Err("aoi: found NaN, expected at least 0".into()));
+        assert_eq!(zoned("0.0"), Ok(()));
+    }
+
+    #[test]
+    fn times_that_are_too_long_to_be_told_are_unbounded() {
+        let text = format!("policy = \"broadcast\"\ninterval_ms = {}", i64::MAX);
+        let policy = View::from_toml(&text).unwrap().build().unwrap();
+        assert_eq!(policy.grade(&sight(1.0, 0.0)).unwrap().max_age, Micros::UNBOUNDED);
+        let mut view = presets::vfc(10.0, 20.0);
+        view.kappa[2][0].age_ms = Some(u64::MAX);
+        assert_eq!(
+            view.vfc().unwrap().grade(&sight(30.0, 0.0)).unwrap().max_age,
+            Micros::UNBOUNDED
+        );
     }
 
     #[test]

@@ -54,10 +54,16 @@ impl Publisher {
         said.clear();
         for bound in &turn.due {
             let alias = observer.alias(bound.pair as usize);
-            let alias = alias.or_else(|| observer.open(bound.pair, tick));
+            let Some(alias) = alias.or_else(|| observer.open(bound.pair, tick)) else {
+                // There are more objects than names for them: whoever has none is not told of.
+                let class = observer.wakes[bound.pair as usize].class();
+                observer.counters.postponed += 1;
+                observer.counters.broken[class] += 1;
+                continue;
+            };
             observer.counters.fire(bound.fired);
             let Bound { pair, facing, rest, .. } = *bound;
-            said.extend(alias.map(|alias| Said { alias, pair, facing, rest }));
+            said.push(Said { alias, pair, facing, rest });
         }
         for pair in &turn.notices {
             let alias = observer.alias(*pair as usize);

@@ -165,6 +165,12 @@ impl Observer {
         self
     }
 
+    /// On another side from now on: mates and others are told apart anew, at once.
+    pub fn set_team(&mut self, team: u8) {
+        self.team = team;
+        self.look_anew();
+    }
+
     /// Another view from now on: zoom, or an operator's edit. It counts at once.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.policy = policy;
