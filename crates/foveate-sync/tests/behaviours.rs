@@ -5,9 +5,11 @@ mod common;
 use common::{Avatar, ROUND, World};
 use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Pivot, Policy, presets};
 use foveate_sync::pipeline::Held;
-use foveate_sync::replica::{Change, Life};
-use foveate_sync::{Budget, Observer, Pivots, ReplicaSet, Slot};
-use foveate_wire::{Bytes, Epoch, Metres, Micros, OwnerId, Radians, Tick};
+use foveate_sync::replica::{Change, Life, Show, Smoother};
+use foveate_sync::{Budget, Observer, Pivots, Publisher, ReplicaSet, Rounds, Slot};
+use foveate_wire::{
+    Bytes, Epoch, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, Tick,
+};
 use std::sync::Arc;
 
 fn circle(view: f32) -> Arc<dyn Policy> {
@@ -26,6 +28,20 @@ fn pair(policy: Arc<dyn Policy>, distance: f32) -> (World, usize, Slot) {
 
 fn life(world: &World, seat: usize, slot: Slot) -> Option<Life> {
     world.seats[seat].1.get(world.publisher.store.id(slot)).map(|view| view.life())
+}
+
+/// A round with a perfect link; `heard`: what a seat was told.
+fn round_heard(world: &mut World, seat: usize, heard: &mut Vec<Change>) {
+    world.tick += 1;
+    let now = world.now();
+    let World { publisher, seats, tick, .. } = world;
+    let (id, replicas) = &mut seats[seat];
+    publisher.round(Tick(*tick), now, |to, bytes| {
+        if to == *id {
+            replicas.receive(bytes, |change| heard.push(change)).unwrap();
+        }
+    });
+    replicas.ack().iter().for_each(|ack| publisher.on_ack(*id, ack, now));
 }
 
 fn move_to(world: &mut World, slot: Slot, x: f32, y: f32) {
@@ -328,7 +344,7 @@ fn nobody_is_said_to_be_gone_who_was_created_again() {
         world.create_as(id, &Avatar::at(91.0, f32::from(removed)));
         let mut heard = Vec::new();
         for _ in 0..40 {
-            world.round_heard(seat, &mut heard);
+            round_heard(&mut world, seat, &mut heard);
         }
         assert!(world.seats[seat].1.get(id).is_some());
         let last = heard.iter().rfind(|change| !matches!(change, Change::Updated(_)));
@@ -479,4 +495,90 @@ fn what_an_observer_is_known_to_have_is_what_it_acknowledged() {
     move_to(&mut world, other, 70.0, 0.0);
     world.settle(5);
     assert_eq!(known(&world, other).unwrap().held, Held::Resting);
+}
+
+#[derive(Clone, PartialEq, Debug, Replicate)]
+struct Score {
+    points: u8,
+}
+
+/// Objects without a place are always strong: also for who is dead, or looks from nowhere yet.
+#[test]
+fn what_has_no_place_is_told_to_those_who_look_from_nowhere() {
+    let schema = Arc::new(Schema::new(vec![Avatar::spec(), Score::spec()]).unwrap());
+    let mut publisher = Publisher::new(schema.clone(), Rounds::every(ROUND));
+    let names = [ObjectId::new(KindId(0), 0, 1), ObjectId::new(KindId(1), 0, 1)];
+    let store = &mut publisher.store;
+    let eyes = store.create(names[0], OwnerId(0), &Avatar::at(0.0, 0.0)).unwrap();
+    let score = store.create(names[1], OwnerId(0), &Score { points: 1 }).unwrap();
+    let view = || presets::normal(30.0, 60.0).build().unwrap();
+    let seats = [Pivots::Object(eyes), Pivots::Free(Vec::new())];
+    let mut seats = seats.map(|pivots| {
+        let id = publisher.add(Observer::new(view(), pivots, Tick(0)));
+        (id, ReplicaSet::new(schema.clone(), Tick(0)))
+    });
+    for tick in 1..=60 {
+        match tick {
+            20 => publisher.store.remove(eyes).unwrap(),
+            30 => publisher.store.set(score, &Score { points: 2 }).unwrap(),
+            _ => {}
+        }
+        publisher.round(Tick(tick), ROUND * tick, |to, bytes| {
+            let seat = seats.iter_mut().find(|(id, _)| *id == to);
+            seat.unwrap().1.receive(bytes, |_| {}).unwrap();
+        });
+        for (id, replicas) in &seats {
+            replicas.ack().iter().for_each(|ack| publisher.on_ack(*id, ack, ROUND * tick));
+        }
+        let points = if tick < 30 { 1 } else { 2 };
+        for (_, replicas) in &seats {
+            let seen = replicas.get(names[1]).and_then(|view| view.value::<Score>());
+            assert_eq!(seen, Some(Score { points }), "round {tick}");
+        }
+    }
+    assert!(seats[0].1.get(names[0]).is_none(), "nor does a dead player's avatar stay for ever");
+}
+
+/// Where interpolation shows the other avatar, five times a round, as `path` moves it.
+fn interpolated(policy: Arc<dyn Policy>, path: impl Fn(u32) -> [f32; 2]) -> Vec<(u32, f32)> {
+    let mut world = World::new();
+    let eyes = world.create(&Avatar::at(0.0, 0.0));
+    let other = world.create(&Avatar::at(10.0, 0.0));
+    let seat = world.observe(eyes, policy);
+    world.settle(5);
+    let mut smoother = Smoother::new(Show::Interpolate, ROUND);
+    let mut shown = Vec::new();
+    for round in 0..200 {
+        let [x, y] = path(round);
+        world.publisher.store.set(other, &Avatar::at(x, y)).unwrap();
+        world.settle(1);
+        let view = world.seats[seat].1.get(world.publisher.store.id(other)).unwrap();
+        for part in 0..5 {
+            let now = world.now() + Micros(part * ROUND.0 / 5);
+            shown.push((round, smoother.show(&view, now, ROUND).unwrap().at[0]));
+        }
+    }
+    shown
+}
+
+#[test]
+fn interpolation_goes_on_while_there_is_nothing_to_be_told() {
+    // Who walks straight is told of once in two seconds: it must not stand meanwhile.
+    let x = |round: u32| 10.0 + 0.25 * round as f32;
+    let shown = interpolated(presets::normal(60.0, 120.0).build().unwrap(), |at| [x(at), 20.0]);
+    for pair in shown[200..].windows(2) {
+        let ((round, from), (_, to)) = (pair[0], pair[1]);
+        assert!((to - from).abs() < 0.3, "round {round}: from {from} to {to}");
+        // Half a second is the longest delay there is.
+        assert!((-0.5..=3.0).contains(&(x(round) - from)), "round {round}: {from} of {}", x(round));
+    }
+}
+
+#[test]
+fn interpolation_draws_no_line_across_a_jump() {
+    let path = |at: u32| [if at < 100 { 10.0 } else { 900.0 } + 0.5 * at as f32, (at % 2) as f32];
+    let shown = interpolated(presets::broadcast().build().unwrap(), path);
+    let between = shown.iter().find(|(_, x)| (100.0..900.0).contains(x));
+    assert_eq!(between, None, "on the way from one end to the other");
+    assert!(shown[999].1 > 990.0);
 }

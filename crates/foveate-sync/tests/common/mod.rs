@@ -1,7 +1,7 @@
 //! One small harness: a publisher, its observers' replicas, and links that misbehave as told.
 
 use foveate_sync::interest::Policy;
-use foveate_sync::replica::{Change, Life};
+use foveate_sync::replica::Life;
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::Ack;
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Replicate, Schema, Tick, predict};
@@ -118,21 +118,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// A round with a perfect link; `heard`: what a seat was told.
-    #[allow(dead_code, reason = "not every test listens")]
-    pub fn round_heard(&mut self, seat: usize, heard: &mut Vec<Change>) {
-        self.tick += 1;
-        let now = self.now();
-        let World { publisher, seats, tick, .. } = self;
-        let (id, replicas) = &mut seats[seat];
-        publisher.round(Tick(*tick), now, |to, bytes| {
-            if to == *id {
-                replicas.receive(bytes, |change| heard.push(change)).unwrap();
-            }
-        });
-        replicas.ack().iter().for_each(|ack| publisher.on_ack(*id, ack, now));
     }
 
     /// Rounds with a perfect link.
