@@ -148,6 +148,10 @@ fn rows_of(
         let round_ms = recording.round_seconds() * 1e3;
         let age_rounds = ((baseline_ms / round_ms).round() as usize).max(1);
         let bits_ideal_order0 = ideal(recording, kind, age_rounds);
+        if bits_ideal_order0 <= 0.0 {
+            let found = "found no movement but straight ahead, expected something to be coded";
+            return Err(ExperimentError::Usage(format!("{}: {found}", test.name)));
+        }
         let row = |codec, trained_on: &str, bits_update, bits_position| Row {
             trace: test.name.clone(),
             codec,
@@ -271,4 +275,20 @@ fn plot(rows: &[Row], baseline: f64) -> Plot {
         .y(Axis::linear("bits", "").from_zero())
         .series(Series::values("whole update", rows.iter().map(|row| row.bits_update)))
         .series(Series::values("position", rows.iter().map(|row| row.bits_position)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_of_people_who_stand_is_refused_by_name() {
+        let rows: String = (0..20).map(|at| format!("{},1,5,5,5,0,0\n", at * 50)).collect();
+        let text = format!("t_ms,id,x,y,z,yaw,pitch\n{rows}");
+        let trace = Trace::from_reader(text.as_bytes(), Path::new("still.csv")).unwrap();
+        let recording = Recorded::new(&trace, 50.0).unwrap();
+        let still = Named { name: "still".into(), recording };
+        let refused = rows_of(&still, &[], &Progress::new("codec", 1)).unwrap_err().to_string();
+        assert!(refused.starts_with("still: found no movement"), "{refused}");
+    }
 }
