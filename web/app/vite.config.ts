@@ -2,7 +2,7 @@ import { defineConfig } from "vite";
 
 // `npm run dev` serves the page by itself and hands everything that the game server answers to it.
 const server = process.env.FOVEATE_SERVER ?? "http://127.0.0.1:8080";
-const passed = ["/connect.json", "/arena.json", "/play", "/observe", "/reports"];
+const passed = ["/connect.json", "/schema.txt", "/arena.json", "/play", "/observe", "/reports"];
 
 export default defineConfig({
   build: {

@@ -33,6 +33,21 @@ for (const theme of ["light", "dark"] as const) {
   });
 }
 
+test("on a phone nothing hangs over the edge or lies on a button", async () => {
+  for (const width of [320, 390]) {
+    const person = await Person.create(browser, { width, height: 844, touch: true });
+    const { page } = person;
+    await page.goto(server.url);
+    const card = await page.locator(".join").boundingBox();
+    assert.ok(card !== null && card.x + card.width <= width, `the card ends at ${card?.x} + ${card?.width} of ${width}`);
+    await page.goto(`${server.url}/observatory`);
+    const tools = await page.locator(".tools").boundingBox();
+    const legend = await page.getByTestId("legend").boundingBox();
+    assert.ok(tools !== null && legend !== null && legend.y + legend.height <= tools.y, "the legend is above the buttons");
+    await person.close();
+  }
+});
+
 test("nothing is fetched from elsewhere", async () => {
   const person = await Person.create(browser);
   const hosts = new Set<string>();

@@ -133,7 +133,7 @@ function empty(): HTMLElement {
     ),
     h("pre", {}, "foveate lab a3 --quick --report reports"),
     h("p", {}, "Then serve the folder, and its pages are listed here:"),
-    h("pre", {}, "foveate serve --reports reports"),
+    h("pre", {}, "foveate serve --web 127.0.0.1:8080 --reports reports"),
     h("p", { class: "soft" }, "Or drop a file of --json onto this page to see its rows."),
   );
 }
