@@ -82,7 +82,9 @@ enum Config {
 
 fn configuration(command: &Config) -> Result<(), Box<dyn Error>> {
     match command {
-        Config::Check { file } => println!("{}", config::Config::load(file)?),
+        Config::Check { file } => {
+            println!("{}", config::Config::load(file, config::Told::default())?)
+        }
         Config::Default => print!("{}", config::DEFAULT),
     }
     Ok(())

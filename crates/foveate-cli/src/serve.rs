@@ -1,7 +1,7 @@
 //! `foveate serve`: a server of the arena, or of the crowd.
 
 use crate::bots::{self, Bots};
-use crate::config::Config;
+use crate::config::{Config, Tokens, Told};
 use crate::crowd::Crowd;
 use crate::door::MainDoor;
 use crate::monitor::{Monitor, log};
@@ -49,7 +49,7 @@ pub struct Serve {
     #[arg(long, value_enum, default_value = "arena")]
     game: Rules,
     /// Players at once, for whom the world is made
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     players: Option<u32>,
     /// Bytes a second to each player; 0: no limit
     #[arg(long)]
@@ -92,19 +92,21 @@ pub struct Serve {
 impl Serve {
     /// The configuration with what the command line says on top.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
+        let told = Told { listen: self.listen, web: self.web };
         let mut config = match &self.config {
-            Some(file) => Config::load(file)?,
-            None => Config::parse(Path::new("defaults"), crate::config::DEFAULT)?,
+            Some(file) => Config::load(file, told)?,
+            // Nobody has said anything: not who may join, either.
+            None => Config::parse(Path::new("defaults"), "", told)?,
         };
-        config.listen = self.listen.unwrap_or(config.listen);
         config.seed = self.seed.unwrap_or(config.seed);
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
-        if let Some(listen) = self.web {
-            (config.web.enabled, config.web.listen) = (true, listen);
-        }
+        config.web.enabled |= self.web.is_some();
         config.bots = self.bots.unwrap_or(config.bots);
+        if config.bots > 0 && matches!(config.tokens, Tokens::Secret(_)) {
+            return Err("--bots: bots have no tokens, and the configuration asks for them".into());
+        }
         if self.observe {
             if !config.web.listen.ip().is_loopback() {
                 return Err(

@@ -54,7 +54,10 @@ pub struct Record(BufWriter<File>);
 
 impl Record {
     pub fn create(path: &Path) -> std::io::Result<Record> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let named = |cause: std::io::Error| {
+            std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
+        };
+        let mut file = BufWriter::new(File::create(path).map_err(named)?);
         writeln!(file, "t_ms,id,x,y,z,yaw,pitch")?;
         Ok(Record(file))
     }

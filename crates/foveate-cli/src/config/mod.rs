@@ -116,21 +116,30 @@ pub struct Config {
     pub network: Option<Conditions>,
 }
 
+/// Addresses of the command line, which count for more than the file's: they are checked with what it says.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Told {
+    /// In place of `server.listen`.
+    pub listen: Option<SocketAddr>,
+    /// In place of `web.listen`.
+    pub web: Option<SocketAddr>,
+}
+
 impl Config {
     /// Reads and checks a file, and that the files which it names are there.
-    pub fn load(file: &Path) -> Result<Config, ConfigError> {
+    pub fn load(file: &Path, told: Told) -> Result<Config, ConfigError> {
         let failed = |cause| ConfigError::File { file: file.into(), cause };
         let size = std::fs::metadata(file).map_err(failed)?.len();
         if size > MAX_FILE {
             let what = format!("{size} bytes; a configuration has at most {MAX_FILE}");
             return Err(failed(std::io::Error::other(what)));
         }
-        Config::parse(file, &std::fs::read_to_string(file).map_err(failed)?)
+        Config::parse(file, &std::fs::read_to_string(file).map_err(failed)?, told)
     }
 
     /// The same for a text; `file` is for messages and relative files.
-    pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigError> {
-        let checker = Checker { file, text };
+    pub fn parse(file: &Path, text: &str, told: Told) -> Result<Config, ConfigError> {
+        let checker = Checker { file, text, told };
         let raw: raw::File = toml::from_str(text)
             .map_err(|error| checker.wrong(error.span(), error.message().to_owned()))?;
         checker.config(&raw)
@@ -140,11 +149,13 @@ impl Config {
 struct Checker<'a> {
     file: &'a Path,
     text: &'a str,
+    told: Told,
 }
 
 impl Checker<'_> {
     fn config(&self, raw: &raw::File) -> Result<Config, ConfigError> {
         let listen = self.value("server.listen", &raw.server.listen, "127.0.0.1:4433")?;
+        let listen = self.told.listen.unwrap_or(listen);
         let metrics = self.value("metrics.listen", &raw.metrics.listen, "127.0.0.1:9464")?;
         let world = &raw.world;
         Ok(Config {
@@ -155,7 +166,7 @@ impl Checker<'_> {
             tokens: self.tokens(&raw.tokens, listen)?,
             storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
-            bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
+            bots: self.bots(&world.bots, &raw.tokens)?,
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
@@ -252,8 +263,11 @@ impl Checker<'_> {
         if listen.ip().is_loopback() {
             return Ok(());
         }
-        let at = self.text.find("listen").map(|at| at..at);
-        Err(self.wrong(at, format!("server.listen is open to the network; expected {what}")))
+        let (key, at) = match self.told.listen {
+            Some(_) => ("--listen", None),
+            None => ("server.listen", self.text.find("listen").map(|at| at..at)),
+        };
+        Err(self.wrong(at, format!("{key} is open to the network; expected {what}")))
     }
 
     fn certificate(&self, tls: &raw::Tls, listen: SocketAddr) -> Result<Certificate, ConfigError> {
@@ -287,6 +301,17 @@ impl Checker<'_> {
                 Err(self.wrong(span, format!("expected {choice}")))
             }
         }
+    }
+
+    /// Bots have no tokens.
+    fn bots(&self, bots: &Said<i64>, tokens: &raw::Tokens) -> Result<u32, ConfigError> {
+        let count = self.number("world.bots", bots, 0, 0..=16_384)? as u32;
+        if count > 0 && tokens.secret.is_some() {
+            let span = bots.as_ref().map(|said| said.span());
+            let what = "world.bots beside tokens.secret; expected one of them: bots have no tokens";
+            return Err(self.wrong(span, what.into()));
+        }
+        Ok(count)
     }
 
     fn budget(&self, budget: &raw::Budget) -> Result<Option<Bytes>, ConfigError> {

@@ -1,7 +1,11 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    Config::parse(Path::new("conf/foveate.toml"), text)
+    told(text, Told::default())
+}
+
+fn told(text: &str, told: Told) -> Result<Config, ConfigError> {
+    Config::parse(Path::new("conf/foveate.toml"), text, told)
 }
 
 /// The message must name file and line, and contain all words.
@@ -90,8 +94,17 @@ fn what_excludes_each_other_is_refused() {
 #[test]
 fn files_that_are_not_there_are_refused() {
     refused("[tokens]\nsecret = \"s\"\n", 2, &["tokens.secret", "conf/s", "readable file"]);
-    let absent = Config::load(Path::new("no-such.toml")).unwrap_err().to_string();
+    let absent = Config::load(Path::new("no-such.toml"), Told::default()).unwrap_err().to_string();
     assert!(absent.starts_with("no-such.toml: "), "{absent}");
+}
+
+#[test]
+fn bots_are_refused_where_tokens_are_asked_for() {
+    // Any file that is there.
+    let secret = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let text = format!("[tokens]\nsecret = {secret:?}\n[world]\nbots = 5\n");
+    refused(&text, 4, &["world.bots", "tokens.secret"]);
+    assert!(parse(&text.replace("= 5", "= 0")).is_ok());
 }
 
 #[test]
@@ -101,6 +114,18 @@ fn a_server_on_the_network_must_say_who_may_join() {
     refused(&format!("{open}[tls]\ndevelopment = true\n"), 2, &["tokens.open"]);
     let said = format!("{open}[tls]\ndevelopment = true\n[tokens]\nopen = true\n");
     assert!(parse(&said).is_ok());
+}
+
+#[test]
+fn an_address_of_the_command_line_is_checked_like_the_files() {
+    let open = Told { listen: "0.0.0.0:4433".parse().ok(), web: None };
+    let message = told("[server]\ntick_hz = 20\n", open).unwrap_err().to_string();
+    assert!(message.contains("--listen is open to the network"), "{message}");
+    let said = "[tls]\ndevelopment = true\n[tokens]\nopen = true\n";
+    assert_eq!(told(said, open).unwrap().listen.to_string(), "0.0.0.0:4433");
+    let pages = Told { listen: None, web: "0.0.0.0:8080".parse().ok() };
+    let message = told("[web]\nobserve = true\n", pages).unwrap_err().to_string();
+    assert!(message.contains("--web is open to the network"), "{message}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub struct Web {
 impl Checker<'_> {
     pub(super) fn web(&self, web: &raw::Web) -> Result<Web, ConfigError> {
         let listen = self.value("web.listen", &web.listen, "127.0.0.1:8080")?;
+        let listen = self.told.web.unwrap_or(listen);
         Ok(Web {
             enabled: said(&web.enabled).unwrap_or(false),
             listen,
@@ -64,8 +65,9 @@ impl Checker<'_> {
             (None, true) if listen.ip().is_loopback() => Ok(Observe::Loopback),
             (None, true) => {
                 let span = web.observe.as_ref().map(|said| said.span());
-                let what = "web.listen is open to the network; expected web.operator_token";
-                Err(self.wrong(span, format!("{what} beside web.observe")))
+                let key = self.told.web.map_or("web.listen", |_| "--web");
+                let what = "is open to the network; expected web.operator_token beside web.observe";
+                Err(self.wrong(span, format!("{key} {what}")))
             }
             (_, false) => Ok(Observe::Off),
         }
