@@ -187,7 +187,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 self.host.join(Arc::clone(&self.game), self.args.connect, &name, &[])?;
             }
             self.round(true)?;
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > PATIENCE || self.turned_away() {
                 return Err(self.complaint().into());
             }
         }
@@ -218,6 +218,14 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(figures)
     }
 
+    /// Whether somebody will never be in.
+    fn turned_away(&self) -> bool {
+        self.host.players().iter().any(|player| {
+            let refused = matches!(player.client.phase(), Phase::Refused(..));
+            refused || player.client.seated().is_none() && player.ended.is_some()
+        })
+    }
+
     /// Why not everybody is in.
     fn complaint(&self) -> String {
         let out = self.host.players().iter().find(|player| player.client.seated().is_none());
@@ -226,7 +234,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             (_, Some(ended)) => ended.clone(),
             _ => "no answer".into(),
         });
-        format!("{} of {} got in; {}", self.joins.len(), self.args.count, why.unwrap_or_default())
+        let (inside, all, at) = (self.joins.len(), self.args.count, self.args.connect);
+        format!("{inside} of {all} got in at {at}; {}", why.unwrap_or_default())
     }
 
     fn round(&mut self, joining: bool) -> Result<(), Box<dyn Error>> {
