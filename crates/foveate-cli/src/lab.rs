@@ -107,6 +107,23 @@ enum Experiment {
     },
 }
 
+impl Experiment {
+    fn common(&self) -> Option<&Common> {
+        match self {
+            Experiment::List => None,
+            Experiment::A3 { common }
+            | Experiment::Bounds { common }
+            | Experiment::Codec { common, .. }
+            | Experiment::Motion { common }
+            | Experiment::Ownership { common }
+            | Experiment::Peers { common, .. }
+            | Experiment::Scale { common, .. }
+            | Experiment::Silac { common }
+            | Experiment::Vfc { common, .. } => Some(common),
+        }
+    }
+}
+
 #[derive(Args)]
 struct Traces {
     /// A recording: CSV or CSV.gz with the header t_ms,id,x,y,z,yaw,pitch; may be given more than once
@@ -133,6 +150,21 @@ struct Common {
 impl Common {
     fn options(&self) -> Options {
         Options { seed: self.seed, quick: self.quick }
+    }
+
+    /// Where results go is looked at before hours are spent on them.
+    fn prepare(&self) -> Result<(), Box<dyn Error>> {
+        if let Some(folder) = self.json.as_deref().and_then(Path::parent)
+            && !folder.as_os_str().is_empty()
+            && !folder.is_dir()
+        {
+            return Err(format!("--json: there is no folder {}", folder.display()).into());
+        }
+        if let Some(folder) = &self.report {
+            std::fs::create_dir_all(folder)
+                .map_err(|cause| format!("--report: {}: {cause}", folder.display()))?;
+        }
+        Ok(())
     }
 
     /// Prints, writes, reports.
@@ -175,6 +207,7 @@ fn list() -> Result<(), Box<dyn Error>> {
 
 /// Runs what was asked for.
 pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
+    lab.experiment.common().map_or(Ok(()), Common::prepare)?;
     match &lab.experiment {
         Experiment::List => list(),
         Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
@@ -210,5 +243,26 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
         Experiment::Vfc { traces, common } => {
             common.finish(vfc::lab(&paths(traces), common.options())?)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_could_not_be_written_are_refused_before_the_run() {
+        let common = |json: Option<&str>, report: Option<&str>| {
+            let (json, report) = (json.map(PathBuf::from), report.map(PathBuf::from));
+            Common { seed: 1, quick: true, json, report }
+        };
+        for fine in [None, Some("rows.json"), Some("./rows.json")] {
+            assert!(common(fine, None).prepare().is_ok(), "{fine:?}");
+        }
+        let message = common(Some("no/such/rows.json"), None).prepare().unwrap_err().to_string();
+        assert!(message.contains("no/such"), "{message}");
+        // A file is no folder.
+        let message = common(None, Some("Cargo.toml/reports")).prepare().unwrap_err().to_string();
+        assert!(message.contains("Cargo.toml/reports"), "{message}");
     }
 }

@@ -196,8 +196,25 @@ pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentErr
     describe::done(&ran, options)
 }
 
+/// What no game can be played with.
+fn check(mix: &Mix) -> Result<(), ExperimentError> {
+    let wrong = |what: String| Err(ExperimentError::Usage(what));
+    if mix.nodes == 0 {
+        return wrong("--nodes: at least 1 is expected".into());
+    }
+    // What loses everything would be repeated for ever.
+    if !(0.0..=0.9).contains(&mix.loss) {
+        return wrong(format!("--loss: found {}, expected 0 to 0.9", mix.loss));
+    }
+    if !(0.0..=1.0).contains(&mix.relayed) {
+        return wrong(format!("--relayed: found {}, expected 0 to 1", mix.relayed));
+    }
+    Ok(())
+}
+
 /// Runs one game of anybody's choice.
 pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, ExperimentError> {
+    check(&mix)?;
     let game = Game {
         nodes: mix.nodes,
         latency: Latency::Constant(LATENCY),
@@ -214,4 +231,26 @@ pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, Exp
 fn play(game: &Game, walkers: Walkers<'_>) -> Result<Found, foveate_wire::SchemaError> {
     // One more, who comes late.
     swarm::measure(game, walkers(game.seed, game.nodes + 1, side_of(game.nodes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_game_that_nobody_could_play_is_refused() {
+        let fine = Mix { nodes: 10, loss: 0.01, uplinks: WIDE, relayed: 0.3 };
+        assert!(check(&fine).is_ok());
+        let refused = [
+            (Mix { nodes: 0, ..fine }, "--nodes"),
+            (Mix { loss: 1.0, ..fine }, "--loss"),
+            (Mix { loss: -0.1, ..fine }, "--loss"),
+            (Mix { loss: f64::NAN, ..fine }, "--loss"),
+            (Mix { relayed: 7.0, ..fine }, "--relayed"),
+        ];
+        for (mix, option) in refused {
+            let message = check(&mix).unwrap_err().to_string();
+            assert!(message.starts_with(option), "{message}");
+        }
+    }
 }
