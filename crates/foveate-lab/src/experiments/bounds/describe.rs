@@ -53,7 +53,7 @@ pub(super) fn done(outcome: Outcome, measured: &[Measured], (seeds, seconds): (u
 fn situations() -> String {
     format!(
         "`lossless`: no delay, no loss, no budget; an observer's replica is then the sender's reference \
-         replica, so that *observed* is a second opinion on *scheduled*, recomputed from the truth \
+         replica, so that `observed` is a second opinion on `scheduled`, recomputed from the truth \
          for every pair in every round.\n\n\
          `lossy`: 5 % of packets lost in bursts of three on average, 80 ± 20 ms, each way.\n\n\
          `narrow`: the same with a rate limit of four times the demand and a queue of two packets, 5 % \
@@ -81,7 +81,7 @@ fn quarter() -> String {
 
 const CAUSES: &str = "One row for each zone and bound that was broken. `unknown`: there was no replica \
     yet; `age` is θ, `error` is ν. Where several bounds are broken the first counts. With an \
-    unlimited budget nothing may stand under *unsent*.";
+    unlimited budget nothing may stand under `unsent`.";
 
 const WAITS: &str = "Urgency is the time that a pair has waited divided by its θ′, and it grows without a \
     limit; whoever is most urgent is sent first. So no pair can be passed over for ever: sooner or \
@@ -89,7 +89,7 @@ const WAITS: &str = "Urgency is the time that a pair has waited divided by its �
     multiple of their own θ′, divided by their weight: the multiple at which the budget suffices.\n\n\
     The tail has a cause of its own: a pair far behind its observer has a long θ′ and may have used up a \
     good part of it; if the observer then turns round, the same wait is measured by the short θ′ of \
-    what is ahead. Therefore *accrued* is given too: each round of waiting counts as its length \
+    what is ahead. Therefore `accrued` is given too: each round of waiting counts as its length \
     divided by the θ′ that held in that round.";
 
 const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree about its place, its owner \
@@ -98,7 +98,7 @@ const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree ab
     replicas that lack the newest state published before now less the link's latency, each by the inverse \
     square of its distance in avatar widths; its share of the value if all were wrong is what can be \
     compared. A graded view withholds on purpose what nobody would notice, so that share is high; \
-    *noticeable* counts only what is off by more than its floor, predicted to now. Inj: how unequally old \
+    `noticeable` counts only what is off by more than its floor, predicted to now. Inj: how unequally old \
     the knowledge of two players of each other is; knowledge ages from the first change that it lacks.";
 
 /// The parts with a short budget, each with its bins.
