@@ -2,10 +2,12 @@
 
 use crate::crowd::{Crowd, Wanderer};
 use crate::serve::Rules;
+use crate::token::issue;
 use crate::truth::{EVERY, Truth};
 use crate::usage;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::ClientsHost;
+use foveate_io::token::Secret;
 use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
 use foveate_node::Game;
 use foveate_node::client::{News, Phase};
@@ -44,6 +46,12 @@ pub struct Bots {
     /// Seed of the server's world, and of the bots
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// What they are called: this, and a number
+    #[arg(long, default_value = "visitor")]
+    pub name: String,
+    /// The server's tokens.secret, where it asks for tokens: each gets one
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// Players that the world is made for
     #[arg(long, default_value_t = 1_024)]
     pub players: usize,
@@ -132,6 +140,7 @@ struct Match<'a, G: Game, B> {
     game: Arc<G>,
     brains: Vec<B>,
     host: ClientsHost<G>,
+    secret: Option<Secret>,
     truth: Option<Truth>,
     /// Whether all write, of the present.
     present: bool,
@@ -166,6 +175,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             game,
             brains,
             host: ClientsHost::new(endpoint, ROUND),
+            secret: args.secret.as_deref().map(Secret::read).transpose()?,
             truth: file.map(Truth::create).transpose()?,
             present: matches!(witness, Some(Witness::Present(_))),
             written: vec![Tick(0); args.count],
@@ -183,8 +193,11 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         while self.joins.len() < self.args.count {
             let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
             while self.host.players().len() < due.min(self.args.count) {
-                let name = format!("bot-{}", self.host.players().len());
-                self.host.join(Arc::clone(&self.game), self.args.connect, &name, &[])?;
+                let name = format!("{}-{}", self.args.name, self.host.players().len());
+                let token = self.secret.as_ref().map(|secret| issue(secret, &name, None, PATIENCE));
+                let token = token.transpose()?.unwrap_or_default();
+                let (game, server) = (Arc::clone(&self.game), self.args.connect);
+                self.host.join(game, server, &name, token.as_bytes())?;
             }
             self.round(true)?;
             if began.elapsed() > PATIENCE || self.turned_away() {

@@ -156,6 +156,8 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         game: args.game,
         seconds: args.seconds,
         seed: args.seed,
+        name: "bot".into(),
+        secret: None,
         players: clients,
         json: None,
         pin: Some(1),

@@ -104,9 +104,6 @@ impl Serve {
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
         config.web.enabled |= self.web.is_some();
         config.bots = self.bots.unwrap_or(config.bots);
-        if config.bots > 0 && matches!(config.tokens, Tokens::Secret(_)) {
-            return Err("--bots: bots have no tokens, and the configuration asks for them".into());
-        }
         if self.observe {
             if !config.web.listen.ip().is_loopback() {
                 return Err(
@@ -216,6 +213,11 @@ fn play_along(game: Rules, config: &Config, address: SocketAddr) {
         game,
         seconds: YEARS,
         seed: config.seed,
+        name: "bot".into(),
+        secret: match &config.tokens {
+            Tokens::Open => None,
+            Tokens::Secret(file) => Some(file.clone()),
+        },
         players: config.limits.max_links as usize,
         json: None,
         pin: None,

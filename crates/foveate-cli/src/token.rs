@@ -42,14 +42,20 @@ fn span(text: &str) -> Result<Duration, String> {
 
 /// Prints a token.
 pub fn run(token: &Token) -> Result<(), Box<dyn Error>> {
-    let claim = Claim {
-        name: token.name.clone(),
-        server: token.server.clone(),
-        expires: UnixTime::now().plus(token.ttl),
-        id: random_id()?,
-    };
-    println!("{}", Secret::read(&token.secret)?.issue(&claim)?);
+    let (secret, server) = (Secret::read(&token.secret)?, token.server.clone());
+    println!("{}", issue(&secret, &token.name, server, token.ttl)?);
     Ok(())
+}
+
+/// A token for this name that is valid from now on.
+pub fn issue(
+    secret: &Secret,
+    name: &str,
+    server: Option<String>,
+    ttl: Duration,
+) -> Result<String, Box<dyn Error>> {
+    let expires = UnixTime::now().plus(ttl);
+    Ok(secret.issue(&Claim { name: name.into(), server, expires, id: random_id()? })?)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn stored(store: &Path) -> Vec<(u32, Avatar)> {
     let kind = &arena.schema().kinds()[usize::from(arena.avatar().0)];
     (0..BOTS)
         .filter_map(|bot| {
-            let name = format!("bot-{bot}");
+            let name = format!("visitor-{bot}");
             let (_, saved) = storage.player(&name, UnixTime::now()).unwrap();
             let avatar = saved.iter().find(|saved| saved.id.kind() == arena.avatar())?;
             Some((avatar.id.origin(), Avatar::get(kind, &avatar.lanes)))

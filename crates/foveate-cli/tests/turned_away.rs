@@ -1,38 +1,65 @@
-//! Bots that a server turns away say so at once, and by whom.
+//! Where tokens are asked for, bots without are turned away at once, and those who can issue their own play.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn foveate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_foveate"))
 }
 
+/// A server that asks for tokens and has bots of its own; ends with the test.
+struct Server {
+    folder: PathBuf,
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Server {
+        let folder = std::env::temp_dir().join(format!("foveate-tokens-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("secret"), [7; 32]).unwrap();
+        let text = "[server]\nlisten = \"127.0.0.1:0\"\nmax_clients = 16\n\
+            [metrics]\nenabled = false\n[tokens]\nsecret = \"secret\"\n[world]\nbots = 3\n";
+        std::fs::write(folder.join("foveate.toml"), text).unwrap();
+        let mut serve = foveate();
+        serve.arg("serve").arg("--config").arg(folder.join("foveate.toml"));
+        let mut process = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let first = lines.next().expect("the server starts").unwrap();
+        let address = first.strip_prefix("listening on ").expect("and says where").to_owned();
+        Server { folder, process, address }
+    }
+
+    fn bots(&self, more: &[&str]) -> Output {
+        let all = ["bots", "--connect", &self.address, "--count", "2", "--players", "16"];
+        foveate().args(all).args(["--seconds", "1"]).args(more).output().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both have come about by then, or the test has failed already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 #[test]
-fn bots_that_are_turned_away_do_not_wait() {
-    let folder = std::env::temp_dir().join(format!("foveate-turned-away-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("secret"), [7; 32]).unwrap();
-    let config = folder.join("foveate.toml");
-    let text = "[server]\nlisten = \"127.0.0.1:0\"\nmax_clients = 16\n[metrics]\nenabled = false\n";
-    std::fs::write(&config, format!("{text}[tokens]\nsecret = \"secret\"\n")).unwrap();
-    let mut serve = foveate();
-    serve.arg("serve").arg("--config").arg(&config);
-    let mut server = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let first = lines.next().expect("the server starts").unwrap();
-    let address = first.strip_prefix("listening on ").expect("and says where").to_owned();
-
+fn bots_without_tokens_do_not_wait_and_bots_with_the_secret_play() {
+    let server = Server::start();
     let began = Instant::now();
-    let bots = ["bots", "--connect", &address, "--count", "2", "--players", "16"];
-    let done = foveate().args(bots).output().unwrap();
-    let waited = began.elapsed();
-    server.kill().unwrap();
-    server.wait().unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-
-    let said = String::from_utf8_lossy(&done.stderr);
+    let done = server.bots(&[]);
+    let (waited, said) = (began.elapsed(), String::from_utf8_lossy(&done.stderr));
     assert!(!done.status.success(), "{said}");
-    assert!(said.contains(&address) && said.contains("Token"), "{said}");
+    assert!(said.contains(&server.address) && said.contains("Token"), "{said}");
     assert!(waited < Duration::from_secs(30), "{waited:?}");
+
+    let done = server.bots(&["--secret", server.folder.join("secret").to_str().unwrap()]);
+    let (said, wrong) = (&done.stdout, &done.stderr);
+    let (said, wrong) = (String::from_utf8_lossy(said), String::from_utf8_lossy(wrong));
+    assert!(done.status.success() && said.contains("\"connected\": 2"), "{said} {wrong}");
 }

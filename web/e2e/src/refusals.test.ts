@@ -140,3 +140,19 @@ test("a tab that sleeps wakes up and plays on", async () => {
   await person.until<{ updates: number }>("stats", (stats) => stats.updates > updates + 20, "updates come");
   await person.close();
 });
+
+test("who is invited gets in, by the address or by hand", async () => {
+  const door = await Server.start({ bots: 2, players: 16, invited: true });
+  const person = await Person.create(browser);
+  await assert.rejects(person.join(door.url, "ada"), /asks for an invitation/);
+  await person.page.getByTestId("invitation").fill(door.invitation("ada"));
+  await person.page.getByTestId("join").click();
+  await person.until<string>("state", (state) => state === "playing", "ada plays");
+  await person.close();
+  const guest = await Person.create(browser);
+  await guest.page.goto(`${door.url}/#name=ben&invitation=${encodeURIComponent(door.invitation("ben"))}`);
+  await guest.page.getByTestId("join").click();
+  await guest.until<string>("state", (state) => state === "playing", "ben plays");
+  await guest.close();
+  await door.stop();
+});

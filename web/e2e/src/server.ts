@@ -1,6 +1,6 @@
 /** A running `foveate serve` with ports and a folder of its own. */
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -21,6 +21,8 @@ export interface ServerOptions {
   /** Asks operators for this token. */
   token?: string;
   observe?: boolean;
+  /** Lets nobody in without an invitation. */
+  invited?: boolean;
 }
 
 export class Server {
@@ -44,6 +46,12 @@ export class Server {
 
   get url(): string {
     return `http://127.0.0.1:${this.webPort}`;
+  }
+
+  /** An invitation for somebody. */
+  invitation(name: string): string {
+    const asked = ["token", "--secret", join(this.folder, "secret"), "--name", name];
+    return execFileSync(program(), asked, { encoding: "utf8" }).trim();
   }
 
   /** Ends it as an operator would. */
@@ -89,6 +97,7 @@ export class Server {
   private async configure(options: ServerOptions): Promise<void> {
     const { token } = options;
     if (token) await writeFile(join(this.folder, "operator.token"), token, { mode: 0o600 });
+    if (options.invited) await writeFile(join(this.folder, "secret"), "s".repeat(32), { mode: 0o600 });
     const text = [
       "[server]",
       `listen = "127.0.0.1:${this.gamePort}"`,
@@ -107,6 +116,7 @@ export class Server {
       "metrics = true",
       `observe = ${options.observe ?? true}`,
       token ? 'operator_token = "operator.token"' : "",
+      options.invited ? '[tokens]\nsecret = "secret"' : "",
     ];
     await writeFile(join(this.folder, "server.toml"), `${text.join("\n")}\n`);
   }

@@ -166,7 +166,7 @@ impl Checker<'_> {
             tokens: self.tokens(&raw.tokens, listen)?,
             storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
-            bots: self.bots(&world.bots, &raw.tokens)?,
+            bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
@@ -301,17 +301,6 @@ impl Checker<'_> {
                 Err(self.wrong(span, format!("expected {choice}")))
             }
         }
-    }
-
-    /// Bots have no tokens.
-    fn bots(&self, bots: &Said<i64>, tokens: &raw::Tokens) -> Result<u32, ConfigError> {
-        let count = self.number("world.bots", bots, 0, 0..=16_384)? as u32;
-        if count > 0 && tokens.secret.is_some() {
-            let span = bots.as_ref().map(|said| said.span());
-            let what = "world.bots beside tokens.secret; expected one of them: bots have no tokens";
-            return Err(self.wrong(span, what.into()));
-        }
-        Ok(count)
     }
 
     fn budget(&self, budget: &raw::Budget) -> Result<Option<Bytes>, ConfigError> {

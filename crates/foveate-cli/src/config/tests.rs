@@ -99,15 +99,6 @@ fn files_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn bots_are_refused_where_tokens_are_asked_for() {
-    // Any file that is there.
-    let secret = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let text = format!("[tokens]\nsecret = {secret:?}\n[world]\nbots = 5\n");
-    refused(&text, 4, &["world.bots", "tokens.secret"]);
-    assert!(parse(&text.replace("= 5", "= 0")).is_ok());
-}
-
-#[test]
 fn a_server_on_the_network_must_say_who_may_join() {
     let open = "[server]\nlisten = \"0.0.0.0:4433\"\n";
     refused(open, 2, &["open to the network", "tls.development"]);

@@ -16,11 +16,18 @@ export class JoinScreen {
     spellcheck: "false",
     required: true,
   });
+  private readonly invitation = h("input", { id: "invitation", "data-testid": "invitation", spellcheck: "false" });
+  private readonly invited = h("div", { hidden: true }, h("label", { for: "invitation" }, "Your invitation"), this.invitation);
   private readonly play = h("button", { class: "primary", "data-testid": "join" }, "Play");
   private readonly problem = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "problem" });
 
-  constructor(private readonly join: (name: string) => void) {
-    this.name.value = localStorage.getItem(NAME) ?? `guest-${Math.floor(Math.random() * 900 + 100)}`;
+  constructor(private readonly join: (name: string, invitation: string) => void) {
+    // Behind the #, where no server's log sees it.
+    const given = new URLSearchParams(location.hash.slice(1));
+    const usual = localStorage.getItem(NAME) ?? `guest-${Math.floor(Math.random() * 900 + 100)}`;
+    this.name.value = given.get("name") ?? usual;
+    this.invitation.value = given.get("invitation") ?? "";
+    setShown(this.invited, this.invitation.value !== "");
     const form = h(
       "form",
       { class: "join panel", onsubmit: (event: Event) => this.submit(event) },
@@ -28,6 +35,7 @@ export class JoinScreen {
       h("p", { class: "soft" }, "Two teams, wandering bases. Hold more of them than the others."),
       h("label", { for: "name" }, "Your name"),
       h("div", { class: "actions" }, this.name, this.play),
+      this.invited,
       this.problem,
       h("details", { open: matchMedia("(pointer: fine)").matches }, h("summary", {}, "Keys"), keyList()),
     );
@@ -45,6 +53,11 @@ export class JoinScreen {
     this.name.select();
   }
 
+  /** The server asks for an invitation. */
+  askInvitation(): void {
+    setShown(this.invited, true);
+  }
+
   busy(isBusy: boolean): void {
     this.play.disabled = isBusy;
     setText(this.play, isBusy ? "Joining …" : "Play");
@@ -60,6 +73,6 @@ export class JoinScreen {
     localStorage.setItem(NAME, name);
     setShown(this.problem, false);
     this.busy(true);
-    this.join(name);
+    this.join(name, this.invitation.value.trim());
   }
 }

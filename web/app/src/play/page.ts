@@ -56,16 +56,18 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
     picture.camera.place(layer);
   });
 
-  const join = new JoinScreen((name) => void play(name));
+  const join = new JoinScreen((name, invitation) => void play(name, invitation));
   page.append(join.element);
   join.show("");
 
-  async function play(name: string): Promise<void> {
+  async function play(name: string, invitation: string): Promise<void> {
     try {
-      const client = await connect({ base: location.href, name, game: world!.game });
+      const token = new TextEncoder().encode(invitation);
+      const client = await connect({ base: location.href, name, token, game: world!.game });
       if (cleanup.isDone) return client.leave();
       begin(client);
     } catch (error) {
+      if (error instanceof RefusedError && error.refusal.why.startsWith("token")) join.askInvitation();
       join.show(problem(error));
     }
   }
