@@ -26,6 +26,11 @@ pub const MAX_FORESEEN: usize = 40;
 const TOO_EARLY: u8 = 3;
 /// Rounds between two inputs left out: the effect must show first.
 const PATIENCE: u32 = 20;
+/// An avatar that rests elsewhere than was foreseen for so long is put right, although no state says so.
+const DOUBT: Micros = Micros(1_000_000);
+/// Frames after which the quickest of them counts, if it is a round or more behind what was known: the
+/// server stood still, or cannot keep up.
+const CLOCK_FRAMES: u32 = 40;
 /// Changes and events that are kept for the game; beyond, the oldest are dropped.
 const MAX_NEWS: usize = 4_096;
 
@@ -84,6 +89,8 @@ pub struct Client<G: Game> {
     pub replicas: ReplicaSet,
     /// The server's tick by our clock, in microseconds, as the quickest frames tell it.
     lead: Option<i64>,
+    /// The same of the newest frames alone, and how many they are.
+    recent: (i64, u32),
     rtt: Option<Micros>,
     next_input: u16,
     foreseen: VecDeque<Foreseen<G::Input>>,
@@ -91,6 +98,8 @@ pub struct Client<G: Game> {
     own: Vec<i32>,
     /// How far the last correction moved the avatar, in world units.
     correction: Option<f32>,
+    /// Since when the avatar rests elsewhere than was foreseen.
+    doubted: Option<Micros>,
     /// How many inputs waited at the server, and since when that is so.
     waiting: u8,
     adjusted_at: u32,
@@ -117,11 +126,13 @@ impl<G: Game> Client<G> {
             round: Micros::from_millis(50),
             replicas: ReplicaSet::new(Arc::clone(&schema), Tick(0)),
             lead: None,
+            recent: (i64::MIN, 0),
             rtt: None,
             next_input: 0,
             foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
             correction: None,
+            doubted: None,
             waiting: 0,
             adjusted_at: 0,
             ticks: 0,
@@ -176,9 +187,10 @@ impl<G: Game> Client<G> {
                 if !resumed {
                     let schema = Arc::clone(self.game.schema());
                     self.replicas = ReplicaSet::new(schema, Tick(tick));
-                    self.own.clear();
                 }
-                (self.next_input, self.lead) = (0, None);
+                // What was foreseen of inputs that never arrived will not come to pass.
+                self.own.clear();
+                (self.next_input, self.lead, self.recent) = (0, None, (i64::MIN, 0));
                 self.foreseen.clear();
                 self.round = Micros(round.max(1));
                 self.resume = Some(resume);
@@ -224,11 +236,20 @@ impl<G: Game> Client<G> {
         }
         self.learn_rtt(frame.echo, now);
         self.read_events(frame.events);
-        if let Some((seq, waiting)) = frame.input {
-            self.waiting = waiting;
-            if own {
-                self.reconcile(seated.avatar, seq);
+        match frame.input {
+            Some((seq, waiting)) => {
+                self.waiting = waiting;
+                if own || self.is_doubtful(seated.avatar, seq, now) {
+                    self.doubted = None;
+                    self.reconcile(seated.avatar, seq);
+                }
             }
+            // A state before any input of ours was used: all of them are still to come.
+            None if own && !self.own.is_empty() => {
+                let first = self.foreseen.front().map_or(self.next_input, |known| known.seq);
+                self.reconcile(seated.avatar, first.wrapping_sub(1));
+            }
+            None => {}
         }
     }
 
@@ -236,7 +257,16 @@ impl<G: Game> Client<G> {
     fn learn_clock(&mut self, tick: Tick, now: Micros) {
         let lead = (u64::from(tick.0) * self.round.0) as i64 - now.0 as i64;
         // The largest is the one that was under way for the shortest time; it fades, for clocks drift.
-        self.lead = Some(self.lead.map_or(lead, |known| lead.max(known - 20)));
+        let mut known = self.lead.map_or(lead, |known| lead.max(known - 20));
+        let (best, frames) = (self.recent.0.max(lead), self.recent.1 + 1);
+        self.recent = (best, frames);
+        if frames >= CLOCK_FRAMES {
+            self.recent = (i64::MIN, 0);
+            if known - best >= self.round.0 as i64 {
+                known = best;
+            }
+        }
+        self.lead = Some(known);
     }
 
     fn learn_rtt(&mut self, echo: Option<(u16, u8)>, now: Micros) {
@@ -395,6 +425,26 @@ impl<G: Game> Client<G> {
         }
     }
 
+    /// Whether the avatar has rested elsewhere for long than was foreseen of input `seq`. States that did not
+    /// change are not sent: who stops after inputs that never arrived would not be put right.
+    fn is_doubtful(&mut self, avatar: ObjectId, seq: u16, now: Micros) -> bool {
+        let known = self.foreseen.iter().find(|known| known.seq == seq);
+        let place = self.game.schema().kind(avatar.kind()).and_then(|kind| kind.place);
+        let differs = match (known, place, self.replicas.get(avatar)) {
+            (Some(known), Some(place), Some(truth)) => {
+                let there = place.coordinates(truth.lanes());
+                let apart =
+                    distance(self.game.schema(), avatar.kind(), &known.lanes, truth.lanes());
+                // Up to a step is nothing to be told of.
+                truth.predicted_steps(self.replicas.newest(), &place) == there
+                    && apart.is_some_and(|apart| apart > 2.0 * place.precision)
+            }
+            _ => false,
+        };
+        self.doubted = differs.then(|| self.doubted.unwrap_or(now));
+        self.doubted.is_some_and(|since| now - since >= DOUBT)
+    }
+
     fn send(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         let newest = self.foreseen.iter().rev().take(REPEATED).rev();
         let mut upward = Upward {
@@ -417,28 +467,33 @@ impl<G: Game> Client<G> {
 
     /// Asks something of an object.
     pub fn ask(&self, object: ObjectId, action: G::Action, now: Micros, out: &mut impl Outbox) {
-        let Some(link) = self.link else { return };
+        let Some(link) = self.let_in() else { return };
         let ask = ClientMessage::Ask { object: object.0, action, seen: self.tick_now(now).0 };
         out.message(link, &write_message(&ask));
     }
 
     /// Asks for another view; it counts at once.
     pub fn set_view(&self, which: u8, out: &mut impl Outbox) {
-        let Some(link) = self.link else { return };
+        let Some(link) = self.let_in() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::View(which)));
     }
 
     /// Looks from another object, too, if the game allows it; with none, only from one's own again.
     pub fn watch(&self, object: Option<ObjectId>, out: &mut impl Outbox) {
-        let Some(link) = self.link else { return };
+        let Some(link) = self.let_in() else { return };
         let object = object.map(|object| object.0);
         out.message(link, &write_message(&ClientMessage::<G::Action>::Watch(object)));
     }
 
     /// Asks for a player's name; [`News::Named`] answers.
     pub fn who(&self, player: PlayerId, out: &mut impl Outbox) {
-        let Some(link) = self.link else { return };
+        let Some(link) = self.let_in() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::Who(player.0)));
+    }
+
+    /// The link, once the server has let us in: before that it takes anything but a hello for an offence.
+    fn let_in(&self) -> Option<Link> {
+        self.link.filter(|_| self.seated().is_some())
     }
 
     /// Says good-bye.

@@ -19,7 +19,11 @@ struct Walker {
     steps: u16,
 }
 
-struct Walk(Arc<Schema>);
+/// Whether walkers are kept, beside the schema.
+struct Walk(Arc<Schema>, bool);
+
+/// An action that pushes its object aside.
+const PUSH: u8 = 200;
 
 impl Game for Walk {
     type Input = i8;
@@ -47,19 +51,21 @@ impl Game for Walk {
         let Some(mut walker) = turn.get::<Walker>() else { return };
         for input in inputs {
             walker.pos[0] += f32::from(*input) / 8.0;
-            walker.steps += 1;
+            walker.steps += u16::from(*input != 0);
         }
         turn.set(&walker);
     }
 
     fn act(&self, turn: &mut Turn<'_, Self>, action: &u8, _: By) {
-        let Some(walker) = turn.get::<Walker>() else { return };
+        let Some(mut walker) = turn.get::<Walker>() else { return };
+        walker.pos[1] += f32::from(u8::from(*action == PUSH));
+        turn.set(&walker);
         let at = [walker.pos[0], walker.pos[1], 0.0];
         turn.event(Spot::Point { at, radius: 5.0 }, *action);
     }
 
     fn keeps(&self, _: KindId) -> bool {
-        true
+        self.1
     }
 
     fn allows(&self, input: &i8) -> bool {
@@ -77,7 +83,7 @@ impl Game for Walk {
 }
 
 fn game() -> Arc<Walk> {
-    Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap())))
+    Arc::new(Walk(Arc::new(Schema::new(vec![Walker::spec()]).unwrap()), true))
 }
 
 /// Keys that differ, and that nobody here tries to guess.
@@ -104,12 +110,15 @@ struct Town {
     events: Vec<ServerEvent>,
     kept: BTreeMap<u32, Vec<(ObjectId, Vec<i32>)>>,
     players: BTreeMap<String, u32>,
+    /// Rounds that the server has dropped.
+    dropped: u64,
 }
 
 impl Town {
     fn new(settings: Settings) -> Town {
         Town {
             server: Server::new(game(), settings, keys()),
+            dropped: 0,
             clients: BTreeMap::new(),
             round: 0,
             delay: 1,
@@ -171,7 +180,7 @@ impl Town {
                 }
             }
             self.host(&mut out);
-            self.server.tick(Tick(self.round as u32), now, &mut out);
+            self.server.tick(Tick((self.round - self.dropped) as u32), now, &mut out);
             self.host(&mut out);
             self.route(out, false);
             for (link, packet) in Town::arrived(&mut self.down, self.round) {
@@ -483,4 +492,166 @@ fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
     town.server.ration(Some(PlayerId(1)), Some(foveate_wire::Bytes(5)));
     let budgets: Vec<_> = town.server.roster().take(2).map(|present| present.budget).collect();
     assert_eq!(budgets, [Some(foveate_wire::Bytes(5)), Settings::default().budget]);
+}
+
+#[test]
+fn a_clients_clock_follows_a_server_that_stood_still() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(100, |_| 4);
+    // Three seconds in which nothing happens: the server drops those rounds.
+    town.round += 60;
+    town.dropped += 60;
+    town.run(100, |_| 4);
+    let (shown, played) = (town.clients[&ada].tick_now(town.now()), town.round - town.dropped);
+    assert!(u64::from(shown.0) <= played, "{shown:?} is shown while the server is at {played}");
+}
+
+#[test]
+fn who_was_not_kept_comes_back_with_a_new_avatar() {
+    let mut town = Town::new(Settings::default());
+    let forgetful = Arc::new(Walk(Arc::clone(&game().0), false));
+    town.server = Server::new(forgetful, Settings::default(), keys());
+    for link in 1..4 {
+        let ada = town.join(link, "ada");
+        town.run(20, |_| 4);
+        assert!(matches!(town.clients[&ada].phase(), Phase::Playing(_)), "time {link}");
+        let mut out = Letters::default();
+        town.clients.remove(&ada).unwrap().leave(&mut out);
+        town.route(out, true);
+        town.run(5, |_| 0);
+        assert_eq!(town.server.stage.publisher.store.len(), 0, "nothing is left behind");
+    }
+}
+
+#[test]
+fn nobody_gets_in_under_another_name_than_the_door_was_asked_about() {
+    let mut town = Town::new(Settings::default());
+    let hello = |name: &str, token: &[u8]| ClientMessage::<u8>::Hello {
+        versions: vec![1],
+        schema: game().schema().hash(),
+        name: name.into(),
+        token: token.into(),
+        resume: None,
+    };
+    let (link, now, mut out) = (Link(7), town.now(), Letters::default());
+    town.server.connected(link, &mut out);
+    // Of the two names the door lets in the first only.
+    town.server.message(link, &write_message(&hello("eve", b"")), now, &mut out);
+    town.server.message(link, &write_message(&hello("ada", b"forged")), now, &mut out);
+    town.host(&mut out);
+    let names: Vec<_> = town.server.roster().map(|present| present.name.to_owned()).collect();
+    assert!(!names.contains(&"ada".to_owned()), "{names:?}");
+}
+
+#[test]
+fn a_client_that_runs_twice_as_fast_is_not_faster() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(20, |_| 1);
+    let before = town.walker(ada).steps;
+    for _ in 0..200 {
+        let (now, mut out) = (town.now(), Letters::default());
+        town.clients.get_mut(&ada).unwrap().tick(now, &mut out, |_, _| 1);
+        town.route(out, true);
+        town.run(1, |_| 1);
+    }
+    let steps = town.walker(ada).steps - before;
+    assert!(steps <= 200 + 16, "{steps} steps in 200 ticks");
+}
+
+#[test]
+fn who_was_held_up_catches_up() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(40, |_| 1);
+    let before = town.walker(ada).steps;
+    // For six rounds nothing gets through; then everything at once.
+    town.up.iter_mut().for_each(|(at, ..)| *at += 6);
+    town.delay = 7;
+    for _ in 0..6 {
+        town.run(1, |_| 1);
+        town.delay -= 1;
+    }
+    town.run(30, |_| 1);
+    let steps = town.walker(ada).steps - before;
+    assert!((32..=38).contains(&steps), "{steps} steps in 36 ticks");
+}
+
+#[test]
+fn who_comes_back_stands_where_the_server_has_them() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(40, |_| 0);
+    // The last steps get lost with the link; meanwhile the avatar is pushed.
+    town.loss = 1.0;
+    town.run(4, |_| 8);
+    town.loss = 0.0;
+    let mut client = town.clients.remove(&ada).unwrap();
+    client.closed();
+    town.server.closed(ada, town.now());
+    let avatar = ObjectId::new(KindId(0), 1, 0);
+    town.server.stage.ask(avatar, PUSH, By::Object(avatar));
+    town.run(20, |_| 0);
+    let again = town.connect(Link(9), client);
+    town.run(40, |_| 0);
+    let (truth, own) = (town.walker(again), town.clients[&again].own());
+    let own = [own[2], own[3]].map(|steps| steps as f32 * 0.015625);
+    assert_eq!(own, truth.pos);
+    let rtt = town.clients[&again].rtt().unwrap();
+    assert!(rtt < Micros::from_millis(300), "{rtt:?} is the break, not the round trip");
+}
+
+#[test]
+fn who_waits_at_the_door_takes_a_place() {
+    let mut town = Town::new(Settings { max_players: 2, ..Settings::default() });
+    for link in 1..=4 {
+        town.join(link, &format!("p{link}"));
+    }
+    town.run(10, |_| 0);
+    assert_eq!(town.server.players(), 2);
+    assert_eq!(town.server.refusals().sessions.get(&Refusal::Full), Some(&2));
+}
+
+#[test]
+fn views_have_a_limit_in_a_round_like_everything_that_is_asked() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(20, |_| 0);
+    let mut out = Letters::default();
+    for which in 0..100 {
+        town.clients[&ada].set_view(which % 2, &mut out);
+        town.clients[&ada].watch(None, &mut out);
+    }
+    town.route(out, true);
+    town.run(5, |_| 0);
+    assert_eq!(town.server.refusals().excess, 200 - 32);
+}
+
+#[test]
+fn who_stops_after_steps_that_were_lost_is_put_right() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    town.run(40, |_| 0);
+    // More steps than a datagram repeats, then none.
+    town.loss = 1.0;
+    town.run(8, |_| 8);
+    town.run(8, |_| 0);
+    town.loss = 0.0;
+    town.run(60, |_| 0);
+    let own = town.clients[&ada].own()[2] as f32 * 0.015625;
+    assert_eq!(own, town.walker(ada).pos[0]);
+}
+
+#[test]
+fn nothing_is_said_between_the_hello_and_the_welcome() {
+    let mut client = Client::new(game(), "ada", &[]);
+    let (mut out, now) = (Letters::default(), Micros::from_millis(50));
+    client.connected(Link(1), &mut out);
+    assert_eq!(out.0.len(), 1, "the hello");
+    client.set_view(1, &mut out);
+    client.watch(None, &mut out);
+    client.who(PlayerId(1), &mut out);
+    client.ask(ObjectId::new(KindId(0), 1, 0), PUSH, now, &mut out);
+    assert_eq!(out.0.len(), 1, "a server refuses who speaks out of turn");
 }

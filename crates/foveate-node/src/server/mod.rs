@@ -104,7 +104,7 @@ pub struct Refused {
     pub impossible: u64,
     /// Inputs beyond what a player can do in the time.
     pub hasty: u64,
-    /// Actions beyond what a player may ask for in a tick, or of a view that does not exist.
+    /// Actions, views and questions beyond what a player may ask for in a tick, or of a view that does not exist.
     pub excess: u64,
 }
 
@@ -202,7 +202,10 @@ impl<G: Game> Server<G> {
             return self.turn_away(link, Refusal::Malformed, "a message cannot be read", out);
         };
         match (message, self.by_link.get(&link).copied()) {
-            (ClientMessage::Hello { versions, schema, name, token, resume }, None) => {
+            // Once a link: the door is asked about one name, and lets that one in.
+            (ClientMessage::Hello { versions, schema, name, token, resume }, None)
+                if self.strangers.get(&link) == Some(&None) =>
+            {
                 if let Some(resume) = resume
                     && self.resume(link, &name, resume, now, out)
                 {
@@ -223,7 +226,10 @@ impl<G: Game> Server<G> {
                 let taken = seat.may_ask() && self.stage.ask(ObjectId(object), action, by);
                 self.refused.excess += u64::from(!taken);
             }
-            (ClientMessage::Leave, Some(at)) => self.leave(at),
+            (ClientMessage::Leave, Some(at)) => {
+                self.leave(at);
+                self.strangers.insert(link, None);
+            }
             (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
             (ClientMessage::Who(player), Some(at)) => self.tell_name(at, PlayerId(player), out),
             _ => {
@@ -274,7 +280,8 @@ impl<G: Game> Server<G> {
             return Err((Refusal::NameTaken, format!("somebody called {name} is here")));
         }
         let max = self.settings.max_players;
-        if self.by_player.len() >= max {
+        let waiting = self.strangers.values().flatten().count();
+        if self.by_player.len() + waiting >= max {
             return Err((Refusal::Full, format!("{max} players are as many as fit")));
         }
         Ok(())
@@ -313,7 +320,12 @@ impl<G: Game> Server<G> {
         }
         if self.stage.avatar(player).is_none() {
             let game = Arc::clone(&self.stage.game);
-            for spawn in game.welcome(&self.stage.world(), player, &name) {
+            let mut spawns = game.welcome(&self.stage.world(), player, &name).into_iter();
+            // The avatar's serial is 0, although others were given out if the player was here before.
+            if let Some(avatar) = spawns.next() {
+                self.stage.restore(ObjectId::new(avatar.kind, player.0, 0), &avatar.lanes)?;
+            }
+            for spawn in spawns {
                 self.stage.spawn(player, &spawn)?;
             }
         }
@@ -396,7 +408,9 @@ impl<G: Game> Server<G> {
     }
 
     fn set_view(&mut self, at: u32, which: u8) {
-        let known = self.stage.game.view(which).is_some_and(|view| self.policy(&view).is_ok());
+        // Every pair is looked at anew: nobody may ask for that without end.
+        let may = self.seats[at as usize].as_mut().is_some_and(Seat::may_ask);
+        let known = may && self.stage.game.view(which).is_some_and(|it| self.policy(&it).is_ok());
         match &mut self.seats[at as usize] {
             Some(seat) if known => {
                 seat.view = which;
@@ -409,8 +423,9 @@ impl<G: Game> Server<G> {
     fn watch(&mut self, at: u32, object: Option<ObjectId>) {
         let Server { stage, seats, refused, .. } = self;
         let Some(seat) = &mut seats[at as usize] else { return };
-        let refuse = |object| !stage.game.may_watch(&stage.world(), seat.avatar, object);
-        if object.is_some_and(refuse) {
+        let avatar = seat.avatar;
+        let refuse = |object| !stage.game.may_watch(&stage.world(), avatar, object);
+        if !seat.may_ask() || object.is_some_and(refuse) {
             refused.excess += 1;
             return;
         }

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 const MAX_WAITING: usize = 8;
 /// Inputs that wait before the first is used: what jitter may hold up.
 const HEAD_START: usize = 2;
-/// Above this many waiting inputs two are used in a tick: the link was held up and has recovered.
+/// Above this many waiting inputs two are used in a tick: the link was held up and has recovered. No more
+/// are made up for than were missing, so that who sends more is not faster.
 const CATCH_UP: usize = 4;
 /// Bytes of events that wait for a frame at most; what is beyond is not told.
 const MAX_EVENTS: usize = 900;
@@ -64,6 +65,8 @@ pub(super) struct Seat<G: Game> {
     next: Option<u16>,
     /// Inputs taken out of `waiting` in this tick.
     used: usize,
+    /// Ticks without an input that may be made up for.
+    missed: usize,
     started: bool,
     events: Vec<u8>,
     asked: u32,
@@ -98,6 +101,7 @@ impl<G: Game> Seat<G> {
             done: None,
             next: None,
             used: 0,
+            missed: 0,
             started: false,
             events: Vec::new(),
             asked: 0,
@@ -110,6 +114,8 @@ impl<G: Game> Seat<G> {
         // Whatever they did while away is not made up for.
         self.waiting.clear();
         (self.next, self.done, self.started) = (None, None, false);
+        // The clock of a link that is over tells nothing of this one's round trip.
+        (self.missed, self.echo) = (0, None);
     }
 
     pub fn leave_link(&mut self, now: Micros) {
@@ -136,16 +142,19 @@ impl<G: Game> Seat<G> {
     pub fn next_input(&mut self) -> Option<G::Input> {
         self.asked = 0;
         self.started |= self.waiting.len() >= HEAD_START;
-        let most = if self.waiting.len() + self.used > CATCH_UP { MAX_INPUTS } else { 1 };
+        let behind = self.missed > 0 && self.waiting.len() + self.used > CATCH_UP;
+        let most = if behind { MAX_INPUTS } else { 1 };
         let input = if self.started && self.used < most { self.waiting.pop_front() } else { None };
         match input {
             Some((seq, _)) => {
+                self.missed -= usize::from(self.used > 0);
                 self.used += 1;
                 self.done = Some(seq);
             }
             None => {
                 // Run dry: let a few gather again.
                 self.started &= self.used > 0 || !self.waiting.is_empty();
+                self.missed = (self.missed + usize::from(self.used == 0)).min(MAX_WAITING);
                 self.used = 0;
             }
         }

@@ -23,6 +23,8 @@ import type { GameAdapter, OwnView, Sample, Show, Stats } from "./types.js";
 const TOO_EARLY = 3;
 /** Rounds between two inputs left out: the effect must show first. */
 const PATIENCE = 20;
+/** An avatar that rests elsewhere than was foreseen for so long is put right, although no state says so; milliseconds. */
+const DOUBT = 1_000;
 /** Of so many packets the share of the lost ones is the average. */
 const LOSS_WINDOW = 256;
 
@@ -54,6 +56,8 @@ export class Core<Input, Action, Event> {
   private readonly foresight: Foresight<Input>;
   private readonly ownShown = new OwnShown();
   private readonly smoothers = new Map<bigint, Smoother>();
+  /** Since when the avatar rests elsewhere than was foreseen. */
+  private doubted: number | null = null;
   private waiting = 0;
   private adjustedAt = 0;
   private ticks = 0;
@@ -108,7 +112,7 @@ export class Core<Input, Action, Event> {
       this.replicas = new Replicas(this.schema, message.tick);
       this.smoothers.clear();
     }
-    this.foresight.restart(message.resumed);
+    this.foresight.restart();
     this.clock.restart();
     this.round = Math.max(message.round, 1);
     this.resume = message.resume;
@@ -137,8 +141,34 @@ export class Core<Input, Action, Event> {
     if (frame.events.length > 0) this.readEvents(frame.events);
     if (frame.input !== null) {
       this.waiting = frame.input[1];
-      if (own) this.reconcile(frame.input[0], now);
+      if (own || this.isDoubtful(frame.input[0], now)) {
+        this.doubted = null;
+        this.reconcile(frame.input[0], now);
+      }
+    } else if (own && this.foresight.lanes !== null) {
+      // A state before any input of ours was used: all of them are still to come.
+      this.reconcile(this.foresight.beforeAll, now);
     }
+  }
+
+  /**
+   * Whether the avatar has rested elsewhere for long than was foreseen of an input. States that did not change are not
+   * sent: who stops after inputs that never arrived would not be put right.
+   */
+  private isDoubtful(seq: number, now: number): boolean {
+    const known = this.foresight.after(seq);
+    const truth = this.replicas.get(this.avatar);
+    const place = truth?.spec.place ?? null;
+    let differs = false;
+    if (known !== null && truth !== undefined && place !== null) {
+      // Up to a step is nothing to be told of.
+      differs = distance(known, truth.lanes, place.at, place.dims) > 2;
+      for (let axis = 0; axis < place.dims; axis++) {
+        differs &&= truth.predicted(this.replicas.newest, axis) === truth.lanes[place.at + axis];
+      }
+    }
+    this.doubted = differs ? (this.doubted ?? now) : null;
+    return this.doubted !== null && now - this.doubted >= DOUBT;
   }
 
   /** Takes a state packet in; returns whether it has a new state of our avatar. */
@@ -167,7 +197,7 @@ export class Core<Input, Action, Event> {
     stats.stateTick = replicas.header.tick;
     stats.updates += replicas.packet.count;
     this.countLoss(replicas.ahead);
-    this.clock.learn(replicas.header.tick * this.round, now * 1000);
+    this.clock.learn(replicas.header.tick * this.round, now * 1000, this.round);
     stats.jitter = this.clock.jitter;
     return own;
   }

@@ -31,13 +31,22 @@ export class Foresight<Input> {
   constructor(private readonly rule: Rule<Input> | null) {}
 
   /** A new link: inputs count from 0, and what was under way is lost. */
-  restart(keep: boolean): void {
+  restart(): void {
     this.inputs = [];
     this.nextSeq = 0;
-    if (!keep) {
-      this.lanes = null;
-      this.before = null;
-    }
+    // What was foreseen of inputs that never arrived will not come to pass.
+    this.lanes = null;
+    this.before = null;
+  }
+
+  /** What was foreseen of an input; null if it is not known any more. */
+  after(seq: number): Int32Array | null {
+    return this.inputs.find((known) => known.seq === seq)?.lanes ?? null;
+  }
+
+  /** The number before that of the first input that the server has not used. */
+  get beforeAll(): number {
+    return ((this.inputs.length > 0 ? this.inputs[0].seq : this.nextSeq) - 1) & 0xffff;
   }
 
   /** The avatar's first state. */
