@@ -12,8 +12,12 @@ use foveate_node::{Link, Stage};
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Objects are saved in so many parts, one a tick: each of them within half a second.
-const PARTS: u32 = 8;
+/// Objects are saved in parts, one a tick: in so many at most,
+const MAX_PARTS: u32 = 8;
+/// and at slow rates in fewer, so that each of them is saved within half a second.
+fn parts(tick_hz: u32) -> u32 {
+    (tick_hz * 2 / 5).clamp(1, MAX_PARTS)
+}
 
 /// The door of `foveate serve`, and of a peer's window.
 pub struct MainDoor {
@@ -28,7 +32,7 @@ enum Keeper {
     /// With their peer: whoever comes in is this player.
     Peer(PlayerId),
     /// In a file; who waits for an answer.
-    File { writer: Box<Writer>, asked: BTreeMap<String, Link> },
+    File { writer: Box<Writer>, asked: BTreeMap<String, Link>, parts: u32 },
 }
 
 impl MainDoor {
@@ -59,8 +63,13 @@ impl MainDoor {
                 verifier.remember(id, until);
             }
         }
-        let writer = Box::new(storage.write_behind()?);
-        Ok(MainDoor { verifier, keeper: Keeper::File { writer, asked: BTreeMap::new() } })
+        let mut writer = Box::new(storage.write_behind()?);
+        // A new world is saved at once: of one that is half saved the other half would never be made.
+        let store = &stage.publisher.store;
+        let kept = store.iter().filter(|(id, _)| stage.game.keeps(id.kind()));
+        writer.save(kept.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+        let (asked, parts) = (BTreeMap::new(), parts(config.tick_hz));
+        Ok(MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } })
     }
 
     /// The door of a peer's window: whoever comes in sits down as the peer's player.
@@ -70,12 +79,17 @@ impl MainDoor {
 
     /// Saves the part of the kept objects whose turn it is. Unchanged ones cost a comparison.
     pub fn save<G: Game>(&mut self, stage: &Stage<G>, tick: u32) {
-        let Keeper::File { writer, .. } = &mut self.keeper else { return };
-        let store = &stage.publisher.store;
+        let Keeper::File { writer, parts, .. } = &mut self.keeper else { return };
+        let (store, turn) = (&stage.publisher.store, tick % *parts);
         let part = store
             .iter()
-            .filter(|(id, slot)| stage.game.keeps(id.kind()) && slot.0 % PARTS == tick % PARTS);
+            .filter(|(id, slot)| stage.game.keeps(id.kind()) && slot.0 % *parts == turn);
         writer.save(part.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+    }
+
+    /// Saves all of them, at the end.
+    pub fn save_all<G: Game>(&mut self, stage: &Stage<G>) {
+        (0..MAX_PARTS).for_each(|turn| self.save(stage, turn));
     }
 
     /// Why the last write failed, if it did.
@@ -119,7 +133,7 @@ impl Door for MainDoor {
         match &mut self.keeper {
             Keeper::Memory(door) => door.enter(link, name, token),
             Keeper::Peer(player) => Entry::Now(*player, Kept::new()),
-            Keeper::File { writer, asked } => match writer.join(name, UnixTime::now()) {
+            Keeper::File { writer, asked, .. } => match writer.join(name, UnixTime::now()) {
                 Ok(()) => {
                     asked.insert(name.into(), link);
                     Entry::Later
@@ -130,7 +144,7 @@ impl Door for MainDoor {
     }
 
     fn answered(&mut self) -> Option<(Link, Entry)> {
-        let Keeper::File { writer, asked } = &mut self.keeper else { return None };
+        let Keeper::File { writer, asked, .. } = &mut self.keeper else { return None };
         let joined = writer.poll()?;
         let link = asked.remove(&joined.name)?;
         Some(match joined.player {
@@ -151,6 +165,62 @@ impl Door for MainDoor {
                 writer.save(objects.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
                 objects.iter().for_each(|(id, _)| writer.forget(*id));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Told;
+    use foveate_arena::{Arena, Setup};
+    use foveate_sync::Rounds;
+    use foveate_wire::Micros;
+    use foveate_wire::schema::LANE_EPOCH;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_world_is_saved_whole_before_its_first_round_and_after_its_last() {
+        let folder = std::env::temp_dir().join(format!("foveate-door-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "[storage]\npath = \"world.db\"\n";
+        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let mut stage = Stage::new(game, Rounds::every(Micros(50_000)));
+        let kept = |stage: &Stage<Arena>| -> Kept {
+            let store = &stage.publisher.store;
+            let kept = store.iter().filter(|(id, _)| stage.game.keeps(id.kind()));
+            let mut kept: Kept = kept.map(|(id, slot)| (id, store.lanes(slot).to_vec())).collect();
+            kept.sort();
+            kept
+        };
+        let saved = |stage: &Stage<Arena>| -> Kept {
+            let storage = Storage::open(&folder.join("world.db"), stage.game.schema()).unwrap();
+            storage.world().unwrap().into_iter().map(|saved| (saved.id, saved.lanes)).collect()
+        };
+        MainDoor::open(&config, &mut stage).unwrap().close().unwrap();
+        assert!(!saved(&stage).is_empty());
+        assert_eq!(saved(&stage), kept(&stage));
+
+        // And whole again at the end, whatever changed since it was saved last.
+        let mut stage = Stage::new(Arc::clone(&stage.game), Rounds::every(Micros(50_000)));
+        let mut door = MainDoor::open(&config, &mut stage).unwrap();
+        for (id, mut lanes) in kept(&stage) {
+            lanes[LANE_EPOCH] += 1;
+            let slot = stage.publisher.store.find(id).unwrap();
+            stage.publisher.store.set_lanes(slot, &lanes).unwrap();
+        }
+        door.save_all(&stage);
+        door.close().unwrap();
+        assert_eq!(saved(&stage), kept(&stage));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn every_object_has_its_turn_within_half_a_second() {
+        for tick_hz in [1, 2, 10, 20, 60, 120] {
+            let parts = parts(tick_hz);
+            assert!(parts == 1 || parts * 2 <= tick_hz, "{parts} parts at {tick_hz} Hz");
         }
     }
 }

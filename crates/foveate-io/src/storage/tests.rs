@@ -331,6 +331,20 @@ fn somebody_who_locks_the_file_is_waited_for() {
 }
 
 #[test]
+fn a_store_that_failed_an_answer_is_tried_again_although_nothing_waits() {
+    let folder = Folder::new("asked");
+    let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
+    let other = Connection::open(folder.file()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    writer.join("Ada", NOW).unwrap();
+    answer(&mut writer).player.expect_err("somebody has the file");
+    other.execute_batch("ROLLBACK").unwrap();
+    eventually(|| writer.report().trouble.is_none());
+    writer.join("Ada", NOW).unwrap();
+    answer(&mut writer).player.unwrap();
+}
+
+#[test]
 fn a_full_disk_is_reported_and_the_database_stays_sound() {
     let folder = Folder::new("full");
     let storage = Storage::open(&folder.file(), &schema()).unwrap();

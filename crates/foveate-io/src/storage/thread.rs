@@ -126,7 +126,11 @@ impl Thread {
     }
 
     fn turn(&mut self, batch: Batch) -> Result<(), StorageError> {
-        if batch.changes.is_empty() && batch.tokens.is_empty() && batch.questions.is_empty() {
+        let empty =
+            batch.changes.is_empty() && batch.tokens.is_empty() && batch.questions.is_empty();
+        // While the store is away questions are refused: even with nothing to write it is tried again, or
+        // nobody would find out that it is back.
+        if empty && self.shared.lock().report.trouble.is_none() {
             return Ok(());
         }
         match self.write(&batch) {
