@@ -50,6 +50,8 @@ impl Core {
         while let Some(index) = self.asks.pop(now) {
             self.make_ready(index);
         }
+        #[cfg(feature = "web")]
+        self.expire_visits(now);
     }
 
     /// Look at the link again when its carrier or a conditioner wants it.

@@ -104,10 +104,14 @@ impl Core {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Lets go who was too slow. Nothing stirs then, so that it is a matter of time alone.
+    pub(super) fn expire_visits(&mut self, now: Instant) {
         if let Some(front) = &mut self.front {
             self.counters.http_slow += front.expire(now);
         }
-        Ok(())
     }
 
     pub(super) fn web_due(&self) -> Option<Instant> {

@@ -29,7 +29,7 @@ use crate::slots::LinkId;
 /// Close codes of refusals begin here; the refusal's place in [`Refusal::ALL`] is added.
 pub const REFUSED: u32 = 256;
 
-/// What a peer keeps of what happened until somebody asks; what is beyond is forgotten, oldest first.
+/// What a server or a peer keeps of what happened until somebody asks; what is beyond is forgotten, oldest first.
 pub const MAX_HAPPENED: usize = 4_096;
 
 /// A link that is turned away is closed after so long, if the other side has not done so: what was

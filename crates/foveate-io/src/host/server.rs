@@ -12,7 +12,7 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
 
-use super::{Closing, Links, name};
+use super::{Closing, Links, MAX_HAPPENED, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{Event, Purpose};
@@ -60,7 +60,8 @@ impl Door for OpenDoor {
     fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> Entry {
         let next = self.players.len() as u32 + 1;
         let player = *self.players.entry(name.into()).or_insert(next);
-        Entry::Now(PlayerId(player), self.kept.remove(&player).unwrap_or_default())
+        // Kept on: whoever is gone before they were let in has not had it.
+        Entry::Now(PlayerId(player), self.kept.get(&player).cloned().unwrap_or_default())
     }
 
     fn leave(&mut self, player: PlayerId, kept: Kept) {
@@ -152,7 +153,8 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         self.tick
     }
 
-    /// What players did since the last call: joined, left, were refused.
+    /// What players did since the last call: joined, left, were refused. Beyond [`MAX_HAPPENED`] the oldest
+    /// are forgotten.
     pub fn happened(&mut self) -> std::vec::Drain<'_, ServerEvent> {
         self.happened.drain(..)
     }
@@ -258,12 +260,19 @@ impl<G: Game, D: Door> ServerHost<G, D> {
                     self.open(link, entry);
                 }
                 ServerEvent::Left(player, kept) => {
-                    self.happened.push(ServerEvent::Left(player, Vec::new()));
+                    self.note(ServerEvent::Left(player, Vec::new()));
                     self.door.leave(player, kept);
                 }
-                other => self.happened.push(other),
+                other => self.note(other),
             }
         }
+    }
+
+    fn note(&mut self, event: ServerEvent) {
+        if self.happened.len() == MAX_HAPPENED {
+            self.happened.remove(0);
+        }
+        self.happened.push(event);
     }
 
     fn open(&mut self, link: Link, entry: Entry) {
@@ -296,4 +305,19 @@ fn key() -> ResumeKey {
     // Without randomness from the system QUIC would not have started either.
     ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
     ResumeKey(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_gone_before_they_were_let_in_finds_everything_the_next_time() {
+        let (mut door, kept) = (OpenDoor::default(), vec![(ObjectId(7), vec![1, 2])]);
+        let Entry::Now(ada, _) = door.enter(Link(1), "ada", b"") else { panic!("it is open") };
+        door.leave(ada, kept.clone());
+        for link in 2..4 {
+            assert_eq!(door.enter(Link(link), "ada", b""), Entry::Now(ada, kept.clone()));
+        }
+    }
 }

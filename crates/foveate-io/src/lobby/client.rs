@@ -65,10 +65,7 @@ impl LobbyClient {
         let socket = UdpSocket::bind(here)?;
         socket.connect(lobby)?;
         socket.set_nonblocking(true)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // It must be larger than in any earlier run.
-        let stamp = now.as_micros() as u64;
-        Ok(LobbyClient { lobby, socket, keys, cookie: None, stamp, keeping: None })
+        Ok(LobbyClient { lobby, socket, keys, cookie: None, stamp: 0, keeping: None })
     }
 
     /// Announces this peer, once, and waits for the answer: how long it is listed.
@@ -171,7 +168,9 @@ impl LobbyClient {
     }
 
     fn saying(&mut self, cookie: Cookie, here: Option<Announcement>) -> Request {
-        self.stamp += 1;
+        // It must be larger than in any earlier run, and than what the same peer has said by another way.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.stamp = (self.stamp + 1).max(now.as_micros() as u64);
         let saying = Saying { key: self.keys.key(), cookie, stamp: self.stamp, here };
         Request::Say(Sealed::new(&saying, &self.keys))
     }

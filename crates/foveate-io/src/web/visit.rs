@@ -168,11 +168,14 @@ impl Visit {
 
     /// Goes on as far as the socket allows.
     pub(crate) fn turn(&mut self, now: Instant) -> Turn {
-        match self.read() {
-            Ok(true) => {}
-            // A half-closed connection may still take its answer.
-            Ok(false) if self.is_blocked() => {}
-            Ok(false) | Err(_) => return Turn::Over,
+        let open = match self.read() {
+            Ok(open) => open,
+            Err(_) => return Turn::Over,
+        };
+        // A half-closed connection may still take its answer, or have one coming.
+        let asks = self.stage == Stage::Asking && !self.incoming.is_empty();
+        if !open && !asks && !self.is_blocked() {
+            return Turn::Over;
         }
         if self.write().is_err() {
             return Turn::Over;
@@ -193,6 +196,7 @@ impl Visit {
             Stage::Answering(_) | Stage::Leaving => return Turn::Waits,
         }
         match http::parse(&self.incoming) {
+            Ok(None) if !open => Turn::Over,
             Ok(None) => {
                 self.begun = !self.incoming.is_empty();
                 Turn::Waits
@@ -299,6 +303,25 @@ mod tests {
         assert_eq!(front.next_due(), Some(now + PATIENCE));
         // Who has said nothing was not slow; both are gone.
         assert_eq!((front.expire(now + PATIENCE), front.visits.len()), (1, 0));
+    }
+
+    #[test]
+    fn who_asks_and_has_no_more_to_say_is_answered() {
+        let (mut front, now) = (front(), Instant::now());
+        let brief = visitor(&mut front, now, b"GET / HTTP/1.1\r\n\r\n");
+        brief.shutdown(Shutdown::Write).expect("connected");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let turn = loop {
+            assert!(Instant::now() < deadline, "what was said arrives");
+            match front.visits[0].turn(now) {
+                Turn::Waits => {}
+                turn => break turn,
+            }
+        };
+        assert!(matches!(turn, Turn::Asks(_)));
+        front.visits[0].answer(&Answer::text(200, "ok"), None, now);
+        assert!(matches!(front.visits[0].turn(now), Turn::Waits), "the answer leaves");
+        assert!(matches!(front.visits[0].turn(now), Turn::Over));
     }
 
     #[test]

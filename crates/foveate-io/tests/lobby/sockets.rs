@@ -143,3 +143,15 @@ fn a_flood_of_rubbish_does_not_keep_a_lobby_from_its_peers() {
     let host = lobby.end().expect("it ran");
     assert!(host.lobby.counters().malformed > 0);
 }
+
+#[test]
+fn a_peer_that_speaks_by_two_ways_is_heard_on_both_again_and_again() {
+    let running = Running::start(&["127.0.0.1:0"], LobbySettings::default());
+    let (mut one, mut two) = (client(running.addresses[0], 7), client(running.addresses[0], 7));
+    for turn in 0..3 {
+        for way in [&mut one, &mut two] {
+            let heard = way.announce(here("127.0.0.1:7777"), PATIENCE);
+            assert!(heard.is_ok(), "turn {turn}: {heard:?}");
+        }
+    }
+}
