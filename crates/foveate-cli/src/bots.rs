@@ -5,7 +5,7 @@ use crate::serve::Rules;
 use crate::token::issue;
 use crate::truth::{EVERY, Truth};
 use crate::usage;
-use foveate_arena::{Arena, Fighter, Setup, Skill};
+use foveate_arena::{Arena, Fighter, Setup, Skill, TickRate};
 use foveate_io::host::ClientsHost;
 use foveate_io::token::Secret;
 use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
@@ -20,11 +20,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const ROUND: Micros = Micros(50_000);
 /// Clients that join in a second.
 const JOINS: u32 = 200;
 /// How long everybody may take to get in.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Corrections that are remembered for the figures at most: bots may play for years.
+const MAX_CORRECTIONS: usize = 1 << 20;
 /// One client in so many writes down what it believes.
 const WITNESSES: usize = 16;
 
@@ -40,6 +41,9 @@ pub struct Bots {
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     pub game: Rules,
+    /// Ticks in a second, as the server has them
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=120))]
+    pub tick_hz: u32,
     /// How long to play, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
@@ -118,7 +122,11 @@ pub fn play(
     }
     match args.game {
         Rules::Arena => {
-            let game = Arc::new(Arena::new(Setup::for_players(args.players, args.seed))?);
+            let setup = Setup {
+                rate: TickRate::new(args.tick_hz)?,
+                ..Setup::for_players(args.players, args.seed)
+            };
+            let game = Arc::new(Arena::new(setup)?);
             let skills = [Skill::Novice, Skill::Regular, Skill::Expert];
             let bot = |nth: usize| {
                 Fighter::new(Arc::clone(&game), skills[nth % 3], args.seed, nth as u64)
@@ -167,14 +175,19 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         };
         let options = Options { limits, ..Options::client() };
         // The server's development certificate changes with each start; bots are for trying out.
-        let bind = if args.connect.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" }.parse()?;
-        let endpoint = Endpoint::client(bind, &Trust::InsecureDevelopmentOnly, options)?;
+        let bind = match (args.connect.is_ipv6(), args.connect.ip().is_loopback()) {
+            (true, true) => "[::1]:0",
+            (true, false) => "[::]:0",
+            (false, true) => "127.0.0.1:0",
+            (false, false) => "0.0.0.0:0",
+        };
+        let endpoint = Endpoint::client(bind.parse()?, &Trust::InsecureDevelopmentOnly, options)?;
         let file = witness.map(|(Witness::Newest(file) | Witness::Present(file))| file);
         Ok(Match {
             args,
             game,
             brains,
-            host: ClientsHost::new(endpoint, ROUND),
+            host: ClientsHost::new(endpoint, Micros(1_000_000 / u64::from(args.tick_hz))),
             secret: args.secret.as_deref().map(Secret::read).transpose()?,
             truth: file.map(Truth::create).transpose()?,
             present: matches!(witness, Some(Witness::Present(_))),
@@ -260,7 +273,9 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         for at in 0..self.host.players().len() {
             let player = self.host.player(at);
             let client = &mut player.client;
-            self.corrections.extend(client.take_correction().map(f64::from));
+            let room = self.corrections.len() < MAX_CORRECTIONS;
+            let correction = client.take_correction().filter(|_| room);
+            self.corrections.extend(correction.map(f64::from));
             let mut fresh = false;
             while let Some(news) = client.poll() {
                 self.events += u64::from(matches!(news, News::Event(_)));

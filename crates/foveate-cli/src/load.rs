@@ -152,6 +152,7 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
     let mut server = Server::start(args, clients, &folder)?;
     let bots = Bots {
         connect: server.address,
+        tick_hz: 20,
         count: clients,
         game: args.game,
         seconds: args.seconds,

@@ -120,7 +120,9 @@ impl Monitor {
         r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
         r.raise(self.bytes[0], total.sent.bytes);
         r.raise(self.bytes[1], total.received.bytes);
-        r.raise(self.updates, counted.updates + counted.full);
+        // Of those who left, too: a counter goes on.
+        let ever = server.stage.publisher.ever();
+        r.raise(self.updates, ever.updates + ever.full);
         let refused = server.refusals();
         r.raise(self.malformed, refused.malformed);
         r.raise(self.impossible, refused.impossible);

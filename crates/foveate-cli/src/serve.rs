@@ -18,7 +18,7 @@ use foveate_sync::Rounds;
 use foveate_wire::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,9 +171,11 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     let (mut limits, players) = (config.limits.clone(), config.limits.max_links);
     // Some are always coming or going.
     limits.max_links = players + players / 8 + 64;
-    if config.listen.ip().is_loopback() {
+    if config.listen.ip().is_loopback() || config.bots > 0 {
         // All bots have one address.
-        limits.trusted = Some(config.listen.ip());
+        limits.trusted = Some(from_here(config.listen).ip());
+    }
+    if config.listen.ip().is_loopback() {
         limits.retry_above = 512;
     }
     let conditions = config.network.map(|each| Ways { received: each, sent: each });
@@ -205,10 +207,20 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     play(args, config, host)
 }
 
+/// An address as this machine connects to it: whoever listens everywhere listens on loopback, too.
+fn from_here(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let v4 = address.is_ipv4();
+        address.set_ip(if v4 { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
 /// Bots in a thread of this process, who join like everybody else.
 fn play_along(game: Rules, config: &Config, address: SocketAddr) {
     let bots = Bots {
-        connect: address,
+        connect: from_here(address),
+        tick_hz: config.tick_hz,
         count: config.bots as usize,
         game,
         seconds: YEARS,
@@ -253,7 +265,10 @@ fn play<G: Shown>(
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
         }
-        meter.add(&host, spent);
+        // Nobody else asks for the figures, and they grow with every round.
+        if args.measured {
+            meter.add(&host, spent);
+        }
         monitor.note(&host, spent);
         web::show(&mut observatory, &mut host, spent);
         // The first mark begins what is measured, the second ends it: a full house all the while.
@@ -277,6 +292,7 @@ fn play<G: Shown>(
         println!("{}", serde_json::to_string(&figures)?);
     }
     tracing::info!("going down");
+    host.door.save_all(&host.server.stage);
     host.close(Micros::from_millis(1_000))?.close()
 }
 

@@ -77,6 +77,15 @@ fn an_object_at_the_edge_causes_no_flapping() {
 }
 
 #[test]
+fn counts_of_all_time_stay_when_an_observer_has_left() {
+    let (mut world, seat, _) = pair(circle(50.0), 40.0);
+    let told = world.publisher.ever().full;
+    assert!(told > 0);
+    world.publisher.remove(world.seats[seat].0);
+    assert_eq!((world.publisher.totals().full, world.publisher.ever().full), (0, told));
+}
+
+#[test]
 fn a_frozen_replica_that_comes_back_is_live_again_even_if_nothing_changed() {
     let (mut world, seat, other) = pair(circle(50.0), 40.0);
     let id = world.seats[seat].0;

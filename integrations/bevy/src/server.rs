@@ -246,7 +246,7 @@ impl Server {
 
     /// Bytes of states to players so far, without what QUIC adds.
     pub fn state_bytes(&self) -> u64 {
-        self.host.server.stage.publisher.totals().bytes
+        self.host.server.stage.publisher.ever().bytes
     }
 
     /// Messages and inputs of players that could not be read, or were too many.

@@ -70,6 +70,8 @@ pub struct Publisher {
     observers: Vec<Option<Observer>>,
     /// Places of observers who have left.
     free: Vec<ObserverId>,
+    /// The counts of those that were removed.
+    gone: Counters,
     models: Models,
     scratch: Scratch,
 }
@@ -136,6 +138,7 @@ impl Publisher {
             index: Index::default(),
             observers: Vec::new(),
             free: Vec::new(),
+            gone: Counters::default(),
             models: Models::trained(),
             scratch: Scratch::default(),
         }
@@ -157,6 +160,7 @@ impl Publisher {
     pub fn remove(&mut self, id: ObserverId) -> Option<Observer> {
         let mut gone = self.observers.get_mut(id.0 as usize)?.take()?;
         gone.close(&mut self.store);
+        self.gone.add(&gone.counters);
         self.free.push(id);
         Some(gone)
     }
@@ -191,6 +195,13 @@ impl Publisher {
     pub fn totals(&self) -> Counters {
         let mut sum = Counters::default();
         self.observers.iter().flatten().for_each(|observer| sum.add(&observer.counters));
+        sum
+    }
+
+    /// The counts of all observers that there ever were: they only grow.
+    pub fn ever(&self) -> Counters {
+        let mut sum = self.totals();
+        sum.add(&self.gone);
         sum
     }
 
