@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { GameClient } from "../src/client/client.js";
 import { ConnectError, RefusedError } from "../src/client/errors.js";
 import { REFUSALS } from "../src/client/types.js";
-import type { ClientState, RefusalCode } from "../src/client/types.js";
+import type { ClientState, GameAdapter, RefusalCode } from "../src/client/types.js";
 import { Reader, Writer } from "../src/session/postcard.js";
 import type { Links } from "../src/transport/open.js";
 import type { Closed, Transport } from "../src/transport/transport.js";
@@ -103,8 +103,8 @@ class Script implements Links {
   }
 }
 
-function clientOf(links: Links): GameClient<never, never, never> {
-  return new GameClient({ base: "http://example.invalid/", name: "ada", game: {} }, SCHEMA, links);
+function clientOf(links: Links, game: GameAdapter<never, never, never> = {}): GameClient<never, never, never> {
+  return new GameClient({ base: "http://example.invalid/", name: "ada", game }, SCHEMA, links);
 }
 
 /** Resolves when the client becomes this. */
@@ -133,6 +133,25 @@ test("joins, ticks, and leaves with a word", async () => {
   assert.equal(client.state, "closed");
   assert.ok(script.wires[0].datagrams > 0);
   assert.deepEqual(script.wires[0].said.slice(1).map((bytes) => [...bytes]), [[5, 9], [3]]);
+});
+
+test("a page's mistakes neither end the link nor stop its rounds", async () => {
+  const mistakes: unknown[] = [];
+  Object.assign(globalThis, { reportError: (error: unknown) => mistakes.push(error) });
+  const script = new Script([{ answer: welcome }]);
+  const client = clientOf(script, { decodeEvent: (reader) => reader.u8() as never });
+  await client.join();
+  const heard: number[] = [];
+  client.on("event", (event) => {
+    heard.push(event);
+    throw new Error("a listener's");
+  });
+  client.on("event", (event) => heard.push(event));
+  script.wires[0].onDatagram(Uint8Array.of(0x14, 4, 2, 0, 5, 6, 100, 0));
+  assert.deepEqual(heard, [5, 5, 6, 6]);
+  assert.equal(mistakes.length, 2);
+  Object.assign(globalThis, { reportError: undefined });
+  client.leave();
 });
 
 test("who is refused hears why", async () => {
@@ -166,6 +185,23 @@ test("after a break the session goes on with its key, also past passing refusals
   client.leave();
 });
 
+test("nothing is said between the hello and the welcome", async () => {
+  const script = new Script([{ answer: welcome }, { answer: () => {} }]);
+  const client = clientOf(script);
+  await client.join();
+  client.nameOf(4);
+  script.wires[0].close();
+  while (script.wires.length < 2 || script.wires[1].said.length === 0) await new Promise((later) => setTimeout(later, 5));
+  client.view(1);
+  client.watch(1n);
+  client.ask(1n, undefined as never);
+  client.nameOf(5);
+  assert.equal(script.wires[1].said.length, 1, "a server refuses who speaks out of turn");
+  welcome(script.wires[1], true);
+  assert.deepEqual(script.wires[1].said.slice(1).map((bytes) => [...bytes]), [[5, 4], [5, 5]], "names are asked for again");
+  client.leave();
+});
+
 test("a refusal that does not pass ends coming back", async () => {
   const script = new Script([{ answer: welcome }, { answer: refuse("schema") }]);
   const client = clientOf(script);
@@ -174,6 +210,23 @@ test("a refusal that does not pass ends coming back", async () => {
   script.wires[0].close();
   await refused;
   assert.equal(client.refusal?.why, "schema");
+});
+
+test("in another session a player's number is somebody else's", async () => {
+  const script = new Script([{ answer: welcome }, { answer: (wire) => welcome(wire, false) }]);
+  const client = clientOf(script);
+  await client.join();
+  client.nameOf(9);
+  script.wires[0].onMessage(Uint8Array.of(2, 9, 2, 0x62, 0x6f));
+  assert.equal(client.nameOf(9), "bo");
+  const back = becomes(client, "reconnecting").then(() => becomes(client, "playing"));
+  script.wires[0].close();
+  await back;
+  assert.equal(client.nameOf(9), "");
+  assert.deepEqual(script.wires[1].said.slice(1).map((bytes) => [...bytes]), [[5, 9]]);
+  script.wires[1].onMessage(Uint8Array.of(2, 9, 2, 0x61, 0x6c));
+  assert.equal(client.nameOf(9), "al");
+  client.leave();
 });
 
 test("WebTransport that lets nothing through is given up for good", async () => {
@@ -185,6 +238,31 @@ test("WebTransport that lets nothing through is given up for good", async () => 
   assert.ok(script.wires[0].closed);
   await becomes(client, "playing");
   assert.equal(client.stats.transport, "websocket");
+  client.leave();
+});
+
+test("WebTransport that stands, but lets no welcome through, is given up for WebSocket", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const script = new Script([{ kind: "webtransport", answer: () => t.mock.timers.tick(8_000) }, { answer: welcome }]);
+  const client = clientOf(script);
+  await client.join();
+  assert.deepEqual([client.state, client.stats.transport, script.distrusted], ["playing", "websocket", 1]);
+  assert.ok(script.wires[0].closed);
+  client.leave();
+});
+
+test("while timers sleep what comes drives the rounds", async (t) => {
+  const script = new Script([{ answer: welcome }]);
+  const client = clientOf(script);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  await client.join();
+  const before = script.wires[0].datagrams;
+  const said = (): number => script.wires[0].datagrams - before;
+  for (const end = performance.now() + 20_000; said() < 10 && performance.now() < end; ) {
+    await new Promise((later) => setImmediate(later));
+    script.wires[0].onDatagram(Uint8Array.of(0x14, 0, 100, 0));
+  }
+  assert.ok(said() >= 10, `${said()} rounds`);
   client.leave();
 });
 

@@ -8,7 +8,7 @@ import { Packet } from "../src/wire/packet.js";
 import { Schema, SchemaError, difference } from "../src/wire/schema.js";
 
 const SCHEMA = Schema.parse(
-  "thing: max_speed=10 fall=0\n" +
+  "thing: max_speed=40 fall=0\n" +
     "thing.at: Place { dims: 2, precision: 0.5, extent: 1000.0, motion: true } role=Place floor=0\n" +
     "thing.yaw: Angle { steps: 360 } role=Yaw floor=0\n",
 );
@@ -68,17 +68,26 @@ test("a jump is drawn at once, and said so once, even if an update follows it", 
 
 test("interpolation lies between two states, and does not cross a jump", () => {
   const [replica, smoother, out] = [thing(10, 100), new Smoother("interpolate", ROUND), newSample()];
-  push(replica, 20, 200, { yaw: 90 });
+  push(replica, 20, 110, { yaw: 90 });
   push(replica, 30, 800, { jumped: true });
   const at = (tick: number): number => {
     smoother.sample(replica, tick * ROUND + smoother.delay, out);
     return out.place[0];
   };
   assert.equal(at(10), 50);
-  assert.ok(Math.abs(at(15) - 75) < 1e-6 && Math.abs(out.yaw - Math.PI / 4) < 1e-6);
-  assert.equal(at(25), 100, "it stands until the tick of the jump");
+  assert.ok(Math.abs(at(15) - 52.5) < 1e-6 && Math.abs(out.yaw - Math.PI / 4) < 1e-6);
+  assert.equal(at(25), 55, "it stands until the tick of the jump");
   assert.equal(at(30), 400);
   assert.ok(smoother.delay <= 500_000);
+});
+
+test("interpolation does not cross a jump that is too short to be marked as one", () => {
+  const [replica, smoother, out] = [thing(10, 100), new Smoother("interpolate", ROUND), newSample()];
+  push(replica, 12, 160);
+  for (const [tick, place] of [[11, 50], [12, 80]]) {
+    smoother.sample(replica, tick * ROUND + smoother.delay, out);
+    assert.equal(out.place[0], place);
+  }
 });
 
 test("interpolation goes on as predicted while nothing is said, and neither leaps nor steps back", () => {

@@ -212,10 +212,10 @@ export class Game {
     if (focus.health > 0) focus.yaw = this.aim;
   }
 
-  /** A new link knows neither whom one watches nor how one looks. */
+  /** A new link knows neither whom one watches nor how one looks; what was said while there was none is lost. */
   private again(): void {
     this.watch.again();
-    if (this.zoomed) this.options.client.view(1);
+    this.options.client.view(this.zoomed ? 1 : 0);
   }
 
   private setZoom(): void {

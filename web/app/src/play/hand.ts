@@ -30,6 +30,10 @@ const WALK: Record<string, readonly [number, number]> = {
   ArrowRight: [1, 0],
 };
 
+/** A pointer event's `buttons`. */
+const LEFT = 1;
+const RIGHT = 2;
+
 export class Hand {
   /** The pointer, in pixels from the canvas's corner. */
   readonly pointer = { x: 0, y: 0 };
@@ -60,15 +64,13 @@ export class Hand {
       this.pointer.y = event.clientY - box.top;
       this.stickAim = null;
     });
-    cleanup.listen(canvas, "pointerdown", (event: PointerEvent) => {
-      if (event.pointerType === "touch" || this.commanding) return;
-      if (event.button === 0) this.mouseFires = true;
-      if (event.button === 2) this.zoomed = true;
-    });
-    cleanup.listen(window, "pointerup", (event: PointerEvent) => {
-      if (event.button === 0) this.mouseFires = false;
-      if (event.button === 2) this.zoomed = false;
-    });
+    // Of several buttons only the first press is a pointerdown, and only the last release a pointerup: others are moves.
+    for (const type of ["pointerdown", "pointermove"]) {
+      cleanup.listen(canvas, type, (event: PointerEvent) => this.pressed(event));
+    }
+    for (const type of ["pointerup", "pointermove"]) {
+      cleanup.listen(window, type, (event: PointerEvent) => this.released(event));
+    }
     cleanup.listen(
       canvas,
       "wheel",
@@ -108,6 +110,18 @@ export class Hand {
     this.zoomed = false;
     this.stick.along = 0;
     this.stick.up = 0;
+  }
+
+  private pressed({ pointerType, button, buttons }: PointerEvent): void {
+    if (pointerType === "touch" || this.commanding) return;
+    if (button === 0 && (buttons & LEFT) !== 0) this.mouseFires = true;
+    if (button === 2 && (buttons & RIGHT) !== 0) this.zoomed = true;
+  }
+
+  private released({ pointerType, button, buttons }: PointerEvent): void {
+    if (pointerType === "touch") return;
+    if ((buttons & LEFT) === 0) this.mouseFires = false;
+    if (button === 2 && (buttons & RIGHT) === 0) this.zoomed = false;
   }
 
   private down(event: KeyboardEvent): void {

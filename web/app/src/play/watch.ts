@@ -42,9 +42,9 @@ export class Watch {
     this.client.watch(null);
   }
 
-  /** After a break the server does not know any more. */
+  /** After a break: in a new session the server knows of nobody, in one that went on of whom one watched before. */
   again(): void {
-    if (this.whom !== null) this.client.watch(this.whom);
+    this.client.watch(this.whom);
   }
 
   /** Whom to look at in this frame. */

@@ -17,6 +17,8 @@ export interface Stage {
 /** More than two device pixels for one of ours cost time and are not seen in motion. */
 const MAX_RESOLUTION = 2;
 
+const resolution = (): number => Math.min(devicePixelRatio || 1, MAX_RESOLUTION);
+
 /** Whether pictures are made without a graphics card. */
 function isSoftware(): boolean {
   const context = document.createElement("canvas").getContext("webgl");
@@ -41,7 +43,7 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
     // Smoothing by samples costs a processor more than it is worth to the eye.
     antialias: calm || !software,
     autoDensity: true,
-    resolution: Math.min(devicePixelRatio || 1, MAX_RESOLUTION),
+    resolution: resolution(),
     width: Math.max(1, host.clientWidth),
     height: Math.max(1, host.clientHeight),
     eventMode: "none",
@@ -53,7 +55,8 @@ export async function stage(host: HTMLElement, cleanup: Cleanup, calm = false): 
   host.append(app.canvas);
   if (calm) app.ticker.maxFPS = software ? SLOW_FPS : CALM_FPS;
   const resize = new ResizeObserver(() => {
-    app.renderer.resize(Math.max(1, host.clientWidth), Math.max(1, host.clientHeight));
+    // Who zooms the page has another number of device pixels, too.
+    app.renderer.resize(Math.max(1, host.clientWidth), Math.max(1, host.clientHeight), resolution());
   });
   resize.observe(host);
   cleanup.add(() => {

@@ -18,7 +18,7 @@ import type {
 const WELCOME_LIMIT = 8_000;
 /** A link on which nothing came for so long is dead. A server says something every second. */
 const QUIET_LIMIT = 5_000;
-/** WebTransport that lets no datagram through for so long after the welcome is not used again. */
+/** WebTransport that lets no datagram through for so long after the welcome is not used again; nor without a welcome. */
 const FIRST_DATAGRAM_LIMIT = 2_500;
 /** The time between two tries to come back: from, to; each is twice the one before, less a random part. */
 const BACKOFF = [250, 5_000] as const;
@@ -35,7 +35,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   private readonly core: Core<Input, Action, Event>;
   private transport: Transport | null = null;
   private readonly listeners = new Map<string, Set<(...args: never[]) => void>>();
-  private readonly names = new Names((player) => this.send(say.who(player)));
+  private readonly names = new Names((player) => this.tell(say.who(player)));
   private asked: (tick: number) => Input | undefined = () => this.held;
   private held: Input | undefined = undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -44,6 +44,8 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   /** Of the link at hand: how many rounds ago something came, and whether a datagram ever did. */
   private quiet = 0;
   private hears = false;
+  /** A WebTransport link stood, but no welcome came through it. */
+  private unheard = false;
   /** Settles the first `join`. */
   private joined: { resolve: () => void; reject: (error: Error) => void } | null = null;
 
@@ -63,7 +65,16 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
 
   /** The first link. */
   async join(): Promise<void> {
-    const transport = await this.links.open();
+    try {
+      await this.first(await this.links.open());
+    } catch (error) {
+      if (!this.unheard) throw error;
+      this.become("joining");
+      await this.first(await this.links.open());
+    }
+  }
+
+  private async first(transport: Transport): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.joined = { resolve, reject };
       this.link(transport);
@@ -126,15 +137,15 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   ask(object: bigint, action: Action): void {
     const { game } = this.options;
     const seen = Math.floor(this.shownTick) >>> 0;
-    this.send(say.ask(object, seen, (out) => game.encodeAction?.(action, out)));
+    this.tell(say.ask(object, seen, (out) => game.encodeAction?.(action, out)));
   }
 
   view(which: number): void {
-    this.send(say.view(which));
+    this.tell(say.view(which));
   }
 
   watch(object: bigint | null): void {
-    this.send(say.watch(object));
+    this.tell(say.watch(object));
   }
 
   nameOf(player: number): string {
@@ -157,7 +168,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   private emit<K extends keyof ClientEvents<Event>>(what: K, ...args: Parameters<ClientEvents<Event>[K]>): void {
-    for (const listener of this.listeners.get(what) ?? []) (listener as (...args: unknown[]) => void)(...args);
+    for (const listener of this.listeners.get(what) ?? []) guarded(() => (listener as (...args: unknown[]) => void)(...args));
   }
 
   private become(state: ClientState): void {
@@ -171,6 +182,11 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     clearTimeout(this.timer);
     this.transport = null;
     this.become(state);
+  }
+
+  /** Says something to a server that has let us in. One that has not yet takes anything but a hello for an offence. */
+  private tell(bytes: Uint8Array): void {
+    if (this.state === "playing") this.send(bytes);
   }
 
   private send(bytes: Uint8Array): void {
@@ -192,6 +208,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
       this.quiet = 0;
       this.hears = true;
       this.core.datagram(bytes, performance.now());
+      this.wake();
     };
     transport.onMessage = (bytes) => {
       stats.bytesDown += bytes.length + transport.framing(bytes.length, false);
@@ -203,15 +220,19 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     };
     this.send(this.core.hello(this.options.name, this.options.token ?? new Uint8Array(0)));
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => transport.close(), WELCOME_LIMIT);
+    this.timer = setTimeout(() => {
+      this.unheard = transport.kind === "webtransport";
+      if (this.unheard) this.links.distrust();
+      transport.close();
+    }, WELCOME_LIMIT);
   }
 
   private heard(message: ServerMessage): void {
     switch (message.is) {
       case "welcome":
         this.tries = 0;
-        this.names.askAgain();
         this.become("playing");
+        this.names.restart(message.resumed);
         this.joined?.resolve();
         this.joined = null;
         this.nextTick = performance.now();
@@ -291,9 +312,15 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.timer = setTimeout(() => this.run(), this.nextTick - performance.now());
   }
 
+  /** Timers of a page in the background come once a minute at worst; a server gives up who is silent for ten seconds. */
+  private wake(): void {
+    if (this.state === "playing" && performance.now() > this.nextTick + MAX_LATE * this.round) this.run();
+  }
+
   private oneRound(now: number): void {
-    const bytes = this.core.tick(now, (tick) => this.asked(tick));
+    const bytes = this.core.tick(now, (tick) => guarded(() => this.asked(tick)));
     this.quiet++;
+    this.names.round();
     if (bytes === null || this.transport === null) return;
     this.core.stats.bytesUp += bytes.length + this.transport.framing(bytes.length, true);
     this.core.stats.datagramsUp++;
@@ -310,5 +337,15 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.broke("nothing came any more");
     transport.close();
     return true;
+  }
+}
+
+/** A page's mistake is said aloud, and is no more than that: the rest of a packet counts, the link and its rounds go on. */
+function guarded<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    (globalThis.reportError ?? console.error)(error);
+    return undefined;
   }
 }

@@ -194,7 +194,7 @@ export interface Client<Input = never, Action = never, Event = unknown> {
   onTick(ask: (tick: number) => Input | undefined): void;
   /** The input of every tick from now on, for who has no `onTick`. */
   input(input: Input): void;
-  /** Asks something of an object. */
+  /** Asks something of an object. What is said without a link is lost. */
   ask(object: bigint, action: Action): void;
   /** Another view from now on. */
   view(which: number): void;

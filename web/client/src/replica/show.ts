@@ -138,7 +138,7 @@ export class Smoother {
     this.predicted(replica, now);
     const first = before >= 0 ? before : after;
     // Across a jump no line is drawn: it stands until the tick of the jump.
-    const second = before >= 0 && !states.jumpedAt(after) ? after : first;
+    const second = before >= 0 && !this.jumps(replica, before, after) ? after : first;
     const begin = states.tickAt(first) * this.round;
     const span = ((states.tickAt(second) - states.tickAt(first)) >>> 0) * this.round;
     const share = span === 0 ? 0 : Math.min(Math.max((past - begin) / span, 0), 1);
@@ -155,6 +155,17 @@ export class Smoother {
     };
     this.shown[3] = facing(spec.yaw);
     this.shown[4] = facing(spec.pitch);
+  }
+
+  /** Whether a state came by a jump. Short ones are not marked as such: they are farther than anybody can have gone. */
+  private jumps({ spec, states }: Replica, before: number, after: number): boolean {
+    if (states.jumpedAt(after)) return true;
+    if (spec.place === null || spec.maxSpeed === 0) return false;
+    const { at, dims, precision } = spec.place;
+    let square = 0;
+    for (let lane = at; lane < at + dims; lane++) square += (states.laneAt(after, lane) - states.laneAt(before, lane)) ** 2;
+    const rounds = (states.tickAt(after) - states.tickAt(before)) >>> 0;
+    return Math.sqrt(square) * precision > (spec.maxSpeed * rounds * this.round) / 1e6 + 4 * precision;
   }
 
   private arrived(now: number): void {

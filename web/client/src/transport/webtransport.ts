@@ -50,7 +50,11 @@ class SessionTransport implements Transport {
     this.messages = stream.writable.getWriter();
     // An empty message that means nothing: a stream exists for the other end only once something was sent on it.
     this.message(new Uint8Array(0));
-    const broke = (): void => this.ended({ code: 0, reason: "the link broke" });
+    const broke = (): void => {
+      // What cannot be read ends the link here; the session itself may stand, and nobody would close it any more.
+      session.close();
+      this.ended({ code: 0, reason: "the link broke" });
+    };
     this.readDatagrams().catch(broke);
     this.readMessages(stream.readable).catch(broke);
     session.closed.then(({ closeCode, reason }) => this.ended({ code: closeCode ?? 0, reason: reason ?? "" }), broke);
