@@ -183,7 +183,8 @@ impl Common {
         if let Some(folder) = &self.report {
             let command: Vec<String> = std::env::args().skip(1).collect();
             let command = format!("foveate {}", command.join(" "));
-            let page = done.report.command(command).write(folder)?;
+            let report = if self.quick { done.report.short() } else { done.report };
+            let page = report.command(command).write(folder)?;
             writeln!(out, "report: {}", page.display())?;
         }
         Ok(())

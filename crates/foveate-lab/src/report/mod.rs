@@ -154,6 +154,13 @@ impl Report {
         self
     }
 
+    /// Says that it is of a short run.
+    #[must_use]
+    pub fn short(mut self) -> Self {
+        self.summary = format!("A quick run: its figures are not for quoting. {}", self.summary);
+        self
+    }
+
     /// Begins a section. In prose a blank line divides paragraphs and backticks set code.
     #[must_use]
     pub fn section(mut self, heading: impl AsRef<str>, text: impl AsRef<str>) -> Self {

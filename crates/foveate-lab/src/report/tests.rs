@@ -164,3 +164,9 @@ proptest! {
         prop_assert!(!printable || unescape(&escaped) == text);
     }
 }
+
+#[test]
+fn a_short_run_says_so_on_its_page() {
+    let page = Report::new("a3", "A³").summary("What it saves.").short().to_html();
+    assert!(page.contains("not for quoting. What it saves."));
+}
