@@ -112,16 +112,22 @@ impl MainDoor {
     fn check(&mut self, name: &str, token: &[u8]) -> Result<(), Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(()) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
-        let claim = verifier.check(text, UnixTime::now()).map_err(|error| match error {
+        let refusal = |error| match error {
             TokenError::Expired(_) => Refusal::TokenExpired,
             TokenError::Replayed => Refusal::TokenReplayed,
             TokenError::Full => Refusal::Full,
             _ => Refusal::Token,
-        })?;
+        };
+        let now = UnixTime::now();
+        // Who mistypes a name has not used the token up.
+        if verifier.read(text, now).map_err(refusal)?.name != name {
+            return Err(Refusal::Token);
+        }
+        let claim = verifier.check(text, now).map_err(refusal)?;
         if let Keeper::File { writer, .. } = &mut self.keeper {
             writer.use_token(claim.id, claim.expires);
         }
-        if claim.name == name { Ok(()) } else { Err(Refusal::Token) }
+        Ok(())
     }
 }
 
@@ -178,6 +184,7 @@ mod tests {
     use foveate_wire::Micros;
     use foveate_wire::schema::LANE_EPOCH;
     use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn a_world_is_saved_whole_before_its_first_round_and_after_its_last() {
@@ -213,6 +220,24 @@ mod tests {
         door.save_all(&stage);
         door.close().unwrap();
         assert_eq!(saved(&stage), kept(&stage));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_mistypes_a_name_has_not_used_the_token_up() {
+        let folder = std::env::temp_dir().join(format!("foveate-names-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("secret"), [7; 32]).unwrap();
+        let text = "[tokens]\nsecret = \"secret\"\n";
+        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let secret = Secret::read(&folder.join("secret")).unwrap();
+        let token = crate::token::issue(&secret, "ada", None, Duration::from_secs(60)).unwrap();
+        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let mut stage = Stage::new(game, Rounds::every(Micros(50_000)));
+        let mut door = MainDoor::open(&config, &mut stage).unwrap();
+        assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
+        assert_eq!(door.check("ada", token.as_bytes()), Ok(()));
+        assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

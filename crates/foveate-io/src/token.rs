@@ -242,6 +242,16 @@ impl Verifier {
 
     /// Takes a token, or says why not. From now on it is used.
     pub fn check(&mut self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
+        let claim = self.read(token, now)?;
+        self.let_go(now);
+        if !self.remember(claim.id, claim.expires) {
+            return Err(TokenError::Full);
+        }
+        Ok(claim)
+    }
+
+    /// What a token says that would be taken, or why not. It stays as good as it was.
+    pub fn read(&self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
         let claim = self.secret.open(token)?;
         if claim.expires <= now {
             return Err(TokenError::Expired(now.0 - claim.expires.0));
@@ -253,12 +263,8 @@ impl Verifier {
         if let Some(named) = claim.server.clone().filter(|named| *named != self.server) {
             return Err(TokenError::OtherServer { named, here: self.server.clone() });
         }
-        self.let_go(now);
         if self.used.contains(&claim.id) {
             return Err(TokenError::Replayed);
-        }
-        if !self.remember(claim.id, claim.expires) {
-            return Err(TokenError::Full);
         }
         Ok(claim)
     }

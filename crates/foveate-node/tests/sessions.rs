@@ -655,3 +655,17 @@ fn nothing_is_said_between_the_hello_and_the_welcome() {
     client.ask(ObjectId::new(KindId(0), 1, 0), PUSH, now, &mut out);
     assert_eq!(out.0.len(), 1, "a server refuses who speaks out of turn");
 }
+
+#[test]
+fn who_never_says_hello_loses_the_link() {
+    let mut town = Town::new(Settings::default());
+    let ada = town.join(1, "ada");
+    let mut out = Letters::default();
+    town.server.connected(Link(7), &mut out);
+    assert!(out.0.is_empty());
+    town.run(190, |_| 0);
+    assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), None);
+    town.run(20, |_| 0);
+    assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), Some(&1));
+    assert!(matches!(town.clients[&ada].phase(), Phase::Playing(_)));
+}

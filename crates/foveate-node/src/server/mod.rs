@@ -70,6 +70,15 @@ impl Default for Settings {
     }
 }
 
+/// A link without a seat.
+#[derive(Default)]
+struct Stranger {
+    /// Who has said hello, and is asked about at the door.
+    name: Option<String>,
+    /// For how many rounds nobody has.
+    rounds: u32,
+}
+
 /// What the host has to do, or may want to know.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ServerEvent {
@@ -118,7 +127,7 @@ pub struct Server<G: Game> {
     pub stage: Stage<G>,
     settings: Settings,
     /// Who has not said who they are, or waits for an answer.
-    strangers: BTreeMap<Link, Option<String>>,
+    strangers: BTreeMap<Link, Stranger>,
     by_link: BTreeMap<Link, u32>,
     by_player: BTreeMap<PlayerId, u32>,
     by_name: BTreeMap<String, u32>,
@@ -181,7 +190,7 @@ impl<G: Game> Server<G> {
         if self.strangers.len() >= MAX_STRANGERS {
             return self.turn_away(link, Refusal::Full, "too many are at the door", out);
         }
-        self.strangers.insert(link, None);
+        self.strangers.insert(link, Stranger::default());
     }
 
     /// A link ended.
@@ -204,7 +213,7 @@ impl<G: Game> Server<G> {
         match (message, self.by_link.get(&link).copied()) {
             // Once a link: the door is asked about one name, and lets that one in.
             (ClientMessage::Hello { versions, schema, name, token, resume }, None)
-                if self.strangers.get(&link) == Some(&None) =>
+                if self.strangers.get(&link).is_some_and(|it| it.name.is_none()) =>
             {
                 if let Some(resume) = resume
                     && self.resume(link, &name, resume, now, out)
@@ -213,7 +222,8 @@ impl<G: Game> Server<G> {
                 }
                 match self.check(&versions, schema, &name) {
                     Ok(()) => {
-                        self.strangers.insert(link, Some(name.clone()));
+                        self.strangers
+                            .insert(link, Stranger { name: Some(name.clone()), rounds: 0 });
                         self.events.push_back(ServerEvent::Asked { link, name, token });
                     }
                     Err((why, text)) => self.turn_away(link, why, &text, out),
@@ -228,7 +238,7 @@ impl<G: Game> Server<G> {
             }
             (ClientMessage::Leave, Some(at)) => {
                 self.leave(at);
-                self.strangers.insert(link, None);
+                self.strangers.insert(link, Stranger::default());
             }
             (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
             (ClientMessage::Who(player), Some(at)) => self.tell_name(at, PlayerId(player), out),
@@ -276,11 +286,12 @@ impl<G: Game> Server<G> {
         if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
             return Err((Refusal::Name, format!("a name has 1 to {MAX_NAME} printable bytes")));
         }
-        if self.by_name.contains_key(name) || self.strangers.values().flatten().any(|n| n == name) {
+        let mut waiting = self.strangers.values().filter_map(|it| it.name.as_deref());
+        if self.by_name.contains_key(name) || waiting.any(|other| other == name) {
             return Err((Refusal::NameTaken, format!("somebody called {name} is here")));
         }
         let max = self.settings.max_players;
-        let waiting = self.strangers.values().flatten().count();
+        let waiting = self.strangers.values().filter(|it| it.name.is_some()).count();
         if self.by_player.len() + waiting >= max {
             return Err((Refusal::Full, format!("{max} players are as many as fit")));
         }
@@ -314,7 +325,7 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
-        let Some(name) = self.strangers.remove(&link).flatten() else { return Ok(()) };
+        let Some(name) = self.strangers.remove(&link).and_then(|it| it.name) else { return Ok(()) };
         for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
             self.stage.restore(*id, lanes)?;
         }
@@ -480,6 +491,20 @@ impl<G: Game> Server<G> {
         self.look_about(tick);
         self.tell_states(tick, now, out);
         self.show_out(now, out);
+        self.lose_patience(out);
+    }
+
+    /// Whoever has a link and does not say who they are would keep others from it for ever.
+    fn lose_patience(&mut self, out: &mut impl Outbox) {
+        let most = self.settings.rounds.count(self.settings.timeout);
+        let mut late = Vec::new();
+        for (link, it) in self.strangers.iter_mut().filter(|(_, it)| it.name.is_none()) {
+            it.rounds += 1;
+            late.extend((it.rounds > most).then_some(*link));
+        }
+        for link in late {
+            self.turn_away(link, Refusal::Deaf, "nobody said hello", out);
+        }
     }
 
     /// Gives each event to those who are near enough to notice it.

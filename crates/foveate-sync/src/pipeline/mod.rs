@@ -52,7 +52,7 @@ impl Rounds {
     }
 
     /// How many rounds a span takes, rounded up, at least one.
-    pub(crate) fn count(&self, span: Micros) -> u32 {
+    pub fn count(&self, span: Micros) -> u32 {
         span.0.div_ceil(self.length.0).clamp(1, u64::from(u32::MAX / 4)) as u32
     }
 }
