@@ -300,7 +300,14 @@ impl<G: Game> Server<G> {
 
     /// Says no to somebody at the door.
     pub fn refuse(&mut self, link: Link, why: Refusal, out: &mut impl Outbox) {
-        self.turn_away(link, why, &format!("{why:?}"), out);
+        let text = match why {
+            Refusal::Token => "a token is needed that is good for this name, here",
+            Refusal::TokenExpired => "the token's time is over",
+            Refusal::TokenReplayed => "the token was used before",
+            Refusal::Full => "there is no room at the moment",
+            _ => return self.turn_away(link, why, &format!("{why:?}"), out),
+        };
+        self.turn_away(link, why, text, out);
     }
 
     fn turn_away(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {

@@ -17,7 +17,7 @@ export class JoinScreen {
     required: true,
   });
   private readonly invitation = h("input", { id: "invitation", "data-testid": "invitation", spellcheck: "false" });
-  private readonly invited = h("div", { hidden: true }, h("label", { for: "invitation" }, "Your invitation"), this.invitation);
+  private readonly invited = h("div", { class: "invited", hidden: true }, h("label", { for: "invitation" }, "Your invitation"), this.invitation);
   private readonly play = h("button", { class: "primary", "data-testid": "join" }, "Play");
   private readonly problem = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "problem" });
 
