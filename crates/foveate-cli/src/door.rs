@@ -63,13 +63,12 @@ impl MainDoor {
                 verifier.remember(id, until);
             }
         }
-        let mut writer = Box::new(storage.write_behind()?);
-        // A new world is saved at once: of one that is half saved the other half would never be made.
-        let store = &stage.publisher.store;
-        let kept = store.iter().filter(|(id, _)| stage.game.keeps(id.kind()));
-        writer.save(kept.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+        let writer = Box::new(storage.write_behind()?);
         let (asked, parts) = (BTreeMap::new(), parts(config.tick_hz));
-        Ok(MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } })
+        let mut door = MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } };
+        // A new world is saved at once: of one that is half saved the other half would never be made.
+        door.save_all(stage);
+        Ok(door)
     }
 
     /// The door of a peer's window: whoever comes in sits down as the peer's player.
@@ -79,17 +78,21 @@ impl MainDoor {
 
     /// Saves the part of the kept objects whose turn it is. Unchanged ones cost a comparison.
     pub fn save<G: Game>(&mut self, stage: &Stage<G>, tick: u32) {
-        let Keeper::File { writer, parts, .. } = &mut self.keeper else { return };
-        let (store, turn) = (&stage.publisher.store, tick % *parts);
-        let part = store
-            .iter()
-            .filter(|(id, slot)| stage.game.keeps(id.kind()) && slot.0 % *parts == turn);
-        writer.save(part.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+        if let Keeper::File { parts, .. } = self.keeper {
+            self.save_some(stage, |row| row % parts == tick % parts);
+        }
     }
 
-    /// Saves all of them, at the end.
+    /// Saves all of them: at the beginning and at the end.
     pub fn save_all<G: Game>(&mut self, stage: &Stage<G>) {
-        (0..MAX_PARTS).for_each(|turn| self.save(stage, turn));
+        self.save_some(stage, |_| true);
+    }
+
+    fn save_some<G: Game>(&mut self, stage: &Stage<G>, is_one: impl Fn(u32) -> bool) {
+        let Keeper::File { writer, .. } = &mut self.keeper else { return };
+        let store = &stage.publisher.store;
+        let some = store.iter().filter(|(id, slot)| stage.game.keeps(id.kind()) && is_one(slot.0));
+        writer.save(some.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
     }
 
     /// Why the last write failed, if it did.

@@ -435,7 +435,7 @@ impl<G: Game> Client<G> {
                 let there = place.coordinates(truth.lanes());
                 let apart =
                     distance(self.game.schema(), avatar.kind(), &known.lanes, truth.lanes());
-                // Up to a step is nothing to be told of.
+                // Up to two steps are nothing to be told of.
                 truth.predicted_steps(self.replicas.newest(), &place) == there
                     && apart.is_some_and(|apart| apart > 2.0 * place.precision)
             }

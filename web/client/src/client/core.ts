@@ -161,7 +161,7 @@ export class Core<Input, Action, Event> {
     const place = truth?.spec.place ?? null;
     let differs = false;
     if (known !== null && truth !== undefined && place !== null) {
-      // Up to a step is nothing to be told of.
+      // Up to two steps are nothing to be told of.
       differs = distance(known, truth.lanes, place.at, place.dims) > 2;
       for (let axis = 0; axis < place.dims; axis++) {
         differs &&= truth.predicted(this.replicas.newest, axis) === truth.lanes[place.at + axis];
