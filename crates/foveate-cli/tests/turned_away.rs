@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn foveate() -> Command {
@@ -13,6 +13,8 @@ fn foveate() -> Command {
 struct Server {
     folder: PathBuf,
     process: Child,
+    /// Held open: who cannot print any more ends.
+    _output: BufReader<ChildStdout>,
     address: String,
 }
 
@@ -27,10 +29,12 @@ impl Server {
         let mut serve = foveate();
         serve.arg("serve").arg("--config").arg(folder.join("foveate.toml"));
         let mut process = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let first = lines.next().expect("the server starts").unwrap();
-        let address = first.strip_prefix("listening on ").expect("and says where").to_owned();
-        Server { folder, process, address }
+        let (mut output, mut first) =
+            (BufReader::new(process.stdout.take().unwrap()), String::new());
+        output.read_line(&mut first).expect("the server starts");
+        let address =
+            first.trim().strip_prefix("listening on ").expect("and says where").to_owned();
+        Server { folder, process, _output: output, address }
     }
 
     fn bots(&self, more: &[&str]) -> Output {
