@@ -55,7 +55,8 @@ fn experiment(command: &str) -> &str {
     command.split_whitespace().nth(1).unwrap_or(command)
 }
 
-/// Is `text` a lab result: a named experiment, the seed that repeats it, and at least one row?
+/// Is `text` a lab result: a named experiment, the seed that repeats it, at least one row, and no
+/// required verdict that does not hold?
 fn inspect(text: &str) -> Result<(), String> {
     let result: Value =
         serde_json::from_str(text).map_err(|error| format!("the result is no JSON: {error}"))?;
@@ -68,10 +69,38 @@ fn inspect(text: &str) -> Result<(), String> {
         return Err("the result lacks the `seed` that would repeat it".to_owned());
     }
     match result.get("rows").and_then(Value::as_array) {
-        Some(rows) if !rows.is_empty() => Ok(()),
-        Some(_) => Err("the result has no `rows`: the experiment measured nothing".to_owned()),
-        None => Err("the result lacks the list `rows`".to_owned()),
+        Some(rows) if !rows.is_empty() => {}
+        Some(_) => {
+            return Err("the result has no `rows`: the experiment measured nothing".to_owned());
+        }
+        None => return Err("the result lacks the list `rows`".to_owned()),
     }
+    let verdicts = result.get("verdicts").and_then(Value::as_array);
+    judge(verdicts.ok_or("the result lacks the list `verdicts`")?)
+}
+
+/// Names every required verdict that does not hold. A verdict without its fields counts as broken:
+/// otherwise a misspelt key would pass.
+fn judge(verdicts: &[Value]) -> Result<(), String> {
+    let mut broken = Vec::new();
+    for verdict in verdicts {
+        let name =
+            verdict.get("name").and_then(Value::as_str).unwrap_or("a verdict without a name");
+        let flag = |key: &str| verdict.get(key).and_then(Value::as_bool);
+        match (flag("required"), flag("holds")) {
+            (Some(_), Some(true)) | (Some(false), Some(false)) => {}
+            (Some(true), Some(false)) => {
+                let value = verdict.get("value").unwrap_or(&Value::Null);
+                let aim = verdict.get("aim").and_then(Value::as_str).unwrap_or("?");
+                broken.push(format!("{name}: {value}, aim {aim}"));
+            }
+            _ => broken.push(format!("{name}: lacks `holds` or `required`")),
+        }
+    }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(format!("required verdicts do not hold: {}", broken.join("; ")))
 }
 
 #[cfg(test)]
@@ -80,7 +109,10 @@ mod tests {
 
     #[test]
     fn a_whole_result_passes() {
-        assert_eq!(inspect(r#"{"experiment": "a3", "seed": 7, "rows": [{"n": 1}]}"#), Ok(()));
+        assert_eq!(
+            inspect(r#"{"experiment": "a3", "seed": 7, "verdicts": [], "rows": [{"n": 1}]}"#),
+            Ok(())
+        );
     }
 
     #[test]
@@ -91,10 +123,21 @@ mod tests {
             (r#"{"experiment": "a3", "rows": [1]}"#, "`seed`"),
             (r#"{"experiment": "a3", "seed": 7}"#, "lacks the list `rows`"),
             (r#"{"experiment": "a3", "seed": 7, "rows": []}"#, "measured nothing"),
+            (r#"{"experiment": "a3", "seed": 7, "rows": [1]}"#, "lacks the list `verdicts`"),
         ] {
             let what = inspect(text).expect_err(text);
             assert!(what.contains(missing), "{text}: {what}");
         }
+    }
+
+    #[test]
+    fn a_required_verdict_that_does_not_hold_fails_the_step() {
+        let verdict = |required: bool, holds: bool| serde_json::json!({"name": "saving", "value": 3.5, "aim": "≥ 4", "holds": holds, "required": required});
+        assert_eq!(judge(&[verdict(true, true), verdict(false, false)]), Ok(()));
+        let what = judge(&[verdict(true, true), verdict(true, false)]).unwrap_err();
+        assert_eq!(what, "required verdicts do not hold: saving: 3.5, aim ≥ 4");
+        let misspelt = serde_json::json!({"name": "saving", "hold": false, "required": true});
+        assert!(judge(&[misspelt]).unwrap_err().contains("lacks `holds`"));
     }
 
     #[test]

@@ -174,6 +174,10 @@ impl Common {
             table.print(&mut out)?;
             writeln!(out)?;
         }
+        if let Some(verdicts) = done.outcome.verdict_table() {
+            verdicts.print(&mut out)?;
+            writeln!(out)?;
+        }
         for note in &done.notes {
             writeln!(out, "{note}")?;
         }
@@ -183,7 +187,8 @@ impl Common {
         if let Some(folder) = &self.report {
             let command: Vec<String> = std::env::args().skip(1).collect();
             let command = format!("foveate {}", command.join(" "));
-            let report = if self.quick { done.report.short() } else { done.report };
+            let report = done.report.verdicts(&done.outcome.verdicts);
+            let report = if self.quick { report.short() } else { report };
             let page = report.command(command).write(folder)?;
             writeln!(out, "report: {}", page.display())?;
         }

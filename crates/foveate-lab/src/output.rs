@@ -1,5 +1,9 @@
 //! What an experiment says: tables for people, JSON for programs, progress for the impatient.
 
+mod verdict;
+
+pub use verdict::Verdict;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -155,6 +159,8 @@ pub struct Outcome {
     pub experiment: String,
     /// Seed that gives these rows again.
     pub seed: u64,
+    /// What is claimed about the rows, and whether it holds.
+    pub verdicts: Vec<Verdict>,
     /// One object per measured case.
     pub rows: Vec<Value>,
 }
@@ -183,7 +189,29 @@ pub enum OutputError {
 impl Outcome {
     /// An outcome without rows.
     pub fn new(experiment: impl Into<String>, seed: u64) -> Self {
-        Self { experiment: experiment.into(), seed, rows: Vec::new() }
+        Self { experiment: experiment.into(), seed, verdicts: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds a claim. The command prints it, the report shows it, and the tests fail if it is
+    /// required and does not hold.
+    pub fn judge(&mut self, verdict: Verdict) {
+        self.verdicts.push(verdict);
+    }
+
+    /// The claims as a table for people; `None` if there are none.
+    pub fn verdict_table(&self) -> Option<Table> {
+        if self.verdicts.is_empty() {
+            return None;
+        }
+        let columns = ["claim", "value", "aim", "holds"];
+        let mut table = Table::new(columns.map(|name| {
+            (name, if name == "value" || name == "aim" { Align::Right } else { Align::Left })
+        }));
+        for verdict in &self.verdicts {
+            let holds = if verdict.holds { "yes" } else { "NO" };
+            table.row([verdict.name.as_str(), &verdict.figure(), &verdict.aim, holds]);
+        }
+        Some(table.caption("Verdicts"))
     }
 
     /// Adds a row: a [`Value`], or anything else that serialises.
@@ -194,15 +222,17 @@ impl Outcome {
         Ok(())
     }
 
-    /// `{"experiment":…,"seed":…,"rows":[…]}`, one row per line.
+    /// `{"experiment":…,"seed":…,"verdicts":[…],"rows":[…]}`, one verdict or row per line.
     pub fn to_json(&self) -> String {
         let name = Value::from(self.experiment.as_str());
-        let mut text = format!("{{\"experiment\":{name},\"seed\":{},\"rows\":[", self.seed);
-        for (index, row) in self.rows.iter().enumerate() {
-            let separator = if index == 0 { "\n" } else { ",\n" };
-            let _ = write!(text, "{separator}{row}");
-        }
-        text.push_str(if self.rows.is_empty() { "]}\n" } else { "\n]}\n" });
+        let mut text = format!("{{\"experiment\":{name},\"seed\":{},\"verdicts\":", self.seed);
+        let verdicts = self.verdicts.iter().map(|verdict| {
+            serde_json::to_value(verdict).expect("a verdict has only texts, numbers and booleans")
+        });
+        push_lines(&mut text, verdicts);
+        text.push_str(",\"rows\":");
+        push_lines(&mut text, self.rows.iter());
+        text.push_str("}\n");
         text
     }
 
@@ -210,6 +240,17 @@ impl Outcome {
     pub fn write_json(&self, path: &Path) -> Result<(), OutputError> {
         write_atomically(path, self.to_json().as_bytes())
     }
+}
+
+/// A JSON array with one item per line.
+fn push_lines(text: &mut String, items: impl ExactSizeIterator<Item = impl std::fmt::Display>) {
+    let empty = items.len() == 0;
+    text.push('[');
+    for (index, item) in items.enumerate() {
+        let separator = if index == 0 { "\n" } else { ",\n" };
+        let _ = write!(text, "{separator}{item}");
+    }
+    text.push_str(if empty { "]" } else { "\n]" });
 }
 
 /// Writes a file by way of a temporary one beside it, so that a reader never sees half of it.

@@ -6,7 +6,7 @@
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
 use crate::output::{Align, Outcome, Progress, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use foveate_sync::interest::{
     A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Pace, Pivot, Policy, Sight,
 };
@@ -246,7 +246,7 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         if world == 300 {
             for ((other, ours), paper) in POLICIES.iter().zip(savings).zip(PAPER_SAVING) {
                 let verdict =
-                    if (ours - paper).abs() <= 5.0 { Verdict::Holds } else { Verdict::FallsShort };
+                    if (ours - paper).abs() <= 5.0 { Mark::Holds } else { Mark::FallsShort };
                 let text = format!("A³ saves against {other}, within 5 points of {paper} %");
                 report = report.finding(verdict, text, format!("{ours:.2} %"));
             }

@@ -5,7 +5,7 @@ use super::rivals::{self, Rival};
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::movement::{Movement, Recorded};
 use crate::output::{Align, Outcome, Progress, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use crate::trace::Trace;
 use crate::training::{avatar_of, lanes_of, train, write_round};
 use foveate_wire::measure::{Cost, Meter};
@@ -240,8 +240,7 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
         ]);
         if row.codec == "foveate" && row.trained_on != "shipped" {
             let limit = if same_game(&row.trace, &row.trained_on) { 0.97 } else { 1.10 };
-            let verdict =
-                if row.ratio_to_ideal < limit { Verdict::Holds } else { Verdict::FallsShort };
+            let verdict = if row.ratio_to_ideal < limit { Mark::Holds } else { Mark::FallsShort };
             let text = format!(
                 "{} at {:.0} ms, trained on {}: position bits below {limit}× the ideal",
                 row.trace, row.baseline_ms, row.trained_on

@@ -7,7 +7,7 @@ use super::{Done, ExperimentError, Options};
 use crate::avatar::{Avatar, AvatarSpec};
 use crate::movement::{Crowd, Movement, Recorded, Tiled};
 use crate::output::{Align, Outcome, Progress, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use crate::trace::Trace;
 use foveate_sync::interest::{Bound, View, presets};
 use foveate_sync::metrics::{Probe, Stage};
@@ -417,7 +417,7 @@ fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, Experime
     for workload in ["crowd", "tiled"] {
         if let Some(exponent) = exponent(rows, workload) {
             notes.push(format!("{workload}: time grows as N^{exponent:.2}"));
-            let verdict = if exponent <= 1.15 { Verdict::Holds } else { Verdict::FallsShort };
+            let verdict = if exponent <= 1.15 { Mark::Holds } else { Mark::FallsShort };
             report = report.finding(
                 verdict,
                 format!("{workload}: growth exponent at most 1.15"),

@@ -5,7 +5,7 @@ use crate::audit::Findings;
 use crate::movement::{Movement, Recorded};
 use crate::net::LinkSpec;
 use crate::output::{Align, Outcome, Progress, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use crate::session::{Session, SessionSpec};
 use crate::sighted::{Rule, Sighted};
 use crate::trace::Trace;
@@ -302,7 +302,7 @@ fn describe(report: Report, name: &str, rows: &[Row]) -> Report {
         .plot(errors);
     if let Some(normal) = rows.iter().find(|row| row.view == "normal") {
         let holds = normal.bounds_scheduled >= 1.0;
-        let verdict = if holds { Verdict::Holds } else { Verdict::FallsShort };
+        let verdict = if holds { Mark::Holds } else { Mark::FallsShort };
         let figure = format!("{:.3} %", 100.0 * normal.bounds_scheduled);
         report = report.finding(verdict, format!("{name}: bounds kept as scheduled"), figure);
     }

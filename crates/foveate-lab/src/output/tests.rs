@@ -31,13 +31,15 @@ fn outcome() -> Outcome {
     let mut outcome = Outcome::new("say \"hi\"", u64::MAX);
     outcome.push(serde_json::json!({"b": 1.5, "a": "x"})).unwrap();
     outcome.push(serde_json::json!({"b": null})).unwrap();
+    outcome.judge(Verdict::at_most("b", 1.5, 2.0, ""));
     outcome
 }
 
 #[test]
 fn outcome_is_json_with_one_row_per_line() {
     let text = outcome().to_json();
-    let expected = "{\"experiment\":\"say \\\"hi\\\"\",\"seed\":18446744073709551615,\"rows\":[\n\
+    let expected = "{\"experiment\":\"say \\\"hi\\\"\",\"seed\":18446744073709551615,\"verdicts\":[\n\
+                    {\"aim\":\"≤ 2\",\"holds\":true,\"name\":\"b\",\"required\":true,\"value\":1.5}\n],\"rows\":[\n\
                     {\"a\":\"x\",\"b\":1.5},\n{\"b\":null}\n]}\n";
     assert_eq!(text, expected);
     let value: Value = serde_json::from_str(&text).unwrap();

@@ -5,14 +5,14 @@
 //!
 //! ```no_run
 //! use foveate_lab::output::{Align, Table};
-//! use foveate_lab::report::{Axis, Plot, Report, Series, Verdict};
+//! use foveate_lab::report::{Axis, Plot, Report, Series, Mark};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut table = Table::new([("policy", Align::Left), ("kB/s", Align::Right)]);
 //! table.row(["broadcast", "12.3"]).row(["vfc", "4.1"]);
 //! Report::new("vfc", "Bounded divergence, measured")
 //!     .summary("Three views on a recorded match of 60 players.")
 //!     .command("foveate lab vfc --seed 7 --report reports")
-//!     .finding(Verdict::Holds, "Traffic falls by the published factor", "3.0×")
+//!     .finding(Mark::Holds, "Traffic falls by the published factor", "3.0×")
 //!     .section("Traffic", "Bytes to each client, by policy.")
 //!     .table(&table)
 //!     .plot(Plot::bars("Traffic", ["broadcast", "vfc"])
@@ -37,7 +37,7 @@ use thiserror::Error;
 
 pub use plot::{Axis, Plot, Series};
 
-use crate::output::{Align, OutputError, Table, write_atomically};
+use crate::output::{Align, OutputError, Table, Verdict, write_atomically};
 use html::{Head, escape, inline, page, prose};
 
 /// Longest name of an experiment: file systems take no more than 255 bytes in all.
@@ -45,7 +45,7 @@ const MAX_NAME_BYTES: usize = 100;
 
 /// What a finding says about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Mark {
     /// The claim holds in what was measured.
     Holds,
     /// It does not.
@@ -54,7 +54,7 @@ pub enum Verdict {
     Info,
 }
 
-impl Verdict {
+impl Mark {
     fn class(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -63,7 +63,7 @@ impl Verdict {
         }
     }
 
-    fn mark(self) -> &'static str {
+    fn symbol(self) -> &'static str {
         match self {
             Self::Holds => "✓",
             Self::FallsShort => "✗",
@@ -107,7 +107,7 @@ pub enum ReportError {
 
 #[derive(Debug, Clone)]
 struct Finding {
-    verdict: Verdict,
+    mark: Mark,
     text: String,
     figure: String,
 }
@@ -187,11 +187,22 @@ impl Report {
     #[must_use]
     pub fn finding(
         mut self,
-        verdict: Verdict,
+        mark: Mark,
         text: impl Into<String>,
         figure: impl Into<String>,
     ) -> Self {
-        self.findings.push(Finding { verdict, text: text.into(), figure: figure.into() });
+        self.findings.push(Finding { mark, text: text.into(), figure: figure.into() });
+        self
+    }
+
+    /// Adds claims that were judged, each with its aim and its figure.
+    #[must_use]
+    pub fn verdicts(mut self, verdicts: &[Verdict]) -> Self {
+        for verdict in verdicts {
+            let mark = if verdict.holds { Mark::Holds } else { Mark::FallsShort };
+            let text = format!("{} ({})", verdict.name, verdict.aim);
+            self = self.finding(mark, text, verdict.figure());
+        }
         self
     }
 
@@ -212,8 +223,8 @@ impl Report {
             let command = escape(command);
             body.push_str(&format!("<footer>Made by<pre>{command}</pre></footer>\n"));
         }
-        let count = |verdict| self.findings.iter().filter(|f| f.verdict == verdict).count();
-        let findings = [Verdict::Holds, Verdict::FallsShort, Verdict::Info].map(count);
+        let count = |mark| self.findings.iter().filter(|f| f.mark == mark).count();
+        let findings = [Mark::Holds, Mark::FallsShort, Mark::Info].map(count);
         page(&Head { title: &self.title, summary: &self.summary, findings }, &body)
     }
 
@@ -240,14 +251,14 @@ impl Report {
             return String::new();
         }
         let mut html = String::from("<ul class=\"findings\">\n");
-        for Finding { verdict, text, figure } in &self.findings {
+        for Finding { mark, text, figure } in &self.findings {
             html.push_str(&format!(
                 "<li class=\"{}\"><span class=\"mark\" aria-hidden=\"true\">{}</span>\
                  <span><span class=\"hidden\">{}: </span>{}</span>\
                  <span class=\"figure\">{}</span></li>\n",
-                verdict.class(),
-                verdict.mark(),
-                verdict.words(),
+                mark.class(),
+                mark.symbol(),
+                mark.words(),
                 inline(text),
                 escape(figure),
             ));

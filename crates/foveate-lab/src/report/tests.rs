@@ -41,9 +41,9 @@ fn full_report(text: &str) -> Report {
     Report::new("all", text)
         .summary(text)
         .command(text)
-        .finding(Verdict::Holds, text, text)
-        .finding(Verdict::FallsShort, text, text)
-        .finding(Verdict::Info, text, text)
+        .finding(Mark::Holds, text, text)
+        .finding(Mark::FallsShort, text, text)
+        .finding(Mark::Info, text, text)
         .section(text, text)
         .table(&table)
         .plot(both(Plot::lines(text), &points))
@@ -117,8 +117,8 @@ fn index_lists_our_reports_and_no_strangers() {
     fs::write(folder.0.join("stranger.html"), "<title>Not ours</title>").unwrap();
     fs::write(folder.0.join("notes.txt"), "x").unwrap();
     Report::new("a_first", "First")
-        .finding(Verdict::Holds, "x", "1")
-        .finding(Verdict::FallsShort, "y", "2")
+        .finding(Mark::Holds, "x", "1")
+        .finding(Mark::FallsShort, "y", "2")
         .write(&folder.0)
         .unwrap();
     let index = folder.read("index.html");

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::audit::Causes;
 use crate::output::{Align, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 
 /// What was measured over how many seeds, and for how many seconds each.
 pub(super) fn done(outcome: Outcome, measured: &[Measured], (seeds, seconds): (u64, u64)) -> Done {
@@ -348,8 +348,8 @@ fn waits_plot(measured: &[Measured]) -> Plot {
     plot
 }
 
-fn verdict(holds: bool) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::FallsShort }
+fn verdict(holds: bool) -> Mark {
+    if holds { Mark::Holds } else { Mark::FallsShort }
 }
 
 /// The least ratio of a bin to the nearer one, and where it is.

@@ -6,7 +6,7 @@ use super::rows::{BESIDE, Factor, Found, Share};
 use super::script::{FRAME, Scenario};
 use super::{Done, FOVEATE, JOIN_BUDGET, Outcome, PLAIN, Played, Topology};
 use crate::output::{Align, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 
 /// Orders take less than this share of the source's positions in every frame.
 const CLAIM: f64 = 0.03;
@@ -360,7 +360,7 @@ fn ticks_plot(run: &Played) -> Plot {
 }
 
 fn findings(report: Report, found: &Found) -> Report {
-    let verdict = |holds: bool| if holds { Verdict::Holds } else { Verdict::FallsShort };
+    let verdict = |holds: bool| if holds { Mark::Holds } else { Mark::FallsShort };
     let share = |scenario: Scenario, variant: &str, against: &str| -> Option<&Share> {
         found.shares.iter().find(|row| {
             (row.scenario, row.topology) == (scenario.name(), Topology::Server.name())
@@ -379,7 +379,7 @@ fn findings(report: Report, found: &Found) -> Report {
         }
         if let Some(row) = share(scenario, "foveate, actions", FOVEATE) {
             let text = format!("{}: orders against our own dead-reckoned positions", row.scenario);
-            report = report.finding(Verdict::Info, text, percent(row.share));
+            report = report.finding(Mark::Info, text, percent(row.share));
         }
     }
     for row in found.factors.iter().filter(|row| row.measured == "server_down") {

@@ -3,7 +3,7 @@
 use super::run::{Crash, Looks, SETTLED_WITHIN, Second};
 use super::{Done, ExperimentError, Options, Ran, Row, Size, row};
 use crate::output::{Align, Outcome, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
 /// The source's bounds on bytes per second and player.
@@ -102,10 +102,10 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-type Finding = (Verdict, String, String);
+type Finding = (Mark, String, String);
 
-fn verdict(holds: bool) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::FallsShort }
+fn verdict(holds: bool) -> Mark {
+    if holds { Mark::Holds } else { Mark::FallsShort }
 }
 
 /// Δ over all seeds, before and after half of all crashed.
@@ -168,9 +168,9 @@ fn busiest_second(looks: &Looks) -> f64 {
 
 fn notes(rows: &[Row], ran: &[Ran]) -> Vec<String> {
     let mark = |verdict| match verdict {
-        Verdict::Holds => "holds",
-        Verdict::FallsShort => "FALLS SHORT",
-        Verdict::Info => "",
+        Mark::Holds => "holds",
+        Mark::FallsShort => "FALLS SHORT",
+        Mark::Info => "",
     };
     let found = findings(rows, ran).into_iter();
     found.map(|(verdict, text, figure)| format!("{text}: {figure} ({})", mark(verdict))).collect()

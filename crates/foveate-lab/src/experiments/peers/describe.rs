@@ -3,7 +3,7 @@
 use super::liars::{Harm, Lie};
 use super::{Done, ExperimentError, LieRow, Options, Ran, Row, TamperedRow};
 use crate::output::{Align, Outcome, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 
 /// The honest may be off by this much more, as a share.
 const HARM: f64 = 0.05;
@@ -44,7 +44,7 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
         report = report.plot(plot);
     }
     let notes = found.into_iter().map(|(verdict, text, figure)| {
-        let mark = if verdict == Verdict::Holds { "holds" } else { "FALLS SHORT" };
+        let mark = if verdict == Mark::Holds { "holds" } else { "FALLS SHORT" };
         format!("{text}: {figure} ({mark})")
     });
     Ok(Done { outcome, tables, notes: notes.collect(), report })
@@ -84,10 +84,10 @@ fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
     })
 }
 
-type Finding = (Verdict, String, String);
+type Finding = (Mark, String, String);
 
 fn findings(games: &[&Row], lies: &[LieRow], tampered: &[TamperedRow]) -> Vec<Finding> {
-    let verdict = |holds: bool| if holds { Verdict::Holds } else { Verdict::FallsShort };
+    let verdict = |holds: bool| if holds { Mark::Holds } else { Mark::FallsShort };
     let mut found = Vec::new();
     let mut growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
     growing.sort_by_key(|row| row.nodes);

@@ -5,7 +5,7 @@ use super::findings::{Arrived, BINS, Bin, Findings, deviation, line, mean, share
 use super::swarm::{AVATAR_WIDTH, LATENCY, LOSS};
 use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Options, Plan, Row, copies};
 use crate::output::{Align, Outcome, Table};
-use crate::report::{Axis, Plot, Report, Series, Verdict};
+use crate::report::{Axis, Mark, Plot, Report, Series};
 use foveate_node::peer::silac::Settings;
 use serde::Serialize;
 
@@ -34,18 +34,18 @@ struct Claim {
     what: &'static str,
     source: &'static str,
     ours: String,
-    verdict: Verdict,
+    verdict: Mark,
 }
 
 impl Claim {
     /// A figure beside the source's; whether that makes the claim hold is not decided.
     fn new(what: &'static str, source: &'static str, ours: String) -> Claim {
-        Claim { what, source, ours, verdict: Verdict::Info }
+        Claim { what, source, ours, verdict: Mark::Info }
     }
 
     /// Decides it.
     fn holds(self, kept: bool) -> Claim {
-        Claim { verdict: if kept { Verdict::Holds } else { Verdict::FallsShort }, ..self }
+        Claim { verdict: if kept { Mark::Holds } else { Mark::FallsShort }, ..self }
     }
 }
 
@@ -396,9 +396,9 @@ fn claims_table(claims: &[Claim]) -> Table {
     let mut table = Table::new(columns).caption("The source's claims");
     for claim in claims {
         let verdict = match claim.verdict {
-            Verdict::Holds => "holds",
-            Verdict::FallsShort => "does not follow",
-            Verdict::Info => "",
+            Mark::Holds => "holds",
+            Mark::FallsShort => "does not follow",
+            Mark::Info => "",
         };
         table.row([claim.what, claim.source, &claim.ours, verdict]);
     }
