@@ -45,6 +45,7 @@ pub mod movement;
 pub mod practice;
 pub mod trig;
 mod voronoi;
+mod walls;
 
 pub use bots::Bots;
 pub use brain::{Fighter, Skill};
@@ -59,3 +60,4 @@ pub use map::{ArenaMap, Obstacle};
 pub use movement::{Body, Input, TickRate, step};
 pub use practice::Practice;
 pub use trig::Yaw;
+pub use walls::Walls;

@@ -28,10 +28,11 @@ use crate::geometry::Point;
 use crate::graph::NodeIx;
 use crate::map::ArenaMap;
 use crate::movement::{Input, TickRate};
+use crate::walls::Walls;
 use fastrand::Rng;
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
-use foveate_sync::interest::{View, presets};
-use foveate_wire::{KindId, ObjectId, Replicate, Schema, Tick};
+use foveate_sync::interest::{Occlusion, SetName, SetView, View, Visibility, presets};
+use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, Phase, UNIT, Unit};
 use kinds::{Weapon, position};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,17 @@ use ways::Ways;
 /// The zones of the normal view end here: as far as most shots carry, as far as any does, and where
 /// nothing can matter within seconds.
 const ZONES: [f32; 3] = [40.0, 70.0, 100.0];
+/// What hit a player, or was hit by one, is told so many times as sharply,
+const HIT_BOOST: f32 = 2.0;
+/// half of that after this time,
+const HIT_HALF_LIFE: Micros = Micros(2_000_000);
+/// and the other half of what killed it after this one.
+const KILL_HALF_LIFE: Micros = Micros(6_000_000);
+/// With a line of sight: within this distance walls hide nothing,
+const ALWAYS_SEEN: f32 = 8.0;
+/// and beyond it nothing that a step aside of this length would show: a fifth of a second at full
+/// speed, for news to arrive in.
+const STEP_ASIDE: f64 = 2.0;
 /// The most units of one player.
 pub const MAX_UNITS: u32 = 4;
 
@@ -222,6 +234,8 @@ pub struct Setup {
     pub score_limit: u16,
     /// Ticks per second.
     pub rate: TickRate,
+    /// Whether enemies behind walls are not told to players at all, so that no client can show them.
+    pub line_of_sight: bool,
 }
 
 impl Setup {
@@ -241,6 +255,7 @@ impl Setup {
             break_seconds: 10,
             score_limit: u16::try_from(90 * bases + 5 * players).unwrap_or(u16::MAX),
             rate: TickRate::DEFAULT,
+            line_of_sight: false,
         }
     }
 }
@@ -329,6 +344,15 @@ impl Arena {
         let mix = |a: u64, b: u64| (a ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         let mut mixer = Rng::with_seed(mix(mix(self.setup.seed, id.0), u64::from(tick.0)));
         Rng::with_seed(mixer.u64(..))
+    }
+
+    /// Enemies behind walls are not told; team mates, bases and items are.
+    fn sets_past_walls(&self, view: &View) -> Vec<SetView> {
+        let line_of_sight = Some(Occlusion { looser: None, always: ALWAYS_SEEN });
+        let hidden = View { line_of_sight, ..view.clone() };
+        let kind = |name: &str| SetView { of: SetName::Kind(name.into()), view: hidden.clone() };
+        let team = SetView { of: SetName::Team, view: view.clone() };
+        vec![team, kind(Avatar::NAME), kind(Unit::NAME)]
     }
 
     fn new_base(&self, serial: u32) -> Base {
@@ -427,11 +451,32 @@ impl Game for Arena {
             _ => return None,
         };
         view.zones[2] = far;
+        if self.setup.line_of_sight {
+            view.sets = self.sets_past_walls(&view);
+        }
+        view.interaction_boost = Some(HIT_BOOST);
         Some(view)
     }
 
-    fn team(&self, world: &World<'_>, avatar: ObjectId) -> u8 {
-        world.get::<Avatar>(avatar).map_or(0, |avatar| avatar.team)
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        Some(Arc::new(Walls { map: Arc::clone(&self.map), slack: STEP_ASIDE }))
+    }
+
+    fn team(&self, world: &World<'_>, object: ObjectId) -> u8 {
+        match object.kind() {
+            AVATAR => world.get::<Avatar>(object).map_or(0, |avatar| avatar.team),
+            UNIT => world.get::<Unit>(object).map_or(0, |unit| unit.team),
+            BASE => world.get::<Base>(object).map_or(0, |base| base.team),
+            _ => 0,
+        }
+    }
+
+    fn interaction(&self, action: &Action) -> Option<Micros> {
+        match action {
+            Action::Hit { .. } => Some(HIT_HALF_LIFE),
+            Action::Killed => Some(KILL_HALF_LIFE),
+            _ => None,
+        }
     }
 
     /// The avatar, and the player's units that stand: of those that go, the place is not told.

@@ -1,10 +1,9 @@
 //! The arena as a world for the laboratory, which knows no game: bots as movement, walls as sight.
 
 use foveate_arena::movement::MAX_SPEED;
-use foveate_arena::{ArenaMap, Bots, Point};
+use foveate_arena::{ArenaMap, Bots, Walls};
 use foveate_lab::experiments::bounds::World;
 use foveate_lab::movement::{Movement, Pose};
-use foveate_sync::interest::{Line, Visibility};
 use std::sync::Arc;
 
 /// Bots on one map.
@@ -57,20 +56,10 @@ impl Movement for ArenaMovement {
     }
 }
 
-/// Who sees whom past the map's walls.
-pub struct LineOfSight(pub Arc<ArenaMap>);
-
-impl Visibility for LineOfSight {
-    fn visible(&self, line: &Line) -> bool {
-        let point = |at: [f32; 3]| Point::new(f64::from(at[0]), f64::from(at[1]));
-        self.0.line_of_sight(point(line.from), point(line.to))
-    }
-}
-
 /// The world of a seed: another map, other bots.
 pub fn world(seed: u64) -> World {
     let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
-    let sight = Arc::new(LineOfSight(Arc::clone(&map)));
+    let sight = Arc::new(Walls { map: Arc::clone(&map), slack: 0.0 });
     World { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
 }
 
@@ -90,6 +79,7 @@ pub fn walkers_on(seed: u64, count: usize, side: f32) -> Box<dyn Movement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foveate_sync::interest::Line;
     use foveate_wire::{ObjectId, Tick};
 
     #[test]

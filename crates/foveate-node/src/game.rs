@@ -11,8 +11,8 @@
 //! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
 //! last tick. So the order in which objects take their turns does not matter.
 
-use foveate_sync::interest::View;
-use foveate_wire::{Kind, KindId, ObjectId, Replicate, Schema, Tick};
+use foveate_sync::interest::{Policy, View, ViewContext, Visibility};
+use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -71,12 +71,31 @@ pub trait Game: Sized + Send + Sync + 'static {
         true
     }
 
-    /// The views that a player may choose from, by number; number 0 is the first one.
+    /// The views that a player may choose from, by number; number 0 is the first one. A view may be
+    /// a policy of the game's own: [`View::custom`] with a name from [`policies`](Game::policies).
     fn view(&self, which: u8) -> Option<View>;
 
-    /// The team of a player's avatar, 0 for none.
-    fn team(&self, _: &World<'_>, _avatar: ObjectId) -> u8 {
+    /// The game's own policies, with the names by which views, configurations and operators refer to
+    /// them.
+    fn policies(&self) -> Vec<(&'static str, Arc<dyn Policy>)> {
+        Vec::new()
+    }
+
+    /// The game's walls, for views with `line_of_sight`.
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        None
+    }
+
+    /// The team of an object, 0 for none. Views can have other bounds for team mates. A change takes
+    /// effect within eight ticks.
+    fn team(&self, _: &World<'_>, _object: ObjectId) -> u8 {
         0
+    }
+
+    /// Whether an action makes its two parties interesting to each other, and for how long: the time
+    /// after which half of that interest is left. Important actions have a longer one.
+    fn interaction(&self, _: &Self::Action) -> Option<Micros> {
+        None
     }
 
     /// What a player looks from; beside the avatar, perhaps units.
@@ -88,6 +107,25 @@ pub trait Game: Sized + Send + Sync + 'static {
     /// asked again while they do.
     fn may_watch(&self, _: &World<'_>, _avatar: ObjectId, _object: ObjectId) -> bool {
         false
+    }
+}
+
+/// What views can refer to in a game.
+pub struct GameViews<'a, G: Game>(pub &'a G);
+
+impl<G: Game> ViewContext for GameViews<'_, G> {
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        self.0.visibility()
+    }
+
+    fn kind(&self, name: &str) -> Option<KindId> {
+        let at = self.0.schema().kinds().iter().position(|kind| kind.spec.name == name)?;
+        Some(KindId(at as u8))
+    }
+
+    fn policy(&self, name: &str) -> Option<Arc<dyn Policy>> {
+        let named = self.0.policies().into_iter().find(|(known, _)| *known == name);
+        named.map(|(_, policy)| policy)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::game::{By, Effects, Game, PlayerId, Scene, Spawn, Spot, Turn, World};
 use crate::ghosts::Ghosts;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
-use foveate_wire::{KindId, ObjectId, OwnerId, Schema, Tick};
+use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +13,17 @@ pub const MAX_INPUTS: usize = 2;
 pub const MAX_ACTIONS: usize = 65_536;
 /// New objects of one tick at most.
 pub const MAX_SPAWNS: usize = 4_096;
+
+/// One object acted on another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interacted {
+    /// The object that acted, or the avatar of the player that did.
+    pub by: ObjectId,
+    /// The object acted on.
+    pub with: ObjectId,
+    /// The time after which half of their interest in each other is left.
+    pub half_life: Micros,
+}
 
 /// Runs a game's rules for all objects that this node owns.
 pub struct Stage<G: Game> {
@@ -31,6 +42,8 @@ pub struct Stage<G: Game> {
     /// What is asked of ghosts: for their owners to carry out.
     elsewhere: Vec<(ObjectId, G::Action, By)>,
     effects: Effects<G>,
+    /// The interactions of the last tick.
+    interactions: Vec<Interacted>,
     /// The next serial of each origin.
     serials: BTreeMap<u32, u32>,
     turns: Vec<(ObjectId, Slot)>,
@@ -50,6 +63,7 @@ impl<G: Game> Stage<G> {
             waiting: Vec::new(),
             elsewhere: Vec::new(),
             effects: Effects::default(),
+            interactions: Vec::new(),
             serials: BTreeMap::new(),
             turns: Vec::new(),
             lanes: Vec::new(),
@@ -141,8 +155,16 @@ impl<G: Game> Stage<G> {
     /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
     pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(Spot, G::Event)) {
         let asked = std::mem::take(&mut self.waiting);
+        self.interactions.clear();
         for (id, action, by) in &asked {
             if let Some(slot) = self.publisher.store.find(*id) {
+                if let Some(half_life) = self.game.interaction(action) {
+                    let by = match *by {
+                        By::Object(object) => object,
+                        By::Player(player, _) => ObjectId::new(self.game.avatar(), player.0, 0),
+                    };
+                    self.interactions.push(Interacted { by, with: *id, half_life });
+                }
                 self.turn(tick, (*id, slot), |game, turn| game.act(turn, action, *by));
             } else if self.ghosts.lanes(*id).is_some() {
                 self.elsewhere.push((*id, action.clone(), *by));
@@ -161,6 +183,11 @@ impl<G: Game> Stage<G> {
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
+    }
+
+    /// The interactions of the last tick.
+    pub fn interactions(&self) -> &[Interacted] {
+        &self.interactions
     }
 
     /// A player is gone: nothing of theirs waits any more.

@@ -315,6 +315,11 @@ impl Store {
         Ok(())
     }
 
+    /// The team of an object; zero: none.
+    pub fn team(&self, slot: Slot) -> u8 {
+        self.hot[slot.at()].team
+    }
+
     /// Puts an object into a team; policies may tell mates from others. Zero: none.
     pub fn set_team(&mut self, slot: Slot, team: u8) -> Result<(), StoreError> {
         self.alive(slot)?;

@@ -280,6 +280,27 @@ fn what_was_interacted_with_stays_of_interest_for_a_while() {
 }
 
 #[test]
+fn an_interaction_sharpens_a_pair_that_rests() {
+    let mut slow = presets::circle(500.0);
+    (slow.interval_ms, slow.interaction_boost) = (800, Some(16.0));
+    for rounds in 0..16 {
+        let mut world = World::new();
+        let eyes = world.create(&Avatar::at(0.0, 0.0));
+        let other = world.create(&Avatar::at(400.0, 0.0));
+        let seat = world.observe(eyes, slow.build().unwrap());
+        world.settle(5 + rounds);
+        let (id, now) = (world.seats[seat].0, world.now());
+        let observer = world.publisher.observer_mut(id).unwrap();
+        observer.interacted(other, now, Micros::from_millis(2_000));
+        world.settle(1);
+        let hurt = Avatar { health: 50, ..Avatar::at(400.0, 0.0) };
+        world.publisher.store.set(other, &hurt).unwrap();
+        world.settle(1);
+        assert_eq!(world.believed(seat, other), Some(hurt), "after {rounds} rounds of rest");
+    }
+}
+
+#[test]
 fn a_change_of_owner_is_told_and_survives_loss() {
     let (mut world, seat, other) = pair(circle(50.0), 40.0);
     assert_eq!(world.publisher.store.give(other, OwnerId(9)), Ok(Epoch(1)));

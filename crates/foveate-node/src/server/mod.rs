@@ -23,9 +23,9 @@ use crate::session::{
     ClientMessage, FRAME_ROOM, Frame, MAX_NAME, Refusal, ResumeKey, ServerMessage, Upward,
     VERSIONS, read_message, write_message,
 };
-use crate::stage::Stage;
+use crate::stage::{Interacted, Stage};
 use foveate_sync::interest::{Policy, View};
-use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
+use foveate_sync::{Budget, Observer, Pivots, Rounds, Slot, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use seat::Seat;
@@ -138,12 +138,16 @@ pub struct Server<G: Game> {
     refused: Refused,
     /// A view in force for everybody who has no other imposed on them.
     imposed: Option<View>,
+    /// What a configuration puts in the place of the game's view 0.
+    first_view: Option<View>,
     /// What views in force were made into: everybody with the same view shares one, which is then in
     /// the cache when the next observer's turn comes.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
+    /// Objects that changed their team in the tick at hand.
+    sorted: Vec<(ObjectId, Slot, u8)>,
     frame: Vec<u8>,
 }
 
@@ -162,10 +166,12 @@ impl<G: Game> Server<G> {
             events: VecDeque::new(),
             refused: Refused::default(),
             imposed: None,
+            first_view: None,
             policies: VecDeque::new(),
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
+            sorted: Vec::new(),
             frame: Vec::new(),
         }
     }
@@ -351,7 +357,7 @@ impl<G: Game> Server<G> {
         let Some(slot) = self.stage.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
-        let view = self.imposed.clone().or_else(|| self.stage.game.view(0));
+        let view = self.imposed.clone().or_else(|| self.chosen_view(0));
         let Some(view) = view.and_then(|view| self.policy(&view).ok()) else {
             return Err(StoreError::UnknownKind("view".into()));
         };
@@ -428,7 +434,7 @@ impl<G: Game> Server<G> {
     fn set_view(&mut self, at: u32, which: u8) {
         // Every pair is looked at anew: nobody may ask for that without end.
         let may = self.seats[at as usize].as_mut().is_some_and(Seat::may_ask);
-        let known = may && self.stage.game.view(which).is_some_and(|it| self.policy(&it).is_ok());
+        let known = may && self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
         match &mut self.seats[at as usize] {
             Some(seat) if known => {
                 seat.view = which;
@@ -495,7 +501,9 @@ impl<G: Game> Server<G> {
         happened.clear();
         self.stage.step(tick, |spot, event| happened.push((spot, event)));
         self.tell_events();
+        self.note_interactions(now);
         self.look_about(tick);
+        self.sort_teams(tick);
         self.tell_states(tick, now, out);
         self.show_out(now, out);
         self.lose_patience(out);
@@ -557,7 +565,49 @@ impl<G: Game> Server<G> {
         }
     }
 
-    /// Now and then: what each player looks from, and in which team they are.
+    /// Players take an interest in what they acted on and in what acted on them.
+    fn note_interactions(&mut self, now: Micros) {
+        let Server { stage, seats, by_player, .. } = self;
+        for at in 0..stage.interactions().len() {
+            let Interacted { by, with, half_life } = stage.interactions()[at];
+            for (own, other) in [(by, with), (with, by)] {
+                let seat = by_player.get(&PlayerId(own.origin())).map(|at| &seats[*at as usize]);
+                if own.origin() != other.origin()
+                    && let Some(Some(seat)) = seat
+                    && let Some(slot) = stage.publisher.store.find(other)
+                    && let Some(observer) = stage.publisher.observer_mut(seat.observer)
+                {
+                    observer.interacted(slot, now, half_life);
+                }
+            }
+        }
+    }
+
+    /// Puts an eighth of all objects into their teams, and the players who own them.
+    fn sort_teams(&mut self, tick: Tick) {
+        let Server { stage, seats, by_player, sorted, .. } = self;
+        sorted.clear();
+        let world = stage.world();
+        let objects = stage.publisher.store.iter();
+        for (id, slot) in objects.filter(|(_, slot)| (slot.0 ^ tick.0).is_multiple_of(LOOK_ABOUT)) {
+            let team = stage.game.team(&world, id);
+            if stage.publisher.store.team(slot) != team {
+                sorted.push((id, slot, team));
+            }
+        }
+        for (id, slot, team) in sorted.drain(..) {
+            let set = stage.publisher.store.set_team(slot, team);
+            debug_assert!(set.is_ok(), "the object was found alive");
+            let seat = by_player.get(&PlayerId(id.origin())).map(|at| &seats[*at as usize]);
+            if let Some(Some(seat)) = seat.filter(|_| id.kind() == stage.game.avatar())
+                && let Some(observer) = stage.publisher.observer_mut(seat.observer)
+            {
+                observer.set_team(team);
+            }
+        }
+    }
+
+    /// Now and then: what each player looks from.
     fn look_about(&mut self, tick: Tick) {
         let Server { stage, seats, .. } = self;
         let mut eyes = Vec::new();

@@ -1,7 +1,7 @@
 //! What an operator sees of a server, and may change while it runs.
 
 use super::{Server, allowance};
-use crate::game::{Game, PlayerId};
+use crate::game::{Game, GameViews, PlayerId};
 use crate::outbox::Link;
 use foveate_sync::ObserverId;
 use foveate_sync::interest::{Policy, View, ViewError};
@@ -63,7 +63,24 @@ impl<G: Game> Server<G> {
     fn view_at(&self, at: usize) -> Option<View> {
         let seat = self.seats[at].as_ref()?;
         let imposed = seat.imposed.as_ref().or(self.imposed.as_ref());
-        imposed.cloned().or_else(|| self.stage.game.view(seat.view))
+        imposed.cloned().or_else(|| self.chosen_view(seat.view))
+    }
+
+    /// The view that a player's choice means.
+    pub(super) fn chosen_view(&self, which: u8) -> Option<View> {
+        match &self.first_view {
+            Some(view) if which == 0 => Some(view.clone()),
+            _ => self.stage.game.view(which),
+        }
+    }
+
+    /// Puts another view in the place of the game's view 0, for everybody. Call it before players
+    /// join. A view that cannot be used changes nothing.
+    pub fn set_first_view(&mut self, view: View) -> Result<(), ViewError> {
+        self.policy(&view)?;
+        self.first_view = Some(view);
+        (0..self.seats.len()).for_each(|at| self.apply_view(at));
+        Ok(())
     }
 
     /// The policy that a view means.
@@ -71,7 +88,7 @@ impl<G: Game> Server<G> {
         if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
             return Ok(Arc::clone(policy));
         }
-        let policy = view.build()?;
+        let policy = view.build_in(&GameViews(&*self.stage.game))?;
         if self.policies.len() == MAX_POLICIES {
             self.policies.pop_front();
         }

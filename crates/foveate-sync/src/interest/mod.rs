@@ -4,11 +4,13 @@
 //! or nothing where the observer has no interest. Everything else (sending, loss, budget,
 //! accounting) follows from the grade.
 
+mod compose;
 mod modifiers;
 mod policies;
 mod vfc;
 mod view;
 
+pub use compose::{MAX_SETS, Occlusion, SetName, SetView, ViewContext};
 pub use modifiers::{BySet, Interacting, Line, ObjectSet, Visibility, Visible};
 pub use policies::{A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Pace, Zoned};
 pub use vfc::{Kappa, Vfc};

@@ -64,10 +64,13 @@ pub struct Interacting {
 
 impl Policy for Interacting {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        let grade = self.inner.grade(sight).map(|grade| Grade { outlook: None, ..grade });
+        let grade = self.inner.grade(sight);
         if sight.interaction <= 0.0 {
+            // What the inner policy says of the next grades holds: an interaction has the pair
+            // graded anew at once.
             return grade;
         }
+        let grade = grade.map(|grade| Grade { outlook: None, ..grade });
         let factor = 1.0 + (self.boost - 1.0) * sight.interaction;
         match grade {
             Some(grade) => Some(grade.sharpened(factor)),

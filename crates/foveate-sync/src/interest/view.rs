@@ -16,6 +16,7 @@
 //! # let _ = policy;
 //! ```
 
+use super::compose::{self, Occlusion, SetView, ViewContext};
 use super::policies::{A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Pace, Zoned};
 use super::vfc::{Kappa, Vfc};
 use super::{CLASSES, Policy};
@@ -42,6 +43,8 @@ pub enum PolicyName {
     Zoned,
     /// Zones × fields → κ.
     Vfc,
+    /// A policy of the game's own, by the name that the game gives it.
+    Custom,
 }
 
 /// One κ of a view; what is left out is unbounded.
@@ -111,8 +114,12 @@ pub struct View {
     /// The radius of the circle around each object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aoi: Option<f32>,
-    /// Outer radii, rising; the last may be `inf`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Outer radii, rising; the last may be `inf`, which is `null` in JSON.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "compose::lengths_or_null"
+    )]
     pub zones: Vec<f32>,
     /// Whole angles in degrees, rising; the last is 360.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -126,6 +133,19 @@ pub struct View {
     /// Facing floors inside the innermost zone, as a share of the schema's.
     #[serde(default = "default_inner_facing")]
     pub inner_facing: f32,
+    /// With `policy = "custom"`: the name of the game's policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<String>,
+    /// What walls do to objects behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_of_sight: Option<Occlusion>,
+    /// Objects that the player interacted with lately are this many times sharper, fading with time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interaction_boost: Option<f32>,
+    /// Object sets with views of their own; the first that holds an object decides. This view
+    /// covers all other objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<SetView>,
 }
 
 fn default_floor() -> f32 {
@@ -190,6 +210,17 @@ pub enum ViewError {
         /// `zone` or `field`.
         per: &'static str,
     },
+    /// The view names something that this game does not have.
+    #[error("{key}: this game has no {what}")]
+    Unknown {
+        /// The key.
+        key: &'static str,
+        /// What is missing, with its name.
+        what: String,
+    },
+    /// Sets within a set, or too many of them.
+    #[error("sets: {0}")]
+    Sets(&'static str),
     /// κ tightens outwards.
     #[error(
         "kappa: zone {zone}, field {field} is tighter than zone {inner_zone}, field {inner_field}: κ must weaken with distance and with the angle"
@@ -217,8 +248,27 @@ impl View {
         toml::to_string(self).map_err(|error| ViewError::Syntax(error.to_string()))
     }
 
-    /// Checks the view and makes the policy.
+    /// A view that is a policy of the game's own.
+    pub fn custom(name: impl Into<String>) -> View {
+        presets::named(name.into())
+    }
+
+    /// Checks the view and makes the policy. A view that refers to the game (its walls, its kinds,
+    /// its own policies) needs [`build_in`](View::build_in).
     pub fn build(&self) -> Result<Arc<dyn Policy>, ViewError> {
+        self.build_in(&())
+    }
+
+    /// Checks the view and makes the policy, for a game.
+    pub fn build_in(&self, context: &dyn ViewContext) -> Result<Arc<dyn Policy>, ViewError> {
+        compose::build(self, context)
+    }
+
+    /// The policy without sets, walls and interactions.
+    pub(super) fn build_plain(
+        &self,
+        context: &dyn ViewContext,
+    ) -> Result<Arc<dyn Policy>, ViewError> {
         self.check_keys()?;
         self.check_floor()?;
         let interval = Micros::from_millis(self.interval_ms);
@@ -244,6 +294,13 @@ impl View {
                 Arc::new(Zoned { side, aoi: Metres(aoi), pace })
             }
             PolicyName::Vfc => Arc::new(self.vfc()?),
+            PolicyName::Custom => {
+                let key = "custom";
+                let name = self.custom.as_deref();
+                let name = name.ok_or(ViewError::Missing { policy: self.policy, key })?;
+                let what = || format!("policy `{name}`");
+                context.policy(name).ok_or_else(|| ViewError::Unknown { key, what: what() })?
+            }
         })
     }
 
@@ -271,6 +328,7 @@ impl View {
             PolicyName::A3 => &["view", "critical", "field"],
             PolicyName::Zoned => &["side", "aoi"],
             PolicyName::Vfc => &["zones", "fields", "kappa"],
+            PolicyName::Custom => &["custom"],
         };
         let given = [
             ("view", self.view.is_some()),
@@ -281,6 +339,7 @@ impl View {
             ("zones", !self.zones.is_empty()),
             ("fields", !self.fields.is_empty()),
             ("kappa", !self.kappa.is_empty()),
+            ("custom", self.custom.is_some()),
         ];
         match given.into_iter().find(|(key, given)| *given && !used.contains(key)) {
             Some((key, _)) => Err(ViewError::Unused { policy: self.policy, key }),
@@ -379,7 +438,7 @@ fn check_bound(bound: &Bound) -> Result<(), ViewError> {
     in_range("kappa.share", share, share >= 0.0, "at least 0, as a share: 0.05 is 5 %")
 }
 
-fn in_range(
+pub(super) fn in_range(
     key: &'static str,
     found: f32,
     fits: bool,
@@ -427,7 +486,15 @@ pub mod presets {
             kappa: Vec::new(),
             floor_degrees: super::default_floor(),
             inner_facing: super::default_inner_facing(),
+            custom: None,
+            line_of_sight: None,
+            interaction_boost: None,
+            sets: Vec::new(),
         }
+    }
+
+    pub(super) fn named(name: String) -> View {
+        View { custom: Some(name), ..empty(PolicyName::Custom) }
     }
 
     fn graded(zones: [f32; 2], fields: [f32; 3]) -> View {

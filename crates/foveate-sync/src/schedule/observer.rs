@@ -238,6 +238,11 @@ impl Observer {
             }
             self.interactions.push(entry);
         }
+        // Only this pair's grade changes; how long it may rest was worked out without the
+        // interaction.
+        if let Some(pair) = self.wakes.iter().position(|wake| wake.slot == slot) {
+            self.gates[pair].grade_anew();
+        }
         self.stale = true;
     }
 

@@ -1,0 +1,206 @@
+//! What the game's teams, hits and walls do to what players are told, through the server that ships.
+
+use foveate_arena::game::Action;
+use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
+use foveate_arena::{Arena, Fighter, Point, Setup, Skill};
+use foveate_node::game::{Brain, By, Game, PlayerId};
+use foveate_node::outbox::{Letter, Letters};
+use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::session::ResumeKey;
+use foveate_node::{Client, Link, Server};
+use foveate_sync::interest::Line;
+use foveate_sync::replica::Life;
+use foveate_wire::{Micros, ObjectId, Tick};
+use std::sync::Arc;
+
+const BOTS: u64 = 48;
+const ROUNDS: u64 = 600;
+
+/// What clients were told of enemies, over all rounds.
+#[derive(Default, Debug)]
+struct Told {
+    /// States that arrived of enemies which could be seen, or nearly,
+    seen: u64,
+    /// and of those which could not.
+    hidden: u64,
+    /// States that arrived of team mates behind walls.
+    hidden_mates: u64,
+    /// Living enemies in plain sight that the client shows,
+    shown: u64,
+    /// and those that it does not.
+    missing: u64,
+    /// Bytes of datagrams to clients.
+    bytes: u64,
+}
+
+struct Match {
+    server: Server<Arena>,
+    clients: Vec<Client<Arena>>,
+    brains: Vec<Fighter>,
+    told: Told,
+}
+
+impl Match {
+    fn new(line_of_sight: bool) -> Match {
+        let setup = Setup { line_of_sight, units: 0, ..Setup::for_players(BOTS as usize, 5) };
+        let arena = Arc::new(Arena::new(setup).unwrap());
+        let keys = Box::new(|| ResumeKey([7; 16]));
+        let mut server = Server::new(Arc::clone(&arena), Settings::default(), keys);
+        server.stage.populate().unwrap();
+        let client = |bot| Client::new(Arc::clone(&arena), &format!("bot-{bot}"), &[]);
+        let mut clients: Vec<_> = (0..BOTS).map(client).collect();
+        let mut out = Letters::default();
+        for (bot, client) in clients.iter_mut().enumerate() {
+            client.connected(Link(bot as u64), &mut out);
+            server.connected(Link(bot as u64), &mut out);
+        }
+        let bot = |bot| Fighter::new(Arc::clone(&arena), Skill::Regular, 5, bot);
+        let brains = (0..BOTS).map(bot).collect();
+        let mut game = Match { server, clients, brains, told: Told::default() };
+        game.deliver_up(out, Micros(0));
+        game
+    }
+
+    fn deliver_up(&mut self, out: Letters, now: Micros) {
+        let mut answers = Letters::default();
+        for (link, letter) in out.0 {
+            match letter {
+                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
+                Letter::Close(why) => panic!("{why:?}"),
+            }
+        }
+        while let Some(event) = self.server.poll() {
+            if let ServerEvent::Asked { link, .. } = event {
+                let player = PlayerId(link.0 as u32 + 1);
+                self.server.admit(link, player, &[], now, &mut answers).unwrap();
+            }
+        }
+        self.deliver_down(answers, now);
+    }
+
+    fn deliver_down(&mut self, out: Letters, now: Micros) {
+        for (link, letter) in out.0 {
+            let client = &mut self.clients[link.0 as usize];
+            match letter {
+                Letter::Datagram(bytes) => {
+                    self.told.bytes += bytes.len() as u64;
+                    client.datagram(&bytes, now);
+                }
+                Letter::Message(bytes) => client.message(&bytes),
+                Letter::Close(why) => panic!("{why:?}"),
+            }
+        }
+    }
+
+    fn run(mut self) -> Told {
+        for round in 1..=ROUNDS {
+            let (now, tick) = (Micros(round * 50_000), Tick(round as u32));
+            let mut out = Letters::default();
+            self.server.tick(tick, now, &mut out);
+            self.deliver_down(out, now);
+            if round > 20 {
+                self.look(tick);
+            }
+            let mut out = Letters::default();
+            for (client, brain) in self.clients.iter_mut().zip(&mut self.brains) {
+                client.tick(now, &mut out, |world, me| brain.think(world, me, &mut Vec::new()));
+                while client.poll().is_some() {}
+            }
+            self.deliver_up(out, now);
+        }
+        self.told
+    }
+
+    fn look(&mut self, tick: Tick) {
+        let (world, arena) = (self.server.stage.world(), &self.server.stage.game);
+        let walls = arena.visibility().expect("the arena has walls");
+        let avatars: Vec<(ObjectId, Avatar)> =
+            world.of_kind(AVATAR).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
+        for client in &self.clients {
+            let Some(me) = client.seated() else { continue };
+            let Some(here) = world.get::<Avatar>(me.avatar) else { continue };
+            for (object, truth) in avatars.iter().filter(|(object, _)| *object != me.avatar) {
+                let flat = |at: [f32; 2]| [at[0], at[1], 0.0];
+                let line = Line {
+                    pivot: Some(me.avatar),
+                    object: *object,
+                    from: flat(here.pos),
+                    to: flat(truth.pos),
+                    tick,
+                };
+                let away = (here.pos[0] - truth.pos[0]).hypot(here.pos[1] - truth.pos[1]);
+                let view = client.replicas.get(*object);
+                if view.as_ref().is_some_and(|view| view.tick() == tick) {
+                    match (truth.team == here.team, away <= 8.0 || walls.visible(&line)) {
+                        (false, true) => self.told.seen += 1,
+                        (false, false) => self.told.hidden += 1,
+                        (true, false) => self.told.hidden_mates += 1,
+                        (true, true) => {}
+                    }
+                }
+                if truth.team == here.team {
+                    continue;
+                }
+                let point = |at: [f32; 2]| Point::new(f64::from(at[0]), f64::from(at[1]));
+                let plain = arena.map().line_of_sight(point(here.pos), point(truth.pos));
+                if plain && away < 60.0 && truth.is_alive() && here.is_alive() {
+                    match view.is_some_and(|view| view.life() == Life::Live) {
+                        true => self.told.shown += 1,
+                        false => self.told.missing += 1,
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
+    let (without, with) = (Match::new(false).run(), Match::new(true).run());
+    println!("without: {without:?}\nwith: {with:?}");
+    assert!(without.hidden > 1_000, "the test would see what is told of the hidden: {without:?}");
+    assert_eq!(with.hidden, 0, "{with:?}");
+    assert!(with.seen > 1_000 && with.shown > 1_000, "{with:?}");
+    assert_eq!(with.missing, 0, "{with:?}");
+    assert!(with.hidden_mates > 1_000, "walls do not hide team mates: {with:?}");
+    assert!(with.bytes < without.bytes, "{} {}", with.bytes, without.bytes);
+}
+
+#[test]
+fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
+    let mut game = Match::new(false);
+    let server = &mut game.server;
+    let mut out = Letters::default();
+    let mut round = 0;
+    let mut tick = |server: &mut Server<Arena>, rounds: u64| {
+        for _ in 0..rounds {
+            round += 1;
+            server.tick(Tick(round as u32), Micros(round * 50_000), &mut out);
+        }
+    };
+    tick(server, 2);
+    // θ of what each of the two players is told of the other.
+    let avatars = [1, 2].map(|player| ObjectId::new(AVATAR, player, 0));
+    let ages = |server: &Server<Arena>| {
+        [(0, 1), (1, 0)].map(|(own, other)| {
+            let publisher = &server.stage.publisher;
+            let observer = server.observer_of(PlayerId(avatars[own].origin())).unwrap();
+            let slot = publisher.store.find(avatars[other]).unwrap();
+            publisher.grade_of(observer, slot).map(|(grade, _)| grade.max_age)
+        })
+    };
+    let before = ages(server);
+    let hit = Action::Hit { damage: 1, weapon: Weapon::Blaster };
+    server.stage.ask(avatars[1], hit, By::Object(avatars[0]));
+    tick(server, 1);
+    let sharp = ages(server).map(|age| age.expect("of interest, however far off"));
+    for (before, sharp) in before.into_iter().zip(sharp) {
+        assert!(before.is_none_or(|before| sharp.0 * 3 < before.0 * 2), "{before:?} {sharp:?}");
+    }
+    // Four half-lives, and less than it takes for silent clients to be thrown out.
+    tick(server, 160);
+    for (sharp, faded) in sharp.into_iter().zip(ages(server)) {
+        assert!(faded.is_none_or(|faded| faded.0 > sharp.0 * 3 / 2), "{sharp:?} {faded:?}");
+    }
+}
