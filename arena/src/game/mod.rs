@@ -462,12 +462,12 @@ impl Game for Arena {
         Some(Arc::new(Walls { map: Arc::clone(&self.map), slack: STEP_ASIDE }))
     }
 
-    fn team(&self, world: &World<'_>, object: ObjectId) -> u8 {
+    fn team(&self, world: &World<'_>, object: ObjectId) -> Option<u8> {
         match object.kind() {
-            AVATAR => world.get::<Avatar>(object).map_or(0, |avatar| avatar.team),
-            UNIT => world.get::<Unit>(object).map_or(0, |unit| unit.team),
-            BASE => world.get::<Base>(object).map_or(0, |base| base.team),
-            _ => 0,
+            AVATAR => world.get::<Avatar>(object).map(|avatar| avatar.team),
+            UNIT => world.get::<Unit>(object).map(|unit| unit.team),
+            BASE => world.get::<Base>(object).map(|base| base.team),
+            _ => None,
         }
     }
 

@@ -390,5 +390,5 @@ fn eyes_are_the_avatar_and_the_units_that_stand() {
     practice.stage.ask(Arena::unit(1, 0), Action::Order { target: 3 }, by);
     practice.step();
     assert_eq!(eyes(&practice), [Avatar::of(1), Arena::unit(1, 1)]);
-    assert_eq!(practice.stage.game.team(&practice.stage.world(), Avatar::of(1)), 2);
+    assert_eq!(practice.stage.game.team(&practice.stage.world(), Avatar::of(1)), Some(2));
 }

@@ -57,6 +57,9 @@ pub struct Serve {
     /// Seed of the world
     #[arg(long)]
     seed: Option<u64>,
+    /// Hide enemies behind walls from clients
+    #[arg(long)]
+    line_of_sight: bool,
     /// File to keep players and objects in
     #[arg(long)]
     storage: Option<PathBuf>,
@@ -99,6 +102,7 @@ impl Serve {
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
+        config.line_of_sight |= self.line_of_sight;
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
@@ -159,9 +163,13 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
         Rules::Arena => {
             let setup = Setup {
                 rate: TickRate::new(config.tick_hz)?,
+                line_of_sight: config.line_of_sight,
                 ..Setup::for_players(players, config.seed)
             };
             serve(args, &config, Arc::new(Arena::new(setup)?))
+        }
+        Rules::Crowd if config.line_of_sight => {
+            Err("line_of_sight: the crowd has no walls; use --game arena".into())
         }
         Rules::Crowd => serve(args, &config, Arc::new(Crowd::new(players)?)),
     }
@@ -195,6 +203,9 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     let door = MainDoor::open(config, &mut stage)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
     host.server.stage = stage;
+    if let Some(view) = &config.view {
+        host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
+    }
     let address = host.endpoint.address()?;
     println!("listening on {address}");
     if let Some(hash) = host.endpoint.certificate_hash() {

@@ -87,9 +87,9 @@ pub trait Game: Sized + Send + Sync + 'static {
     }
 
     /// The team of an object, 0 for none. Views can have other bounds for team mates. A change takes
-    /// effect within eight ticks.
-    fn team(&self, _: &World<'_>, _object: ObjectId) -> u8 {
-        0
+    /// effect within eight ticks. `None`: the game has no teams, or sets them in the store itself.
+    fn team(&self, _: &World<'_>, _object: ObjectId) -> Option<u8> {
+        None
     }
 
     /// Whether an action makes its two parties interesting to each other, and for how long: the time

@@ -56,7 +56,7 @@ pub use registry::{
 };
 pub use server::{
     Doorkeeper, Eyes, Player, PlayerJoined, PlayerLeft, PlayerRefused, Server, ServerPlugin,
-    ServerSystems,
+    ServerSystems, Team, ViewReferences,
 };
 #[cfg(feature = "transform")]
 pub use transform::{NetTransform, TransformPlugin};
@@ -68,7 +68,7 @@ pub mod prelude {
     pub use crate::{
         ClientPlugin, Eyes, FromPlayer, Frozen, Input, InputFrom, Joined, Left, Own, Player,
         PlayerJoined, PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin,
-        ToServer,
+        Team, ToServer,
     };
     pub use foveate::io::Trust;
     pub use foveate::sync::interest::{View, presets};

@@ -13,9 +13,9 @@ use foveate::node::Link;
 use foveate::node::game::{Game, PlayerId};
 use foveate::node::server::{ServerEvent, Settings};
 use foveate::node::session::Refusal;
-use foveate::sync::interest::{Policy, View, ViewError, presets};
+use foveate::sync::interest::{Policy, View, ViewContext, ViewError, Visibility, presets};
 use foveate::sync::{Pivots, Rounds, Slot};
-use foveate::wire::{Bytes, KindId, Micros, ObjectId, OwnerId};
+use foveate::wire::{Bytes, KindId, Micros, ObjectId, OwnerId, Schema};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct ServerPlugin {
     pub listen: SocketAddr,
     /// What players see, unless their [`Eyes`] say otherwise.
     pub view: View,
+    /// What views can refer to.
+    pub references: ViewReferences,
     /// Rounds a second. The app's own loop should run at least as often.
     pub hz: u32,
     /// How long replicas out of view go on before they freeze,
@@ -59,6 +61,7 @@ impl ServerPlugin {
         ServerPlugin {
             listen,
             view,
+            references: ViewReferences::default(),
             hz: 20,
             freeze_after,
             forget_after,
@@ -80,6 +83,7 @@ impl Plugin for ServerPlugin {
             .insert_resource(Opening {
                 listen: self.listen,
                 view: self.view.clone(),
+                references: self.references.clone(),
                 settings: Settings {
                     rounds: Rounds {
                         length: Micros(1_000_000 / u64::from(hz)),
@@ -98,6 +102,46 @@ impl Plugin for ServerPlugin {
             .add_systems(PostUpdate, play.in_set(ServerSystems::Play));
     }
 }
+
+/// What views can refer to beside the app's kinds.
+#[derive(Clone, Default)]
+pub struct ViewReferences {
+    /// Custom policies, by name: `policy = "custom"`.
+    pub policies: Vec<(&'static str, Arc<dyn Policy>)>,
+    /// The walls, for views with a line of sight.
+    pub walls: Option<Arc<dyn Visibility>>,
+}
+
+impl std::fmt::Debug for ViewReferences {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.policies.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).entries(self.walls.as_ref().map(|_| "walls")).finish()
+    }
+}
+
+/// The same with the kinds of the app.
+struct AppViews<'a>(&'a ViewReferences, &'a Schema);
+
+impl ViewContext for AppViews<'_> {
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        self.0.walls.clone()
+    }
+
+    fn kind(&self, name: &str) -> Option<KindId> {
+        let at = self.1.kinds().iter().position(|kind| kind.spec.name == name)?;
+        Some(KindId(at as u8))
+    }
+
+    fn policy(&self, name: &str) -> Option<Arc<dyn Policy>> {
+        let named = self.0.policies.iter().find(|(known, _)| *known == name);
+        named.map(|(_, policy)| Arc::clone(policy))
+    }
+}
+
+/// The team of a replicated entity, and of the player whose entity it is; 0: none. Views can have
+/// other bounds for team mates.
+#[derive(Component, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Team(pub u8);
 
 /// A player is in. Give `entity` what the player's avatar is made of, or [`Eyes`] to look from others.
 #[derive(Message, Clone, PartialEq, Debug)]
@@ -148,12 +192,13 @@ impl Eyes {
         Eyes { from: entities.into_iter().collect(), view: None }
     }
 
-    /// The same with another view: zoom, a spectator's, a strategist's.
+    /// The same with another view: zoom, a spectator's, a strategist's. One that refers to walls, kinds
+    /// or custom policies goes by [`Server::policy`] and [`with_policy`](Eyes::with_policy).
     pub fn with_view(self, view: &View) -> Result<Eyes, ViewError> {
         Ok(self.with_policy(view.build()?))
     }
 
-    /// The same with a policy of one's own.
+    /// The same with a custom policy.
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Eyes {
         Eyes { view: Some(policy), ..self }
     }
@@ -191,6 +236,7 @@ fn empty_handed(entry: Entry) -> Entry {
 struct Opening {
     listen: SocketAddr,
     view: View,
+    references: ViewReferences,
     settings: Settings,
     certificate: Certificate,
     options: Options,
@@ -202,6 +248,7 @@ pub struct Server {
     host: ServerHost<EcsGame, Doorkeeper>,
     table: Table,
     view: Arc<dyn Policy>,
+    references: ViewReferences,
     /// The serial that all objects of an entity share.
     serials: BTreeMap<Entity, u32>,
     next_serial: u32,
@@ -226,6 +273,7 @@ struct Sitting {
     pivots: Vec<Slot>,
     view: Option<Arc<dyn Policy>>,
     seat: Option<Seat>,
+    team: u8,
 }
 
 impl Server {
@@ -247,6 +295,36 @@ impl Server {
     /// Bytes of states to players so far, without what QUIC adds.
     pub fn state_bytes(&self) -> u64 {
         self.host.server.stage.publisher.ever().bytes
+    }
+
+    /// The policy of a view, which may refer to the app's kinds and the plugin's
+    /// [`references`](ServerPlugin::references).
+    pub fn policy(&self, view: &View) -> Result<Arc<dyn Policy>, ViewError> {
+        view.build_in(&AppViews(&self.references, self.table.game.schema()))
+    }
+
+    /// A player acted on an entity, or an entity on a player: it is sharper for them for a while, if
+    /// their view has an interaction boost. After `half_life` half of that is left.
+    pub fn interacted(&mut self, player: PlayerId, entity: Entity, half_life: Micros) {
+        let Some((_, slot)) = self.eye(entity) else { return };
+        let now = self.host.server.stage.publisher.now();
+        let Some(observer) = self.host.server.observer_of(player) else { return };
+        if let Some(observer) = self.host.server.stage.publisher.observer_mut(observer) {
+            observer.interacted(slot, now, half_life);
+        }
+    }
+
+    /// Puts an entity's objects into a team.
+    fn join_team(&mut self, entity: Entity, team: u8) {
+        let Some(serial) = self.serials.get(&entity) else { return };
+        let store = &mut self.host.server.stage.publisher.store;
+        let drafts = self.drafts.range((*serial, 0)..=(*serial, u8::MAX));
+        for slot in drafts.filter_map(|(_, draft)| draft.slot) {
+            if store.team(slot) != team {
+                let set = store.set_team(slot, team);
+                debug_assert!(set.is_ok(), "a draft's slot is alive");
+            }
+        }
     }
 
     /// Messages and inputs of players that could not be read, or were too many.
@@ -309,6 +387,19 @@ impl Server {
         let drafts = self.drafts.range((serial, 0)..=(serial, u8::MAX));
         let mut slots = drafts.filter_map(|(_, draft)| draft.slot);
         slots.find(|slot| store.kind(*slot).place.is_some()).map(|slot| (serial, slot))
+    }
+
+    /// Puts a player into a team.
+    fn take_side(&mut self, player: PlayerId, team: u8) {
+        let Some(sitting) = self.seats.get_mut(&player).filter(|it| it.team != team) else {
+            return;
+        };
+        sitting.team = team;
+        let observer = self.host.server.observer_of(player);
+        let publisher = &mut self.host.server.stage.publisher;
+        if let Some(observer) = observer.and_then(|id| publisher.observer_mut(id)) {
+            observer.set_team(team);
+        }
     }
 
     /// Gives a player the eyes that their entity has now.
@@ -374,13 +465,14 @@ fn open(world: &mut World) -> Result {
     let Some(opening) = world.remove_resource::<Opening>() else { return Ok(()) };
     let door = world.remove_resource::<Doorkeeper>();
     let door = door.unwrap_or_else(|| Doorkeeper(Box::<OpenDoor>::default()));
-    let view = opening.view.build()?;
+    let view = opening.view.build_in(&AppViews(&opening.references, table.game.schema()))?;
     let endpoint = Endpoint::server(opening.listen, opening.certificate, opening.options)?;
     let host = ServerHost::new(Arc::clone(&table.game), opening.settings, endpoint, door);
     world.insert_resource(Server {
         host,
         table,
         view,
+        references: opening.references,
         serials: BTreeMap::new(),
         next_serial: 0,
         drafts: BTreeMap::new(),
@@ -420,7 +512,10 @@ fn play(world: &mut World) -> Result {
         let players: Vec<_> = server.seats.iter().map(|(id, seat)| (*id, seat.entity)).collect();
         for (player, entity) in players {
             server.look(player, world.get::<Eyes>(entity));
+            server.take_side(player, world.get::<Team>(entity).map_or(0, |team| team.0));
         }
+        let mut teams = world.query::<(Entity, &Team)>();
+        teams.iter(world).for_each(|(entity, team)| server.join_team(entity, team.0));
         server.host.poll_step()?;
         tell_happened(world, &mut server);
         tell_inbox(world, &mut server);
@@ -436,7 +531,8 @@ fn tell_happened(world: &mut World, server: &mut Server) {
             ServerEvent::Joined(id, _) if server.seats.contains_key(&id) => {}
             ServerEvent::Joined(player, name) => {
                 let entity = world.spawn(Player { id: player, name: name.clone() }).id();
-                let sitting = Sitting { entity, pivots: Vec::new(), view: None, seat: None };
+                let (pivots, view, seat, team) = (Vec::new(), None, None, 0);
+                let sitting = Sitting { entity, pivots, view, seat, team };
                 server.seats.insert(player, sitting);
                 world.write_message(PlayerJoined { player, entity, name });
             }

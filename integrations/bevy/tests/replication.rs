@@ -7,9 +7,11 @@ use bevy_ecs::prelude::*;
 use common::{Badge, Keys, Mood, Order, Walker, all, client, server, until};
 use foveate_bevy::foveate::io::Options;
 use foveate_bevy::foveate::node::session::Refusal;
+use foveate_bevy::foveate::sync::interest::{Grade, Line, Policy, Sight, Visibility};
 use foveate_bevy::prelude::*;
-use foveate_bevy::{Server, ServerPlugin};
+use foveate_bevy::{Server, ServerPlugin, ViewReferences};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 fn walker(x: f32) -> (Walker, Mood) {
     (Walker { pos: [x, 0.0], nth: Some(x as u16) }, Mood { joy: x as u8 })
@@ -246,4 +248,62 @@ fn other_messages_are_refused_in_words() {
         !refused.is_empty()
     }));
     assert!(refused[0].text.contains("Order"), "{}", refused[0].text);
+}
+
+/// Tells what is told of walkers: those with even numbers, and nothing else.
+struct Even;
+
+impl Policy for Even {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        (sight.to[0] as u32).is_multiple_of(2).then_some(Grade::EXACT)
+    }
+}
+
+/// Nothing is seen past a wall at 25.
+struct Wall;
+
+impl Visibility for Wall {
+    fn visible(&self, line: &Line) -> bool {
+        line.to[0] < 25.0
+    }
+}
+
+/// A player of team 1 sees these walkers with a view and no others, those at odd places being of
+/// that team.
+fn sees_with(view: &str, expected: &[u16]) {
+    let mut app = App::new();
+    let references =
+        ViewReferences { policies: vec![("even", Arc::new(Even))], walls: Some(Arc::new(Wall)) };
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let plugin = ServerPlugin::new(listen, View::from_toml(view).unwrap());
+    app.add_plugins((ServerPlugin { references, ..plugin }, common::shared));
+    app.add_systems(Update, |mut joined: MessageReader<PlayerJoined>, mut all: Commands| {
+        for joined in joined.read() {
+            let avatar = (Walker { pos: [0.0; 2], nth: None }, Mood { joy: 0 });
+            all.entity(joined.entity).insert((avatar, Team(1)));
+        }
+    });
+    for x in [10.0, 11.0, 30.0, 31.0] {
+        app.world_mut().spawn((walker(x), Team((x as u8) % 2)));
+    }
+    app.update();
+    let mut ada = client(address(&app), "ada");
+    assert!(
+        until(&mut [&mut app, &mut ada], |apps| seen(apps[1]) == expected),
+        "{:?}",
+        seen(&mut ada)
+    );
+    // Nor does anything else come later.
+    (0..60).for_each(|_| assert!(until(&mut [&mut app, &mut ada], |_| true)));
+    assert_eq!(seen(&mut ada), expected);
+}
+
+#[test]
+fn views_refer_to_walls_teams_and_custom_policies() {
+    sees_with("policy = \"custom\"\ncustom = \"even\"", &[10, 30]);
+    let walls = "policy = \"circle\"\nview = 50\nline_of_sight = {}\n";
+    sees_with(walls, &[10, 11]);
+    let team = "[[sets]]\nof = \"team\"\nview = { policy = \"circle\", view = 50 }\n";
+    // Walls do not hide team mates.
+    sees_with(&format!("{walls}{team}"), &[10, 11, 31]);
 }

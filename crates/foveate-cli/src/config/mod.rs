@@ -11,13 +11,15 @@ mod web;
 pub use web::Web;
 
 use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
-use foveate_wire::{Bytes, Micros};
+use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
+use foveate_wire::{Bytes, KindId, Micros};
 use raw::Said;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The defaults, with a comment for every key.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -100,6 +102,10 @@ pub struct Config {
     pub seed: u64,
     /// Players that the server plays itself.
     pub bots: u32,
+    /// Whether enemies behind walls are hidden from clients.
+    pub line_of_sight: bool,
+    /// What players see, in place of the game's first view.
+    pub view: Option<View>,
     /// What each client is sent in a second at most.
     pub budget: Option<Bytes>,
     /// Links, rates and sizes; `max_links` is the number of clients.
@@ -167,6 +173,8 @@ impl Checker<'_> {
             storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
             bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
+            line_of_sight: said(&world.line_of_sight).unwrap_or(false),
+            view: self.view(&raw.view)?,
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
@@ -358,6 +366,15 @@ impl Checker<'_> {
         })
     }
 
+    /// Checks what can be checked without the game; walls, kinds and custom policies when it starts.
+    fn view(&self, view: &Said<View>) -> Result<Option<View>, ConfigError> {
+        let Some(view) = view else { return Ok(None) };
+        match view.get_ref().build_in(&AnyGame) {
+            Ok(_) => Ok(Some(view.get_ref().clone())),
+            Err(error) => Err(self.wrong(Some(view.span()), format!("[view]: {error}"))),
+        }
+    }
+
     fn level(&self, log: &raw::Log) -> Result<Level, ConfigError> {
         use Level::{Debug, Error, Info, Trace, Warn};
         let levels =
@@ -392,6 +409,29 @@ impl Checker<'_> {
     }
 }
 
+/// A game that has whatever a view refers to.
+struct AnyGame;
+
+impl ViewContext for AnyGame {
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        Some(Arc::new(AnyGame))
+    }
+
+    fn kind(&self, _: &str) -> Option<KindId> {
+        Some(KindId(0))
+    }
+
+    fn policy(&self, _: &str) -> Option<Arc<dyn Policy>> {
+        presets::broadcast().build().ok()
+    }
+}
+
+impl Visibility for AnyGame {
+    fn visible(&self, _: &Line) -> bool {
+        true
+    }
+}
+
 fn said<T: Copy>(value: &Said<T>) -> Option<T> {
     value.as_ref().map(|value| *value.get_ref())
 }
@@ -415,6 +455,9 @@ impl Display for Config {
         }
         writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;
         writeln!(f, "world: seed {}, {} bots", self.seed, self.bots)?;
+        let sight = if self.line_of_sight { ", enemies behind walls are hidden" } else { "" };
+        let view = self.view.as_ref().map(|view| format!("{:?}", view.policy).to_lowercase());
+        writeln!(f, "view: {}{sight}", view.unwrap_or_else(|| "the game's".into()))?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
         writeln!(f, "budget: {}", or_none(budget))?;
         writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;

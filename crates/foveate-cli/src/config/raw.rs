@@ -1,5 +1,6 @@
 //! The file as it is written: every key optional, every value with its place.
 
+use foveate_sync::interest::View;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -21,7 +22,7 @@ sections! {
     /// The whole file.
     File {
         server: Server, tls: Tls, tokens: Tokens, storage: Storage, world: World, budget: Budget,
-        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network,
+        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network, view: Said<View>,
     }
     /// `[server]`
     Server {
@@ -35,7 +36,7 @@ sections! {
     /// `[storage]`
     Storage { path: Said<String> }
     /// `[world]`
-    World { seed: Said<i64>, bots: Said<i64> }
+    World { seed: Said<i64>, bots: Said<i64>, line_of_sight: Said<bool> }
     /// `[budget]`
     Budget { unlimited: Said<bool>, bytes_per_second: Said<i64> }
     /// `[limits]`

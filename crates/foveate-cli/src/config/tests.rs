@@ -36,6 +36,9 @@ fn the_default_file_names_every_key() {
             Some(path) if path.starts_with(char::is_lowercase) && path.contains(" = \"") => {
                 format!("{path}\n")
             }
+            Some(section) if section.starts_with('[') && section.ends_with(']') => {
+                format!("{section}\n")
+            }
             _ => format!("{line}\n"),
         })
         .collect();
@@ -150,4 +153,15 @@ fn values_arrive_where_they_belong() {
     assert_eq!((config.metrics, config.budget), (None, Some(Bytes(5_000))));
     assert_eq!(config.format, Format::Json);
     assert!(config.to_string().contains("5000 bytes/s"), "{config}");
+}
+
+#[test]
+fn a_view_is_checked_with_its_line() {
+    let text = "[view]\npolicy = \"circle\"\nview = 80\n";
+    assert_eq!(parse(text).unwrap().view.unwrap().view, Some(80.0));
+    refused("[view]\npolicy = \"round\"\n", 2, &["round", "circle"]);
+    refused("[world]\nseed = 3\n[view]\npolicy = \"circle\"\n", 3, &["[view]", "needs `view`"]);
+    // What only the game knows is asked when it starts.
+    let text = "[view]\npolicy = \"custom\"\ncustom = \"thirds\"\nline_of_sight = {}\n";
+    assert!(parse(text).unwrap().view.is_some());
 }

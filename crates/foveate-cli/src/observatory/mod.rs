@@ -11,9 +11,9 @@ use figures::Figures;
 use foveate_io::LinkId;
 use foveate_io::host::{ServerHost, Spent};
 use foveate_node::Game;
-use foveate_node::game::PlayerId;
+use foveate_node::game::{GameViews, PlayerId};
 use foveate_sync::Slot;
-use foveate_sync::interest::{View, presets};
+use foveate_sync::interest::{Occlusion, View, presets};
 use foveate_sync::pipeline::Held;
 use foveate_wire::{Micros, steps_to_angle};
 use serde_json::{Value, json};
@@ -69,6 +69,9 @@ impl Observatory {
                     .into_iter()
                     .map(|(name, view)| json!({ "name": name, "view": view }))
                     .collect::<Vec<_>>(),
+                "policies": game.policies().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+                "walls": game.visibility().is_some(),
+                "kinds": game.schema().kinds().iter().map(|kind| &kind.spec.name).collect::<Vec<_>>(),
             }),
         );
         tell(host, link, &players(&self.roster));
@@ -128,14 +131,20 @@ fn tell<G: Game>(host: &mut Host<G>, link: LinkId, message: &Value) {
 /// Views that an operator can choose at once.
 fn offered<G: Game>(game: &G) -> Vec<(&'static str, View)> {
     let Some(normal) = game.view(0) else { return Vec::new() };
-    let reach = normal.build().map_or(100.0, |policy| policy.reach().0);
+    let reach = normal.build_in(&GameViews(game)).map_or(100.0, |policy| policy.reach().0);
     let reach = if reach.is_finite() { reach } else { 100.0 };
     let near = normal.zones.first().copied().unwrap_or(reach / 3.0);
     let middle = normal.zones.get(1).copied().unwrap_or(reach * 2.0 / 3.0);
     let mut vfc = presets::vfc(near, middle);
     vfc.zones[2] = reach;
+    let walls = game.visibility().map(|_| {
+        let line_of_sight = Some(Occlusion { looser: None, always: near / 8.0 });
+        ("line of sight", View { line_of_sight, ..normal.clone() })
+    });
     let mut all = vec![("normal", normal)];
     all.extend(game.view(1).map(|zoom| ("zoom", zoom)));
+    all.extend(walls);
+    all.extend(game.policies().into_iter().map(|(name, _)| (name, View::custom(name))));
     all.extend([
         ("vfc", vfc),
         ("a3", presets::a3(reach, 0)),

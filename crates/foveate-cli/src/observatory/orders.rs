@@ -16,7 +16,7 @@ const MAX_DELAY_MS: f64 = 5_000.0;
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 enum Order {
     Pick { player: Option<u32> },
-    View { player: Option<u32>, view: Option<Value> },
+    View { player: Option<u32>, view: Option<View> },
     Budget { player: Option<u32>, bytes_s: Option<u32> },
     Network { player: u32, delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32 },
 }
@@ -42,7 +42,6 @@ pub fn follow<G: Game>(
         Order::Pick { player } => *picked = player.map(known).transpose()?,
         Order::View { player, view } => {
             let player = player.map(known).transpose()?;
-            let view = view.map(|view| read_view(view).map_err(about(&named))).transpose()?;
             host.server.impose(player, view).map_err(about(&named))?;
         }
         Order::Budget { player, bytes_s } => {
@@ -80,15 +79,6 @@ fn about<E: ToString>(what: &str) -> impl FnOnce(E) -> Refused {
     move |error| (what, error.to_string())
 }
 
-/// Reads a view; JSON has no infinity, and null stands for it in zones.
-fn read_view(mut value: Value) -> Result<View, serde_json::Error> {
-    let zones = value.as_object_mut().and_then(|view| view.remove("zones"));
-    let zones: Vec<Option<f32>> = serde_json::from_value(zones.unwrap_or(Value::Array(vec![])))?;
-    let mut view: View = serde_json::from_value(value)?;
-    view.zones = zones.into_iter().map(|zone| zone.unwrap_or(f32::INFINITY)).collect();
-    Ok(view)
-}
-
 fn conditions(delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32) -> Conditions {
     let micros = |ms: f64| Micros((ms * 1e3) as u64);
     let loss = match (loss > 0.0, burst > 1.0) {
@@ -102,20 +92,6 @@ fn conditions(delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32) -> Condition
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foveate_sync::interest::presets;
-    use serde_json::json;
-
-    #[test]
-    fn views_return_through_json_with_infinity_as_null() {
-        for view in [presets::normal(40.0, 70.0), presets::a3(100.0, 50), presets::broadcast()] {
-            let value = serde_json::to_value(&view).unwrap();
-            assert_eq!(read_view(value).unwrap(), view);
-        }
-        let normal = serde_json::to_value(presets::normal(40.0, 70.0)).unwrap();
-        assert_eq!(normal["zones"], json!([40.0, 70.0, null]));
-        assert!(read_view(json!({ "policy": "vfc", "zones": ["far"] })).is_err());
-        assert!(read_view(json!({ "policy": "vfc", "zone": [1] })).is_err(), "unknown key");
-    }
 
     #[test]
     fn no_conditions_are_none() {

@@ -590,7 +590,7 @@ impl<G: Game> Server<G> {
         let world = stage.world();
         let objects = stage.publisher.store.iter();
         for (id, slot) in objects.filter(|(_, slot)| (slot.0 ^ tick.0).is_multiple_of(LOOK_ABOUT)) {
-            let team = stage.game.team(&world, id);
+            let Some(team) = stage.game.team(&world, id) else { continue };
             if stage.publisher.store.team(slot) != team {
                 sorted.push((id, slot, team));
             }

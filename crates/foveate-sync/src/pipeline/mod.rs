@@ -186,6 +186,11 @@ impl Publisher {
         });
     }
 
+    /// The time of the last round.
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
     /// The length of a round, and the other times.
     pub fn rounds(&self) -> &Rounds {
         &self.rounds

@@ -1,12 +1,17 @@
 /** The live editor of views: presets, and every number of them. */
 
 import { h, setShown, setText } from "../ui/dom.js";
-import type { Bound, Command, PolicyName, View } from "./protocol.js";
+import type { Bound, Command, PolicyName, References, SetName, View } from "./protocol.js";
 import { checked, emptyCell, KEYS, POLICIES, type Key } from "./view.js";
+
+interface Preset {
+  name: string;
+  view: View;
+}
 
 export interface Editor {
   element: HTMLElement;
-  setPresets: (presets: readonly { name: string; view: View }[]) => void;
+  setPresets: (presets: readonly Preset[], references: References) => void;
   /** Whom "the picked one" means; its view is taken over while nobody edits. */
   setPicked: (player: number | null, name: string, view: View | null) => void;
   showError: (text: string) => void;
@@ -23,6 +28,8 @@ class Form implements Editor {
   /** Somebody is editing: what the server says no longer replaces it. */
   private edited = false;
   private applied = "";
+  private offered: readonly Preset[] = [];
+  private references: References = { policies: [], walls: false, kinds: [] };
   private readonly presets = h("div", { class: "presets", role: "group", "aria-label": "Presets" });
   private readonly body = h("div", { class: "fields" });
   private readonly error = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "editor-error" });
@@ -69,7 +76,9 @@ class Form implements Editor {
     this.draw();
   }
 
-  setPresets(presets: readonly { name: string; view: View }[]): void {
+  setPresets(presets: readonly Preset[], references: References): void {
+    this.offered = presets;
+    this.references = references;
     this.presets.replaceChildren(
       ...presets.map(({ name, view }) =>
         h(
@@ -139,13 +148,80 @@ class Form implements Editor {
           this.draw();
         },
       },
-      ...Object.keys(POLICIES).map((name) => h("option", { value: name, selected: name === this.view.policy }, name)),
+      ...Object.keys(POLICIES)
+        .filter((name) => name !== "custom" || this.references.policies.length > 0 || this.view.policy === "custom")
+        .map((name) => h("option", { value: name, selected: name === this.view.policy }, name)),
     );
     const rows: HTMLElement[] = [h("label", { class: "row" }, h("span", {}, "Policy"), policy)];
     for (const key of POLICIES[this.view.policy]) rows.push(this.number(key));
     if (this.view.policy === "vfc") rows.push(this.list("zones"), this.list("fields"), this.kappa());
-    rows.push(this.number("floor_degrees"), this.number("inner_facing"));
+    if (this.view.policy === "custom") rows.push(this.customName());
+    rows.push(this.number("floor_degrees"), this.number("inner_facing"), this.number("interaction_boost"));
+    if (this.references.walls) rows.push(this.lineOfSight());
+    rows.push(this.sets());
     this.body.replaceChildren(...rows);
+  }
+
+  private customName(): HTMLElement {
+    const names = this.references.policies;
+    const chosen = this.view.custom ?? names[0];
+    if (chosen !== undefined) this.view.custom = chosen;
+    return h("label", { class: "row" }, h("span", {}, "The game’s policy"), select(names, chosen ?? "", "editor-custom", (name) => {
+      this.view.custom = name;
+    }));
+  }
+
+  /** What walls hide: nothing, looser, or not told at all. */
+  private lineOfSight(): HTMLElement {
+    const { line_of_sight: now } = this.view;
+    const choices = ["ignore walls", "hidden is looser", "hidden is not told"];
+    const chosen = !now ? choices[0] : now.looser === undefined ? choices[2] : choices[1];
+    const always = now?.always ?? 8;
+    const list = select(choices, chosen ?? "", "editor-line_of_sight", (choice) => {
+      if (choice === choices[0]) delete this.view.line_of_sight;
+      else this.view.line_of_sight = choice === choices[1] ? { looser: 4, always } : { always };
+      this.edited = true;
+      this.draw();
+    });
+    return h("label", { class: "row", title: "Past the game’s walls" }, h("span", {}, "Line of sight"), list);
+  }
+
+  /** Other views for some objects, each one of the presets. */
+  private sets(): HTMLElement {
+    const sets = this.view.sets ?? [];
+    const redraw = (next: typeof sets): void => {
+      this.view.sets = next;
+      this.edited = true;
+      this.draw();
+    };
+    const names = ["team", "others", ...this.references.kinds.map((kind) => `kind ${kind}`)];
+    const rows = sets.map((set, index) => {
+      const plain = JSON.stringify(set.view);
+      const preset = this.offered.find(({ view }) => JSON.stringify(withoutSets(view)) === plain)?.name;
+      const views = [...(preset === undefined ? ["as it is"] : []), ...this.offered.map(({ name }) => name)];
+      return h(
+        "div",
+        {},
+        select(names, setTitle(set.of), `editor-set-${index}`, (name) => {
+          redraw(sets.map((old, at) => (at === index ? { ...old, of: setName(name) } : old)));
+        }),
+        select(views, preset ?? "as it is", `editor-set-view-${index}`, (name) => {
+          const view = this.offered.find((offered) => offered.name === name)?.view;
+          if (view) redraw(sets.map((old, at) => (at === index ? { ...old, view: withoutSets(view) } : old)));
+        }),
+        h(
+          "button",
+          { type: "button", "aria-label": "Remove this set", onclick: () => redraw(sets.filter((_, at) => at !== index)) },
+          "−",
+        ),
+      );
+    });
+    const first = this.offered[0]?.view;
+    const add = (): void => {
+      if (first) redraw([...sets, { of: "team", view: withoutSets(first) }]);
+    };
+    const more = h("button", { type: "button", "data-testid": "editor-add-set", onclick: add }, "+");
+    return h("div", { class: "row list" }, h("span", {}, "Other views for"), h("div", {}, ...rows, more));
   }
 
   private number(key: Key): HTMLElement {
@@ -273,6 +349,30 @@ class Form implements Editor {
       input("share", "%", 100),
     );
   }
+}
+
+/** A view as part of another one: without sets and boost of its own. */
+function withoutSets(view: View): View {
+  const { sets: _sets, interaction_boost: _boost, ...rest } = view;
+  return structuredClone(rest);
+}
+
+const setTitle = (name: SetName): string => (typeof name === "string" ? name : `kind ${name.kind}`);
+
+const setName = (title: string): SetName =>
+  title === "team" || title === "others" ? title : { kind: title.slice("kind ".length) };
+
+function select(
+  names: readonly string[],
+  chosen: string,
+  testid: string,
+  choose: (name: string) => void,
+): HTMLElement {
+  return h(
+    "select",
+    { "data-testid": testid, onchange: (event: Event) => choose((event.target as HTMLSelectElement).value) },
+    ...names.map((name) => h("option", { value: name, selected: name === chosen }, name)),
+  );
 }
 
 const round = (value: number): number => Number(value.toPrecision(5));

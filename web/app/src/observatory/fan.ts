@@ -44,6 +44,9 @@ export function fan(view: View, reach: number): Fan {
         squares: { side: view.side ?? 0, aoi: view.aoi ?? 0 },
         everything: false,
       };
+    case "custom":
+      // Only the game knows its shape.
+      return shapes([]);
     case "circle":
       return shapes([ring(0, far, TURN, 1)]);
     case "fov":

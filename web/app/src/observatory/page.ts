@@ -48,7 +48,7 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
     model.apply(message, performance.now());
     switch (message.type) {
       case "hello":
-        parts.editor.setPresets(message.presets);
+        parts.editor.setPresets(message.presets, message);
         // After a break the server knows of no pick any more.
         if (model.picked !== null) send({ type: "pick", player: model.picked });
         break;

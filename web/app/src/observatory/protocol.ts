@@ -1,6 +1,6 @@
 /** What is said on the observatory's channel: `docs/OBSERVATORY.md` as types. */
 
-export type PolicyName = "broadcast" | "circle" | "attenuated" | "fov" | "a3" | "zoned" | "vfc";
+export type PolicyName = "broadcast" | "circle" | "attenuated" | "fov" | "a3" | "zoned" | "vfc" | "custom";
 
 /** One κ; what is left out is unbounded. */
 export interface Bound {
@@ -24,9 +24,30 @@ export interface View {
   kappa?: Bound[][];
   floor_degrees?: number;
   inner_facing?: number;
+  /** The name of one of the game's own policies. */
+  custom?: string;
+  /** What walls do to objects behind them; without `looser` they are not told. */
+  line_of_sight?: { looser?: number; always?: number };
+  interaction_boost?: number;
+  /** Other views for some objects; the first set that holds an object decides. */
+  sets?: SetView[];
 }
 
-export interface Hello {
+export type SetName = "team" | "others" | { kind: string };
+
+export interface SetView {
+  of: SetName;
+  view: View;
+}
+
+/** What views can refer to in this game. */
+export interface References {
+  policies: string[];
+  walls: boolean;
+  kinds: string[];
+}
+
+export interface Hello extends References {
   type: "hello";
   name: string;
   game: string;

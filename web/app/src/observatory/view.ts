@@ -2,7 +2,19 @@
 
 import type { Bound, PolicyName, View } from "./protocol.js";
 
-export type Key = "view" | "critical" | "field" | "interval_ms" | "side" | "aoi" | "floor_degrees" | "inner_facing";
+export type Key =
+  | "view"
+  | "critical"
+  | "field"
+  | "interval_ms"
+  | "side"
+  | "aoi"
+  | "floor_degrees"
+  | "inner_facing"
+  | "interaction_boost";
+
+/** What may be left out. */
+const OPTIONAL: readonly Key[] = ["interval_ms", "floor_degrees", "inner_facing", "aoi", "interaction_boost"];
 
 export const KEYS: Record<Key, { title: string; about: string; step: number | "any" }> = {
   view: { title: "View, units", about: "V: nothing farther away is told", step: "any" },
@@ -25,6 +37,11 @@ export const KEYS: Record<Key, { title: string; about: string; step: number | "a
     about: "Facing floors in the innermost zone, as a share of the schema’s",
     step: "any",
   },
+  interaction_boost: {
+    title: "Interaction boost",
+    about: "Objects that acted on the player, or the player on them, are this many times sharper at first",
+    step: "any",
+  },
 };
 
 /** The keys of each policy, beside those that all have. */
@@ -36,6 +53,7 @@ export const POLICIES: Record<PolicyName, readonly Key[]> = {
   fov: ["view", "field", "interval_ms"],
   zoned: ["side", "aoi", "interval_ms"],
   broadcast: ["interval_ms"],
+  custom: [],
 };
 
 export const emptyCell = (): Bound => ({ age_ms: 100, share: 0.1 });
@@ -46,14 +64,19 @@ export const emptyCell = (): Bound => ({ age_ms: 100, share: 0.1 });
  */
 export function checked(view: View): { view: View } | { wrong: string } {
   const kept: View = { policy: view.policy };
-  for (const key of [...POLICIES[view.policy], "floor_degrees", "inner_facing"] as const) {
+  for (const key of [...POLICIES[view.policy], "floor_degrees", "inner_facing", "interaction_boost"] as const) {
     const value = view[key];
-    const isOptional = key === "interval_ms" || key === "floor_degrees" || key === "inner_facing" || key === "aoi";
-    if (value === undefined && isOptional) continue;
+    if (value === undefined && OPTIONAL.includes(key)) continue;
     if (value === undefined || !Number.isFinite(value)) {
       return { wrong: `${KEYS[key].title}: the policy ${view.policy} needs a number here` };
     }
     kept[key] = value;
+  }
+  if (view.line_of_sight) kept.line_of_sight = view.line_of_sight;
+  if (view.sets && view.sets.length > 0) kept.sets = view.sets;
+  if (view.policy === "custom") {
+    if (!view.custom) return { wrong: "custom: choose one of the game’s policies" };
+    return { view: { ...kept, custom: view.custom } };
   }
   if (view.policy !== "vfc") return { view: kept };
   const { zones = [], fields = [], kappa = [] } = view;
