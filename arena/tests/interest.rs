@@ -1,16 +1,16 @@
 //! What the game's teams, hits and walls do to what players are told, through the server that ships.
 
-use foveate_arena::game::Action;
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
-use foveate_arena::{Arena, Fighter, Point, Setup, Skill};
+use foveate_arena::game::{Action, Controls};
+use foveate_arena::{Arena, Fighter, Input, Point, Setup, Skill};
 use foveate_node::game::{Brain, By, Game, PlayerId};
 use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::server::{Resources, ServerEvent, Settings};
 use foveate_node::session::ResumeKey;
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::Line;
 use foveate_sync::replica::Life;
-use foveate_wire::{Micros, ObjectId, Tick};
+use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use std::sync::Arc;
 
 const BOTS: u64 = 48;
@@ -29,8 +29,10 @@ struct Told {
     shown: u64,
     /// and those that it does not.
     missing: u64,
-    /// Bytes of datagrams to clients.
+    /// Bytes of datagrams to clients, with what the network adds to each.
     bytes: u64,
+    /// How far off replicas of avatars were, near and far.
+    errors: [Vec<f32>; 2],
 }
 
 struct Match {
@@ -38,6 +40,16 @@ struct Match {
     clients: Vec<Client<Arena>>,
     brains: Vec<Fighter>,
     told: Told,
+    round: u64,
+    /// Whether players walk about whatever they see, so that two matches go the same way.
+    blind: bool,
+}
+
+/// Walks on, and turns every second or so.
+fn stroll(bot: usize, round: u64) -> Controls {
+    let mut rng = fastrand::Rng::with_seed(bot as u64 * 1_000 + (round + bot as u64 * 7) / 17);
+    let walk = Input { forward: 127, strafe: rng.i8(-40..40), yaw: rng.u16(0..1_024) };
+    Controls { walk, ..Controls::default() }
 }
 
 impl Match {
@@ -56,7 +68,8 @@ impl Match {
         }
         let bot = |bot| Fighter::new(Arc::clone(&arena), Skill::Regular, 5, bot);
         let brains = (0..BOTS).map(bot).collect();
-        let mut game = Match { server, clients, brains, told: Told::default() };
+        let mut game =
+            Match { server, clients, brains, told: Told::default(), round: 0, blind: false };
         game.deliver_up(out, Micros(0));
         game
     }
@@ -84,7 +97,7 @@ impl Match {
             let client = &mut self.clients[link.0 as usize];
             match letter {
                 Letter::Datagram(bytes) => {
-                    self.told.bytes += bytes.len() as u64;
+                    self.told.bytes += bytes.len() as u64 + 55;
                     client.datagram(&bytes, now);
                 }
                 Letter::Message(bytes) => client.message(&bytes),
@@ -93,23 +106,30 @@ impl Match {
         }
     }
 
-    fn run(mut self) -> Told {
-        for round in 1..=ROUNDS {
-            let (now, tick) = (Micros(round * 50_000), Tick(round as u32));
+    /// Plays so many rounds, and tells what happened in them.
+    fn run(&mut self, rounds: u64) -> Told {
+        for _ in 0..rounds {
+            self.round += 1;
+            let (now, tick) = (Micros(self.round * 50_000), Tick(self.round as u32));
             let mut out = Letters::default();
             self.server.tick(tick, now, &mut out);
+            self.server.end_round(Micros::ZERO);
             self.deliver_down(out, now);
-            if round > 20 {
+            if self.round > 20 {
                 self.look(tick);
             }
             let mut out = Letters::default();
-            for (client, brain) in self.clients.iter_mut().zip(&mut self.brains) {
-                client.tick(now, &mut out, |world, me| brain.think(world, me, &mut Vec::new()));
+            let all = self.clients.iter_mut().zip(&mut self.brains).enumerate();
+            for (bot, (client, brain)) in all {
+                client.tick(now, &mut out, |world, me| match self.blind {
+                    true => stroll(bot, self.round),
+                    false => brain.think(world, me, &mut Vec::new()),
+                });
                 while client.poll().is_some() {}
             }
             self.deliver_up(out, now);
         }
-        self.told
+        std::mem::take(&mut self.told)
     }
 
     fn look(&mut self, tick: Tick) {
@@ -131,6 +151,13 @@ impl Match {
                 };
                 let away = (here.pos[0] - truth.pos[0]).hypot(here.pos[1] - truth.pos[1]);
                 let view = client.replicas.get(*object);
+                let live = view.as_ref().filter(|view| view.life() == Life::Live);
+                if let Some(seen) = live.and_then(|view| view.predicted(tick))
+                    && (away < 35.0 || away > 60.0)
+                {
+                    let off = (seen[0] - truth.pos[0]).hypot(seen[1] - truth.pos[1]);
+                    self.told.errors[usize::from(away > 60.0)].push(off);
+                }
                 if view.as_ref().is_some_and(|view| view.tick() == tick) {
                     match (truth.team == here.team, away <= 8.0 || walls.visible(&line)) {
                         (false, true) => self.told.seen += 1,
@@ -157,7 +184,9 @@ impl Match {
 
 #[test]
 fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
-    let (without, with) = (Match::new(false).run(), Match::new(true).run());
+    let (mut without, mut with) = (Match::new(false), Match::new(true));
+    let (mut without, mut with) = (without.run(ROUNDS), with.run(ROUNDS));
+    (without.errors, with.errors) = Default::default();
     println!("without: {without:?}\nwith: {with:?}");
     assert!(without.hidden > 1_000, "the test would see what is told of the hidden: {without:?}");
     assert_eq!(with.hidden, 0, "{with:?}");
@@ -203,4 +232,35 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     for (sharp, faded) in sharp.into_iter().zip(ages(server)) {
         assert!(faded.is_none_or(|faded| faded.0 > sharp.0 * 3 / 2), "{sharp:?} {faded:?}");
     }
+}
+
+#[test]
+fn a_narrow_uplink_loosens_what_is_far_and_spares_what_is_near() {
+    let p95 = |errors: &mut Vec<f32>| {
+        errors.sort_by(f32::total_cmp);
+        errors[errors.len() * 95 / 100]
+    };
+    let blind = || Match { blind: true, ..Match::new(false) };
+    // The same match twice, once with a share of the uplink that it takes.
+    let compare = |share: f64| {
+        let (mut wide, mut narrow) = (blind(), blind());
+        let wanted = wide.run(100).bytes + wide.run(300).bytes;
+        let uplink = Some(Bytes((share * wanted as f64 / 400.0) as u32));
+        narrow.server.set_resources(Resources { uplink, tick_time: None });
+        narrow.run(400);
+        let (mut wanted, mut told) = (wide.run(300), narrow.run(300));
+        assert_eq!(wide.server.strain(), 0.0);
+        let sent = told.bytes as f64 / wanted.bytes as f64;
+        let [near, far] = [0, 1].map(|at| p95(&mut told.errors[at]) / p95(&mut wanted.errors[at]));
+        println!("{sent} of {share}, strain {}, near {near}, far {far}", narrow.server.strain());
+        (narrow, [sent, f64::from(near), f64::from(far)])
+    };
+    let (_, [sent, near, far]) = compare(0.9);
+    assert!(sent < 0.95 && near <= 1.2 && far > 1.5, "{sent}, near {near}, far {far}");
+    // More than half of it is headers of packets, so that only fewer packets bring it to a half.
+    let (mut game, [sent, near, far]) = compare(0.5);
+    assert!(sent < 0.55 && near < 3.0 && far > 3.0, "{sent}, near {near}, far {far}");
+    game.server.set_resources(Resources::default());
+    game.run(600);
+    assert_eq!(game.server.strain(), 0.0, "it recovers");
 }

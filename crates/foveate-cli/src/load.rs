@@ -13,6 +13,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A server and its clients, measured
 #[derive(clap::Args)]
@@ -40,6 +42,12 @@ pub struct Load {
     /// Errors are then those at the very moment, with what delay and losses add
     #[arg(long, conflicts_with = "flood")]
     bad_network: bool,
+    /// Bytes a second to all players together: views give way beyond it
+    #[arg(long, value_name = "BYTES")]
+    uplink: Option<u64>,
+    /// Let another program take half of the server's processor
+    #[arg(long)]
+    compete: bool,
     /// Write rows there
     #[arg(long)]
     json: Option<PathBuf>,
@@ -81,7 +89,11 @@ impl Server {
     fn start(args: &Load, clients: usize, folder: &Path) -> Result<Server, Box<dyn Error>> {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
         let config = folder.join("foveate.toml");
-        std::fs::write(&config, if args.bad_network { BAD_NETWORK } else { "" })?;
+        let mut text = String::from(if args.bad_network { BAD_NETWORK } else { "" });
+        if let Some(uplink) = args.uplink {
+            text.push_str(&format!("[limits]\nuplink_bytes_per_second = {uplink}\n"));
+        }
+        std::fs::write(&config, text)?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--measured", "--no-metrics", "--pin", "0", "--listen", "127.0.0.1:0"])
             .args(["--game", game, "--players", &clients.to_string()])
@@ -116,6 +128,29 @@ impl Server {
         }
         self.child.wait()?;
         figures.ok_or_else(|| "the server printed no figures".into())
+    }
+}
+
+/// A thread that is busy on one processor as long as it is held, so that others there have half of it.
+struct Competitor(Arc<AtomicBool>);
+
+impl Competitor {
+    fn begin(processor: usize) -> Competitor {
+        let busy = Arc::new(AtomicBool::new(true));
+        let held = Arc::clone(&busy);
+        std::thread::spawn(move || {
+            usage::pin(processor);
+            while held.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Competitor(busy)
+    }
+}
+
+impl Drop for Competitor {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -164,10 +199,12 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         pin: Some(1),
     };
     let flood = flood.then(|| Flood::begin(server.address));
+    let competitor = args.compete.then(|| Competitor::begin(0));
     let witness =
         if args.bad_network { Witness::Present(&believed) } else { Witness::Newest(&believed) };
     let seen = bots::play(&bots, Some(witness), || server.mark())?;
     let sent = flood.map(Flood::end);
+    drop(competitor);
     let served = server.end()?;
     let errors = truth::errors(&was, &believed)?;
     std::fs::remove_dir_all(&folder)?;
@@ -178,6 +215,8 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         "flooded": sent.is_some(),
         "flood_packets_s": sent,
         "bad_network": args.bad_network,
+        "uplink": args.uplink,
+        "competing": args.compete,
         "err_deg_p50": usage::quantile(&mut degrees, 0.5),
         "err_deg_p95": usage::quantile(&mut degrees, 0.95),
         "err_samples": errors.len(),

@@ -7,6 +7,7 @@ use foveate_io::host::{ServerHost, Spent};
 use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
 use foveate_node::Game;
 use foveate_node::session::Refusal;
+use foveate_sync::pipeline::Strained;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,10 @@ pub struct Monitor {
     objects: Gauge,
     bounds: Gauge,
     trouble: Gauge,
+    strain: Gauge,
+    quality: Gauge,
+    /// What was lost to strain when figures were put up last.
+    strained: Strained,
     ticks: Counter,
     bytes: [Counter; 2],
     updates: Counter,
@@ -78,6 +83,17 @@ impl Monitor {
                 &[],
             ),
             trouble: r.gauge("foveate_storage_trouble", "1 while the store cannot be written", &[]),
+            strain: r.gauge(
+                "foveate_strain",
+                "How much views give way for lack of bandwidth or time, 0 to 16",
+                &[],
+            ),
+            quality: r.gauge(
+                "foveate_quality",
+                "Share of the rates that views ask for that is left under strain, mean over pairs",
+                &[],
+            ),
+            strained: Strained::default(),
             ticks: r.counter("foveate_ticks_total", "Ticks played", &[]),
             bytes: [
                 r.counter("foveate_bytes_total", bytes, &[("way", "down")]),
@@ -117,6 +133,10 @@ impl Monitor {
         r.set(self.players, server.players() as f64);
         r.set(self.objects, server.stage.publisher.store.len() as f64);
         r.set(self.bounds, counted.bounds_scheduled());
+        r.set(self.strain, f64::from(server.strain()));
+        let strained = server.stage.publisher.strained();
+        r.set(self.quality, strained.quality_since(&self.strained));
+        self.strained = strained;
         r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
         r.raise(self.bytes[0], total.sent.bytes);
         r.raise(self.bytes[1], total.received.bytes);

@@ -140,6 +140,10 @@ pub struct Figures {
     pub rss_kib: f64,
     pub idle_rss_kib: f64,
     pub bounds_scheduled: f64,
+    /// How much grades gave way at the end: 0 to 16.
+    pub strain: f64,
+    /// The mean share of the grades' rates that was left; 1 without strain.
+    pub quality: f64,
     pub updates_per_client_tick: f64,
     pub down_bytes_s: f64,
     pub up_bytes_s: f64,
@@ -197,6 +201,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
         rounds: Rounds::every(round),
         max_players: config.limits.max_links as usize,
         budget: config.budget.map(|bytes| Bytes((bytes.0 / config.tick_hz).max(1))),
+        resources: config.resources,
         ..Settings::default()
     };
     let mut stage = Stage::new(Arc::clone(&game), settings.rounds);
@@ -343,6 +348,7 @@ struct Meter {
     client_ticks: u64,
     before: foveate_io::Meter,
     counted: foveate_sync::metrics::Counters,
+    strained: foveate_sync::pipeline::Strained,
     left: u64,
 }
 
@@ -360,6 +366,7 @@ impl Meter {
             client_ticks: 0,
             before: host.endpoint.total(),
             counted: host.server.stage.publisher.totals(),
+            strained: host.server.stage.publisher.strained(),
             left: 0,
         }
     }
@@ -390,6 +397,8 @@ impl Meter {
             ticks: self.ticks.len() as u64,
             players,
             seconds,
+            strain: f64::from(host.server.strain()),
+            quality: host.server.stage.publisher.strained().quality_since(&self.strained),
             tick_ms_p50: usage::quantile(&mut self.ticks, 0.5),
             tick_ms_p99: usage::quantile(&mut self.ticks, 0.99),
             late_ms_p99: usage::quantile(&mut self.late, 0.99),

@@ -24,6 +24,11 @@ pub struct Index {
 }
 
 impl Index {
+    /// The longer side of the box that holds all objects.
+    pub fn span(&self) -> f32 {
+        (self.side[0].max(self.side[1]) as f32 * self.cell).max(1.0)
+    }
+
     /// Sorts all live objects into cells of about `cell` world units.
     pub fn rebuild(&mut self, store: &Store, cell: f32) {
         self.placeless.clear();

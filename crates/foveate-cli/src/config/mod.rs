@@ -11,6 +11,7 @@ mod web;
 pub use web::Web;
 
 use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
+use foveate_node::server::Resources;
 use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
 use foveate_wire::{Bytes, KindId, Micros};
 use raw::Said;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 /// The defaults, with a comment for every key.
 pub const DEFAULT: &str = include_str!("default.toml");
 
+/// Share of a tick that work may take before views give way.
+const TICK_SHARE: f64 = 0.8;
 /// The largest configuration that is read.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -110,6 +113,8 @@ pub struct Config {
     pub budget: Option<Bytes>,
     /// Links, rates and sizes; `max_links` is the number of clients.
     pub limits: Limits,
+    /// What all clients together may use in a tick.
+    pub resources: Resources,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// What browsers are served.
@@ -164,9 +169,10 @@ impl Checker<'_> {
         let listen = self.told.listen.unwrap_or(listen);
         let metrics = self.value("metrics.listen", &raw.metrics.listen, "127.0.0.1:9464")?;
         let world = &raw.world;
+        let tick_hz = self.number("server.tick_hz", &raw.server.tick_hz, 20, 1..=120)? as u32;
         Ok(Config {
             listen,
-            tick_hz: self.number("server.tick_hz", &raw.server.tick_hz, 20, 1..=120)? as u32,
+            tick_hz,
             name: self.name(&raw.server.name)?,
             certificate: self.certificate(&raw.tls, listen)?,
             tokens: self.tokens(&raw.tokens, listen)?,
@@ -177,6 +183,7 @@ impl Checker<'_> {
             view: self.view(&raw.view)?,
             budget: self.budget(&raw.budget)?,
             limits: self.limits(&raw.limits, &raw.server)?,
+            resources: self.resources(&raw.limits, tick_hz)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
             web: self.web(&raw.web)?,
             level: self.level(&raw.log)?,
@@ -366,6 +373,22 @@ impl Checker<'_> {
         })
     }
 
+    fn resources(&self, raw: &raw::Limits, tick_hz: u32) -> Result<Resources, ConfigError> {
+        let round_ms = 1_000.0 / f64::from(tick_hz);
+        let key = "limits.tick_ms";
+        let millis = self.number(key, &raw.tick_ms, TICK_SHARE * round_ms, 0.1..=round_ms)?;
+        let key = "limits.uplink_bytes_per_second";
+        let all = 1_000..=100_000_000_000;
+        let uplink = match &raw.uplink_bytes_per_second {
+            None => None,
+            given => Some(self.number(key, given, 0, all)? / i64::from(tick_hz)),
+        };
+        Ok(Resources {
+            uplink: uplink.map(|bytes| Bytes(u32::try_from(bytes.max(1)).unwrap_or(u32::MAX))),
+            tick_time: Some(Micros((millis * 1e3) as u64)),
+        })
+    }
+
     /// Checks what can be checked without the game; walls, kinds and custom policies when it starts.
     fn view(&self, view: &Said<View>) -> Result<Option<View>, ConfigError> {
         let Some(view) = view else { return Ok(None) };
@@ -460,6 +483,9 @@ impl Display for Config {
         writeln!(f, "view: {}{sight}", view.unwrap_or_else(|| "the game's".into()))?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
         writeln!(f, "budget: {}", or_none(budget))?;
+        let uplink = self.resources.uplink.map(|bytes| format!("{} bytes a tick", bytes.0));
+        let time = self.resources.tick_time.map(|time| format!("{} ms a tick", time.as_millis()));
+        writeln!(f, "uplink: {}; work: {}", or_none(uplink), or_none(time))?;
         writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;
         writeln!(f, "web: {}", self.web)?;
         writeln!(f, "log: {:?}, {:?}", self.level, self.format)?;

@@ -43,6 +43,7 @@ sections! {
     Limits {
         handshakes_per_second: Said<i64>, datagrams_per_second: Said<i64>,
         bytes_per_second: Said<i64>, message_bytes: Said<i64>, backlog_bytes: Said<i64>,
+        uplink_bytes_per_second: Said<i64>, tick_ms: Said<f64>,
     }
     /// `[metrics]`
     Metrics { enabled: Said<bool>, listen: Said<String> }

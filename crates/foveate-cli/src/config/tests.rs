@@ -165,3 +165,14 @@ fn a_view_is_checked_with_its_line() {
     let text = "[view]\npolicy = \"custom\"\ncustom = \"thirds\"\nline_of_sight = {}\n";
     assert!(parse(text).unwrap().view.is_some());
 }
+
+#[test]
+fn resources_are_per_tick() {
+    let text = "[server]\ntick_hz = 10\n[limits]\nuplink_bytes_per_second = 50000\ntick_ms = 60\n";
+    let resources = parse(text).unwrap().resources;
+    assert_eq!(resources.uplink, Some(Bytes(5_000)));
+    assert_eq!(resources.tick_time, Some(Micros(60_000)));
+    assert_eq!(parse("").unwrap().resources.tick_time, Some(Micros(40_000)), "four fifths");
+    refused("[limits]\ntick_ms = 51\n", 2, &["limits.tick_ms", "50"]);
+    refused("[limits]\nuplink_bytes_per_second = 10\n", 2, &["uplink_bytes_per_second", "1000"]);
+}

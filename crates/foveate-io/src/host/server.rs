@@ -175,7 +175,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         loop {
             receive += self.receive_until(self.next)?;
             if Instant::now() >= self.next {
-                return Ok(Spent { receive, ..self.play() });
+                return Ok(self.play(receive));
             }
         }
     }
@@ -185,7 +185,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     pub fn poll_step(&mut self) -> Result<Option<Spent>, Error> {
         let receive = self.receive_until(Instant::now())?;
         let due = Instant::now() >= self.next;
-        Ok(due.then(|| Spent { receive, ..self.play() }))
+        Ok(due.then(|| self.play(receive)))
     }
 
     /// For a window (see [`Server::show`]), whose rounds are played elsewhere: takes in what arrives until
@@ -206,13 +206,15 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         Ok(self.send(Spent::default(), begin))
     }
 
-    fn play(&mut self) -> Spent {
+    fn play(&mut self, receive: Duration) -> Spent {
         let begin = Instant::now();
         let late = begin - self.next;
         self.tick = self.tick.plus(1);
         let now = self.now();
         self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
-        let spent = self.send(Spent { late, ..Spent::default() }, begin);
+        let spent = self.send(Spent { late, receive, ..Spent::default() }, begin);
+        let took = spent.receive + spent.tick + spent.flush;
+        self.server.end_round(Micros(took.as_micros() as u64));
         self.next += self.round;
         // Whoever cannot keep up drops rounds instead of falling behind for ever.
         if Instant::now() > self.next + self.round {

@@ -11,10 +11,12 @@
 //! ```
 
 mod oversee;
+mod quality;
 mod seat;
 mod window;
 
 pub use oversee::Present;
+pub use quality::Resources;
 pub use seat::Away;
 
 use crate::game::{By, Game, PlayerId, Spot};
@@ -28,6 +30,7 @@ use foveate_sync::interest::{Policy, View};
 use foveate_sync::{Budget, Observer, Pivots, Rounds, Slot, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use quality::Quality;
 use seat::Seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -45,6 +48,8 @@ pub struct Settings {
     pub resume_for: Micros,
     /// How long somebody who sends nothing is believed to be there.
     pub timeout: Micros,
+    /// What all players together may use; grades give way when it is short.
+    pub resources: Resources,
 }
 
 /// Rounds for which unused budget is kept.
@@ -66,6 +71,7 @@ impl Default for Settings {
             budget: Some(Bytes(3_200)),
             resume_for: Micros(10_000_000),
             timeout: Micros(10_000_000),
+            resources: Resources::default(),
         }
     }
 }
@@ -126,6 +132,7 @@ pub struct Server<G: Game> {
     /// The world.
     pub stage: Stage<G>,
     settings: Settings,
+    quality: Quality,
     /// Who has not said who they are, or waits for an answer.
     strangers: BTreeMap<Link, Stranger>,
     by_link: BTreeMap<Link, u32>,
@@ -157,6 +164,7 @@ impl<G: Game> Server<G> {
         Server {
             stage: Stage::new(game, settings.rounds),
             settings,
+            quality: Quality::new(settings.resources),
             strangers: BTreeMap::new(),
             by_link: BTreeMap::new(),
             by_player: BTreeMap::new(),
@@ -509,6 +517,24 @@ impl<G: Game> Server<G> {
         self.lose_patience(out);
     }
 
+    /// The host says how long a round took, sending and receiving included: if that is more than
+    /// [`Settings::resources`] allow, or if more was sent, grades give way from the next round on.
+    pub fn end_round(&mut self, took: Micros) {
+        let strain = self.quality.end_round(took);
+        self.stage.publisher.set_strain(strain);
+    }
+
+    /// Other resources from now on.
+    pub fn set_resources(&mut self, resources: Resources) {
+        self.settings.resources = resources;
+        self.quality.set_resources(resources);
+    }
+
+    /// How much grades give way: 0 while they are as the views ask for, 16 at most.
+    pub fn strain(&self) -> f32 {
+        self.quality.strain()
+    }
+
     /// Whoever has a link and does not say who they are would keep others from it for ever.
     fn lose_patience(&mut self, out: &mut impl Outbox) {
         let most = self.settings.rounds.count(self.settings.timeout);
@@ -621,12 +647,13 @@ impl<G: Game> Server<G> {
     }
 
     fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        let Server { stage, seats, seat_of, frame, .. } = self;
+        let Server { stage, seats, seat_of, frame, quality, .. } = self;
         stage.publisher.round(tick, now, |observer, packet| {
             let at = seat_of[observer.0 as usize] as usize;
             let Some(Some(seat)) = seats.get_mut(at) else { return };
             let Some(link) = seat.link else { return };
             seat.write_frame(tick, now, packet, frame);
+            quality.note_sent(frame.len());
             out.datagram(link, frame);
         });
         for seat in seats.iter_mut().flatten() {
@@ -634,6 +661,7 @@ impl<G: Game> Server<G> {
                 && seat.has_something_to_say(now)
             {
                 seat.write_frame(tick, now, &[], frame);
+                quality.note_sent(frame.len());
                 out.datagram(link, frame);
             }
         }

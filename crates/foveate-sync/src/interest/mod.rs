@@ -104,6 +104,13 @@ impl Grade {
         Grade { max_age: age, max_error: scaled(self.max_error), floor: scaled(self.floor), ..self }
     }
 
+    /// All bounds and floors made `factor` times looser. The outlook stays: it says that no grade will
+    /// be stricter, and none is.
+    pub fn loosened(self, factor: f32) -> Grade {
+        let floor = Metres(self.floor.0 * factor);
+        Grade { floor, facing: self.facing * factor, ..self.sharpened(1.0 / factor) }
+    }
+
     /// All bounds made `factor` times tighter (above 1) or looser (below 1).
     pub fn sharpened(self, factor: f32) -> Grade {
         let age = match self.max_age {
@@ -111,6 +118,51 @@ impl Grade {
             Micros(age) => Micros((age as f64 / f64::from(factor)) as u64),
         };
         Grade { max_age: age, max_error: Metres(self.max_error.0 / factor), ..self }
+    }
+}
+
+/// How much looser grades are than their policies ask for, because the sender is short of bandwidth
+/// or time. What is near keeps its grade; the farther away, the more it gives way.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Strain(f32);
+
+impl Strain {
+    /// Grades as the policies ask for.
+    pub const NONE: Strain = Strain(0.0);
+    /// The most that grades give way: at the edge of a view bounds are 17 times as loose.
+    pub const MAX: Strain = Strain(16.0);
+    /// Within this share of a view's reach grades do not give way.
+    pub const NEAR: f32 = 0.35;
+
+    /// A strain, brought between [`NONE`](Strain::NONE) and [`MAX`](Strain::MAX).
+    pub fn new(strain: f32) -> Strain {
+        // `max` first: what is not a number becomes none.
+        Strain(strain.max(0.0).min(Strain::MAX.0))
+    }
+
+    /// At the edge of a view bounds are one more than this many times as loose.
+    pub fn value(self) -> f32 {
+        self.0
+    }
+
+    /// How many times looser a grade becomes at a share of the view's reach.
+    #[inline]
+    pub fn factor(self, share: f32) -> f32 {
+        let beyond = ((share - Strain::NEAR) / (1.0 - Strain::NEAR)).clamp(0.0, 1.0);
+        1.0 + self.0 * beyond * beyond
+    }
+
+    /// Rounds for which packets wait in which nothing near is due.
+    #[inline]
+    pub(crate) fn hold(self) -> u32 {
+        (self.0 / 2.0).ceil().min(4.0) as u32
+    }
+
+    /// Every observer is told in one round of so many: one after grades have given way for the most
+    /// part, then two and three, which is felt near by as well, but nothing else is left.
+    #[inline]
+    pub(crate) fn period(self) -> u32 {
+        1 + ((self.0 - 8.0).max(0.0) / 4.0) as u32
     }
 }
 
@@ -234,6 +286,17 @@ pub(crate) mod tests {
             tick: Tick(0),
             now: Micros(0),
         }
+    }
+
+    #[test]
+    fn strain_spares_what_is_near_and_grows_with_distance() {
+        let strain = Strain::new(8.0);
+        assert_eq!((strain.factor(0.0), strain.factor(Strain::NEAR)), (1.0, 1.0));
+        assert!(strain.factor(0.6) > 1.5 && strain.factor(0.6) < strain.factor(0.8));
+        assert_eq!((strain.factor(1.0), strain.factor(3.0)), (9.0, 9.0));
+        assert_eq!((Strain::NONE.factor(1.0), Strain::NONE.hold()), (1.0, 0));
+        assert_eq!([0.0, 11.9, 12.0, 99.0].map(|it| Strain::new(it).period()), [1, 1, 2, 3]);
+        assert_eq!((Strain::new(f32::NAN), Strain::new(1e9)), (Strain::NONE, Strain::MAX));
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl Publisher {
             };
             let kept = state.within(gate, &graded.grade, *rounds, tick);
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
-            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept });
+            // Its own object is predicted by the observer, and corrected a few rounds later.
+            let near = !gate.own() && graded.factor <= 1.0;
+            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, near });
         }
     }
 }

@@ -8,7 +8,7 @@ use super::jumps::meet_jumped;
 use super::quiet::{self, larger, smaller};
 use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn};
 use crate::index::Index;
-use crate::interest::{Grade, Pivot, Sight};
+use crate::interest::{Grade, Pivot, Sight, Strain};
 use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Patience, Wake};
 use crate::store::{Hot, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
@@ -36,11 +36,13 @@ impl Publisher {
 
     /// Fills `turn.graded` with the pairs that could be due in this round.
     pub(super) fn grade(&mut self, turn: &mut Turn, observer: &mut Observer) {
-        let Publisher { store, scratch, rounds, now, .. } = self;
+        let Publisher { store, scratch, rounds, now, strain, strained, index, .. } = self;
         let Turn { awake, graded, notices, .. } = turn;
         quiet::pass(observer, store, awake, &mut scratch.attention);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
-        let look = Look { tick: store.tick(), now: *now, rounds: *rounds, slack, reach };
+        let give_way = GiveWay { strain: *strain, span: reach.min(index.span()) };
+        let (tick, now, rounds) = (store.tick(), *now, *rounds);
+        let look = Look { tick, now, rounds, slack, reach, give_way };
         graded.clear();
         notices.clear();
         if observer.pivots.is_empty() {
@@ -52,6 +54,10 @@ impl Publisher {
         }
         let attention = scratch.attention.iter();
         attention.for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
+        if look.give_way.strain != Strain::NONE {
+            strained.grades += graded.len() as u64;
+            strained.left += graded.iter().map(|it| f64::from(1.0 / it.factor)).sum::<f64>();
+        }
     }
 }
 
@@ -79,9 +85,10 @@ impl Publisher {
         let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
         let (tick, now, rounds) = (self.store.tick(), self.now, self.rounds);
-        let look = Look { tick, now, rounds, slack, reach };
+        let give_way = GiveWay { strain: self.strain, span: reach.min(self.index.span()) };
+        let look = Look { tick, now, rounds, slack, reach, give_way };
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let (grade, distance) = look.judge(observer, &self.store, (slot, own), hot);
+        let (grade, distance, _) = look.judge(observer, &self.store, (slot, own), hot);
         grade.map(|grade| (grade, Metres(distance)))
     }
 
@@ -109,6 +116,21 @@ struct Look {
     slack: f32,
     /// How far the policy looks.
     reach: f32,
+    give_way: GiveWay,
+}
+
+/// How grades give way under strain.
+struct GiveWay {
+    strain: Strain,
+    /// The distance at which they give way the most.
+    span: f32,
+}
+
+impl GiveWay {
+    #[inline]
+    fn factor(&self, distance: f32) -> f32 {
+        if self.strain == Strain::NONE { 1.0 } else { self.strain.factor(distance / self.span) }
+    }
 }
 
 impl Look {
@@ -133,9 +155,9 @@ impl Look {
             return observer.wakes[at].set(self.out_of_reach(hot, distance - self.reach));
         }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
-        let (grade, distance) = match (hot.alive, far) {
+        let (grade, distance, factor) = match (hot.alive, far) {
             (true, None) => self.judge(observer, store, (slot, own), hot),
-            (_, distance) => (None, distance.unwrap_or(0.0)),
+            (_, distance) => (None, distance.unwrap_or(0.0), 1.0),
         };
         let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
         let tallies = &mut observer.tallies;
@@ -164,7 +186,8 @@ impl Look {
             let since = wake.unseen_since(self.tick, gate.rest);
             let precision = store.kind(slot).place.map_or(0.0, |place| place.precision);
             let patience = self.set_pace(gate, &grade, hot, (distance, precision));
-            graded.push(Graded { pair, grade, rest: gate.rest_at(distance), patience, since });
+            let rest = gate.rest_at(distance);
+            graded.push(Graded { pair, grade, rest, patience, since, factor });
         }
     }
 
@@ -233,6 +256,7 @@ impl Look {
         aside
     }
 
+    /// The grade, the distance, and how many times looser the grade is than its policy asks for.
     #[inline]
     fn judge(
         &self,
@@ -240,13 +264,15 @@ impl Look {
         store: &Store,
         (slot, own): (Slot, bool),
         hot: &Hot,
-    ) -> (Option<Grade>, f32) {
+    ) -> (Option<Grade>, f32, f32) {
         if !hot.placed {
-            return (Some(Grade::EXACT), 0.0);
+            return (Some(Grade::EXACT), 0.0, 1.0);
         }
-        let Some((pivot, square)) = nearest(&observer.pivots, hot.pos) else { return (None, 0.0) };
+        let Some((pivot, square)) = nearest(&observer.pivots, hot.pos) else {
+            return (None, 0.0, 1.0);
+        };
         if own {
-            return (observer.own_objects.then_some(Grade::EXACT), 0.0);
+            return (observer.own_objects.then_some(Grade::EXACT), 0.0, 1.0);
         }
         let distance = square.sqrt();
         let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
@@ -265,7 +291,10 @@ impl Look {
             tick: self.tick,
             now: self.now,
         };
-        (observer.policy.grade(&sight), distance)
+        let factor = self.give_way.factor(distance);
+        let grade = observer.policy.grade(&sight);
+        let grade = if factor > 1.0 { grade.map(|grade| grade.loosened(factor)) } else { grade };
+        (grade, distance, factor)
     }
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.

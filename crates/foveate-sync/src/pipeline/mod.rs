@@ -15,6 +15,7 @@ mod quiet;
 pub use known::{Held, Known};
 
 use crate::index::Index;
+use crate::interest::Strain;
 use crate::metrics::{Counters, Probe, Stage};
 use crate::schedule::{Bound, Graded, Observer, ObserverId};
 use crate::store::Store;
@@ -74,6 +75,27 @@ pub struct Publisher {
     gone: Counters,
     models: Models,
     scratch: Scratch,
+    strain: Strain,
+    /// Grades given under strain, and the sum of the shares of their rate that was left.
+    strained: Strained,
+}
+
+/// What was lost to strain.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Strained {
+    /// Grades that were given while there was strain.
+    pub grades: u64,
+    /// The sum of how much of each was left: one for a grade as asked for, a half for one with bounds
+    /// twice as loose.
+    pub left: f64,
+}
+
+impl Strained {
+    /// The mean share that was left since an earlier reading; one if there was no strain.
+    pub fn quality_since(&self, before: &Strained) -> f64 {
+        let grades = self.grades - before.grades;
+        if grades == 0 { 1.0 } else { (self.left - before.left) / grades as f64 }
+    }
 }
 
 /// What a round needs and the next one reuses: in steady state nothing is allocated.
@@ -141,6 +163,8 @@ impl Publisher {
             gone: Counters::default(),
             models: Models::trained(),
             scratch: Scratch::default(),
+            strain: Strain::NONE,
+            strained: Strained::default(),
         }
     }
 
@@ -184,6 +208,16 @@ impl Publisher {
                 found(hot.id);
             }
         });
+    }
+
+    /// Loosens all grades from the next round on, or restores them.
+    pub fn set_strain(&mut self, strain: Strain) {
+        self.strain = strain;
+    }
+
+    /// What was lost to strain so far.
+    pub fn strained(&self) -> Strained {
+        self.strained
     }
 
     /// The time of the last round.
@@ -277,9 +311,25 @@ impl Publisher {
         probe.enter(Stage::Encode);
         group.read(|turn, observer| observer.read_said(&turn.due, &turn.notices));
         group.each(|turn, observer| {
-            choose(&mut turn.due, observer);
+            match self.waits(turn, observer) {
+                true => postpone(&mut turn.due, 0, observer),
+                false => choose(&mut turn.due, observer),
+            }
             self.encode(turn, observer, |packet| send(turn.id, packet));
         });
+    }
+
+    /// Under strain packets wait for each other: those without anything near for a few rounds, and
+    /// under the most strain all of them for every second or third one.
+    fn waits(&self, turn: &Turn, observer: &Observer) -> bool {
+        let hold = self.strain.hold();
+        if hold == 0 {
+            return false;
+        }
+        let tick = self.store.tick();
+        let near = turn.due.iter().any(|bound| bound.near);
+        let turn_in = tick.0.wrapping_add(observer.phase) % self.strain.period();
+        turn_in != 0 || (!near && tick.since(observer.told) <= hold)
     }
 
     /// Sorts the objects.
@@ -307,11 +357,16 @@ fn choose(due: &mut Vec<Bound>, observer: &mut Observer) {
         if fit > 0 {
             due.select_nth_unstable_by(fit - 1, |a, b| b.urgency.total_cmp(&a.urgency));
         }
-        for bound in due.drain(fit..) {
-            observer.counters.postponed += 1;
-            let class = observer.wakes[bound.pair as usize].class();
-            observer.counters.broken[class] += u64::from(!bound.kept);
-        }
+        postpone(due, fit, observer);
+    }
+}
+
+/// Leaves all but the first `kept` for a later round.
+fn postpone(due: &mut Vec<Bound>, kept: usize, observer: &mut Observer) {
+    for bound in due.drain(kept..) {
+        observer.counters.postponed += 1;
+        let class = observer.wakes[bound.pair as usize].class();
+        observer.counters.broken[class] += u64::from(!bound.kept);
     }
 }
 

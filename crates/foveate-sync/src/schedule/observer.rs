@@ -57,6 +57,8 @@ pub(crate) struct Bound {
     pub rest: u8,
     /// Whether the bounds are still kept if it is not sent now.
     pub kept: bool,
+    /// Whether it is near enough to be spared under strain.
+    pub near: bool,
 }
 
 /// One pair that was graded in the round at hand.
@@ -70,6 +72,8 @@ pub(crate) struct Graded {
     pub patience: Option<Patience>,
     /// When a difference that is seen now could have arisen at the earliest.
     pub since: Tick,
+    /// How many times looser the grade is than its policy asks for.
+    pub factor: f32,
 }
 
 /// An observer: its view, what it knows, and its link. What every round needs lies together, and what it seldom needs
