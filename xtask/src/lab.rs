@@ -35,7 +35,7 @@ pub fn run(root: &Path) -> Result<Outcome, Error> {
             .map_err(|source| Error::Read { path: folder.clone(), source })?;
     }
     fs::create_dir_all(&folder).map_err(|source| Error::Read { path: folder, source })?;
-    let program = program(root)?;
+    let program = program(root, "foveate")?;
     for command in COMMANDS {
         let file = format!("{RESULTS}/{}.json", experiment(command));
         let mut run = Command::new(&program);

@@ -12,9 +12,13 @@ use crate::{lab, process, supply, tidy, web};
 pub const STEPS: &[Step] = &[
     Step::command("fmt", "cargo fmt --all --check"),
     Step::call("tidy", "the house style", |root| tidy::run(root).map(done)),
+    // Before anything is compiled: the program carries the page, and would be built a second time with it.
+    Step::call("page", "the build of the page, unless it is up to date", |root| {
+        web::build_if_stale(root).map(done)
+    }),
     Step::command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
     Step::call("tests", "unit, integration and documentation tests", tests),
-    Step::call("web", "types, tests and the build of the page", web::check),
+    Step::call("web", "types and tests of the page", web::check),
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
@@ -141,11 +145,12 @@ fn tests(root: &Path) -> Result<Outcome, Error> {
     Ok(Outcome::Passed)
 }
 
-/// The program as the tests have it, up to date. It is not the one that ships, which takes as long to build as
-/// everything else; and asking for it alone would build half of what it stands on once more, with other features.
-pub fn program(root: &Path) -> Result<PathBuf, Error> {
+/// A program as the tests have it, up to date; its path is below `target/debug`. It is not the one that ships, which
+/// takes as long to build as everything else; and asking for it alone would build half of what it stands on once more,
+/// with other features.
+pub fn program(root: &Path, path: &str) -> Result<PathBuf, Error> {
     say_and_check(&mut process::cargo(root, &["test", "--workspace", "--no-run", "--quiet"]))?;
-    Ok(root.join("target/debug/foveate"))
+    Ok(root.join("target/debug").join(path))
 }
 
 /// Shows the command, then runs it.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Clients that join in a second.
 const JOINS: u32 = 200;
 /// How long everybody may take to get in.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Corrections that are remembered for the figures at most: bots may play for years.
 const MAX_CORRECTIONS: usize = 1 << 20;
 /// One client in so many writes down what it believes.

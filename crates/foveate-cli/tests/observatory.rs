@@ -9,7 +9,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
 /// However slow the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Server {
     child: Child,
@@ -96,29 +96,42 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
     let first = &players["players"][0];
     operator.say(&json!({ "type": "pick", "player": first["player"] }));
     let told = |value: &Value| value["replicas"].as_array().unwrap().len() > 4;
-    let seen = operator.wait("observer", told);
-    assert_eq!(seen["player"], first["player"]);
-    let world = operator.wait("world", |_| true);
-    let ids: Vec<&Value> = world["objects"].as_array().unwrap().iter().map(|row| &row[0]).collect();
-    assert!(seen["replicas"].as_array().unwrap().iter().all(|row| ids.contains(&&row[0])));
-    assert!(ids.contains(&&first["object"]), "the avatars are among them");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = operator.wait("observer", told);
+        assert_eq!(seen["player"], first["player"]);
+        let world = operator.wait("world", |_| true);
+        let rows = world["objects"].as_array().unwrap();
+        let ids: Vec<&Value> = rows.iter().map(|row| &row[0]).collect();
+        assert!(ids.contains(&&first["object"]), "the avatars are among them");
+        // Something may have ended between the two messages.
+        if seen["replicas"].as_array().unwrap().iter().all(|row| ids.contains(&&row[0])) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "replicas of what there is not");
+    }
 
-    let settled = |value: &Value| value["bytes_s"].as_f64().unwrap() > 0.0;
-    let bytes = |operator: &mut Operator, view: Value| {
-        operator.say(&json!({ "type": "view", "player": null, "view": view }));
-        // The first seconds are the change itself.
-        let after: Vec<f64> = (0..5)
-            .map(|_| operator.wait("figures", settled)["bytes_s"].as_f64().unwrap())
-            .collect();
-        after[3..].iter().sum::<f64>() / 2.0
+    // The figures are those of a second on the clock, in which a busy machine plays fewer rounds: hence a
+    // share of what full speed would take with everything sent, and the pairs, which know no time.
+    let share = |figures: &Value| {
+        figures["bytes_s"].as_f64().unwrap() / figures["broadcast_bytes_s"].as_f64().unwrap()
     };
-    let all = bytes(&mut operator, view(&hello["presets"], "broadcast"));
+    let pairs = |figures: &Value| -> u64 {
+        let rows = figures["observers"].as_array().unwrap();
+        rows.iter().map(|row| row["pairs"].as_u64().unwrap()).sum()
+    };
+    let look = |operator: &mut Operator, view: Value| {
+        operator.say(&json!({ "type": "view", "player": null, "view": view }));
+    };
+    look(&mut operator, view(&hello["presets"], "broadcast"));
+    let everything = |figures: &Value| share(figures) > 0.25 && pairs(figures) >= 16 * 32;
+    let all = operator.wait("figures", everything);
     // The map is small: of the normal view's objects few are out of sight.
-    let narrow = bytes(&mut operator, json!({ "policy": "circle", "view": 15.0 }));
-    assert!(all > 2.0 * narrow, "broadcast {all} B/s, a narrow circle {narrow} B/s");
-    let figures = operator.wait("figures", settled);
-    assert!(figures["broadcast_bytes_s"].as_f64() > figures["bytes_s"].as_f64());
-    assert!(figures["bounds_kept"].as_f64().unwrap() > 0.9);
+    look(&mut operator, json!({ "policy": "circle", "view": 15.0 }));
+    let narrow =
+        |figures: &Value| 2.0 * share(figures) < share(&all) && 2 * pairs(figures) < pairs(&all);
+    operator.wait("figures", narrow);
+    let figures = operator.wait("figures", |it| it["bounds_kept"].as_f64().unwrap() > 0.9);
     assert_eq!(figures["observers"].as_array().unwrap().len(), 16);
 }
 

@@ -18,6 +18,9 @@ use tungstenite::protocol::{Role, WebSocketContext};
 
 type Host = ServerHost<Patrol, OpenDoor>;
 
+/// Only a hang takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A WebSocket to a path of the server's, and the head of its answer.
 fn dial(server: SocketAddr, path: &str) -> (TcpStream, WebSocketContext, String) {
     let mut stream = TcpStream::connect(server).unwrap();
@@ -47,7 +50,7 @@ fn play(server: SocketAddr) -> f32 {
     client.connected(Link(1), &mut out);
     let begun = Instant::now();
     let (mut walked, mut saw, mut ticks) = (0.0, false, 0);
-    while (walked < 5.0 || !saw) && begun.elapsed() < Duration::from_secs(20) {
+    while (walked < 5.0 || !saw) && begun.elapsed() < PATIENCE {
         let now = Micros(begun.elapsed().as_micros() as u64);
         while let Ok(message) = codec.read(&mut stream) {
             let Message::Binary(bytes) = message else { continue };
@@ -123,7 +126,7 @@ fn the_game_knows_nothing_of_an_operator() {
         codec.close(&mut stream, None).unwrap();
         answer
     });
-    let (mut asked, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+    let (mut asked, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     while !matches!(asked.last(), Some(Event::Closed { .. })) && Instant::now() < deadline {
         host.step().unwrap();
         let news: Vec<Event> = host.observers().collect();

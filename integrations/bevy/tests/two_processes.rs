@@ -144,10 +144,14 @@ fn converges(role: &str) {
     assert!(until(apps, |apps| astray(apps[0]).1 >= near), "{:?} appeared", astray(&mut client));
     // Predicted to now, they stay near their way round, 3 units from home; straight on until the next
     // update, hence a little outside.
-    let begun = Instant::now();
-    until(&mut [&mut client], |_| begun.elapsed() > Duration::from_secs(1));
-    let (far, _) = astray(&mut client);
-    assert!((2.0..4.5).contains(&far), "{far} units from home");
+    let (mut far, mut looks) = (0.0, 0);
+    let near_home = until(&mut [&mut client], |apps| {
+        far = astray(apps[0]).0;
+        // A server that the machine stops for a moment lets them go further; once it runs they are back.
+        looks = if (2.0..4.5).contains(&far) { looks + 1 } else { 0 };
+        looks == 50
+    });
+    assert!(near_home, "{far} units from home");
     client.world_mut().write_message(ToServer(Order::Halt));
     let begun = Instant::now();
     let settled = until(&mut [&mut client], |apps| astray(apps[0]).0 < 0.05);
@@ -207,37 +211,40 @@ fn the_examples_see_walkers_walk() {
     let (_server, mut says) = lines(example("bevy_server", "127.0.0.1:0"));
     let address = says.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
     let (_client, sees) = lines(example("bevy_client", &address));
-    let seen: Vec<String> = sees.take(20).collect();
-    println!("{}\n{}", seen[0], seen[19]);
     // Within 50 units of the origin are twelve or thirteen of a hundred.
-    assert!(seen[19].starts_with("1") && seen[19].contains(" walkers"), "{}", seen[19]);
-    assert_ne!(seen[10], seen[19], "nobody walks");
+    let all = |line: &String| line.starts_with("12 walkers") || line.starts_with("13 walkers");
+    let mut seen: Vec<String> = sees.take(1_000).filter(all).take(20).collect();
+    assert_eq!(seen.len(), 20, "they come into view and stay");
+    seen.dedup();
+    println!("{}\n{}", seen[0], seen[seen.len() - 1]);
+    assert!(seen.len() > 2, "nobody walks");
 }
 
-/// What a client gets while everybody walks: bytes and packets a second, and walkers that it sees.
-fn received(role: &str) -> (f64, f64, usize) {
-    let (_server, mut client) = start(role);
+/// Starts a server and a client that sees what it should see of it.
+fn arrived(role: &str) -> (Process, App) {
+    let (server, mut client) = start(role);
     let expected = if role == "all" { usize::from(WALKERS) } else { (VIEW / GAP) as usize };
-    assert!(until(&mut [&mut client], |apps| astray(apps[0]).1 >= expected));
-    let run = |client: &mut App, seconds| {
-        let begun = Instant::now();
-        until(&mut [client], |_| begun.elapsed() > Duration::from_secs_f32(seconds));
-    };
-    run(&mut client, 1.5);
-    let received = |app: &App| app.world().resource::<Client>().traffic().received;
-    let (before, begun) = (received(&client), Instant::now());
-    run(&mut client, 3.0);
-    let (after, seconds) = (received(&client), begun.elapsed().as_secs_f64());
-    let rate = |before: u64, after: u64| (after - before) as f64 / seconds;
-    let packets = rate(before.packets, after.packets);
-    (rate(before.bytes, after.bytes), packets, astray(&mut client).1)
+    assert!(until(&mut [&mut client], |apps| astray(apps[0]).1 >= expected), "{role}");
+    (server, client)
 }
 
+/// Both at the same time: whatever else the machine does, it does to both.
 #[test]
 fn a_view_takes_fewer_bytes_than_broadcast() {
-    let ((near, near_packets, few), (all, all_packets, many)) = (received("near"), received("all"));
-    println!("view of {VIEW}: {near:.0} B/s in {near_packets:.0} packets/s, {few} walkers");
-    println!("broadcast: {all:.0} B/s in {all_packets:.0} packets/s, {many} walkers");
-    assert_eq!(many, usize::from(WALKERS));
-    assert!(4.0 * near < all, "{near:.0} B/s in view, {all:.0} B/s broadcast");
+    let ((_one, mut near), (_other, mut all)) = (arrived("near"), arrived("all"));
+    let received = |app: &App| app.world().resource::<Client>().traffic().received;
+    let mut run = |packets: u64| {
+        let before = [received(&near), received(&all)];
+        // Both servers send at least a packet in each round.
+        assert!(until(&mut [&mut near, &mut all], |apps| {
+            (0..2).all(|nth| received(apps[nth]).packets - before[nth].packets >= packets)
+        }));
+        [received(&near).bytes - before[0].bytes, received(&all).bytes - before[1].bytes]
+    };
+    run(30);
+    let [few, many] = run(60);
+    println!("view of {VIEW}: {few} bytes, {} walkers", astray(&mut near).1);
+    println!("broadcast: {many} bytes, {} walkers", astray(&mut all).1);
+    assert_eq!(astray(&mut all).1, usize::from(WALKERS));
+    assert!(4 * few < many, "{few} bytes in view, {many} bytes broadcast");
 }

@@ -258,7 +258,7 @@ test("while timers sleep what comes drives the rounds", async (t) => {
   await client.join();
   const before = script.wires[0].datagrams;
   const said = (): number => script.wires[0].datagrams - before;
-  for (const end = performance.now() + 20_000; said() < 10 && performance.now() < end; ) {
+  for (const end = performance.now() + 120_000; said() < 10 && performance.now() < end; ) {
     await new Promise((later) => setImmediate(later));
     script.wires[0].onDatagram(Uint8Array.of(0x14, 0, 100, 0));
   }

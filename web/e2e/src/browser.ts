@@ -34,6 +34,9 @@ export async function launch(): Promise<Browser> {
   });
 }
 
+/** Only a hang takes this long, in milliseconds. */
+export const PATIENCE = 120_000;
+
 export interface Look {
   theme?: "light" | "dark";
   width?: number;
@@ -59,6 +62,7 @@ export class Person {
       hasTouch: touch,
       isMobile: touch,
     });
+    context.setDefaultTimeout(PATIENCE);
     // What runs these tests marks functions by this helper, those that are handed to the page, too.
     await context.addInitScript("globalThis.__name = (it) => it;");
     const page = await context.newPage();
@@ -77,7 +81,7 @@ export class Person {
   }
 
   /** Waits until a fact is as it should be, and returns it. */
-  async until<T>(name: string, isRight: (fact: T) => boolean, what: string, ms = 30_000): Promise<T> {
+  async until<T>(name: string, isRight: (fact: T) => boolean, what: string, ms = PATIENCE): Promise<T> {
     const end = Date.now() + ms;
     for (;;) {
       const fact = await this.fact<T>(name);
@@ -92,7 +96,7 @@ export class Person {
     await this.page.getByTestId("name").fill(name);
     await this.page.getByTestId("join").click();
     const problem = this.page.getByTestId("problem");
-    const refused = problem.waitFor({ state: "visible", timeout: 60_000 }).then(
+    const refused = problem.waitFor({ state: "visible", timeout: PATIENCE }).then(
       async () => Promise.reject(new Error(`${name} does not join: ${await problem.textContent()}`)),
       // It never was: good.
       () => undefined,

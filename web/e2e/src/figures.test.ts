@@ -113,7 +113,6 @@ test("page and server agree on bytes a second, whatever the view", async (t) => 
       "stats",
       (stats) => stats.stateTick > figures.at(-1)!.tick + HZ,
       "the page has caught up",
-      120_000,
     );
     const counted = await player.page.evaluate(() => (window as unknown as { notes: Notes }).notes.counted);
     const { page, meter, loss, payload, link } = compared(figures, counted, id);
@@ -166,7 +165,7 @@ test("two hundred avatars cost little", async (t) => {
   await operator.page.getByTestId("tab-view").click();
   // Everything to everybody, so that all two hundred are there.
   await operator.page.getByTestId("preset-broadcast").click();
-  await player.until<{ avatars: number }>("counts", (counts) => counts.avatars > 195, "all are seen", 60_000);
+  await player.until<{ avatars: number }>("counts", (counts) => counts.avatars > 195, "all are seen");
   await operator.close();
   await player.page.keyboard.press("KeyZ");
   await player.page.waitForTimeout(15_000);

@@ -1,17 +1,15 @@
 /** A running `foveate serve` with ports and a folder of its own. */
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { createSocket } from "node:dgram";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = resolve(fileURLToPath(import.meta.url), "../../../..");
 /** A server that is not up by then is not coming, in milliseconds. */
-const START_MS = 60_000;
+const START_MS = 120_000;
 
 export interface ServerOptions {
   bots: number;
@@ -30,16 +28,18 @@ export class Server {
   /** What it said on standard error, for a test that fails. */
   log = "";
 
+  /** Its ports, once it runs: the system picks them, so that no other program can have them. */
+  webPort = 0;
+  gamePort = 0;
+
   private constructor(
     private readonly folder: string,
-    readonly webPort: number,
-    readonly gamePort: number,
+    private readonly options: ServerOptions,
   ) {}
 
   static async start(options: ServerOptions): Promise<Server> {
     const folder = await mkdtemp(join(tmpdir(), "foveate-e2e-"));
-    const server = new Server(folder, await freeTcp(), await freeUdp());
-    await server.configure(options);
+    const server = new Server(folder, options);
     await server.run();
     return server;
   }
@@ -61,13 +61,14 @@ export class Server {
     if (!running || running.exitCode !== null) return;
     const ended = new Promise((done) => running.once("exit", done));
     running.kill("SIGTERM");
-    const timer = setTimeout(() => running.kill("SIGKILL"), 10_000);
+    const timer = setTimeout(() => running.kill("SIGKILL"), START_MS);
     await ended;
     clearTimeout(timer);
   }
 
   /** The same world again, at the same ports. */
   async run(): Promise<void> {
+    await this.configure(this.options);
     const child = spawn(program(), ["serve", "--config", join(this.folder, "server.toml")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -82,7 +83,10 @@ export class Server {
       let said = "";
       child.stdout.on("data", (bytes: Buffer) => {
         said += bytes.toString();
-        if (!said.includes("pages on")) return;
+        const game = /^listening on \S+:(\d+)$/m.exec(said);
+        const web = /^pages on http:\/\/\S+:(\d+)\/$/m.exec(said);
+        if (!game || !web) return;
+        [this.gamePort, this.webPort] = [Number(game[1]), Number(web[1])];
         clearTimeout(timer);
         up();
       });
@@ -133,20 +137,3 @@ export function program(): string {
 export const IMAGES = process.env.FOVEATE_IMAGES
   ? join(ROOT, "docs", "images")
   : join(ROOT, "target", "screenshots");
-
-async function freeTcp(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((up) => server.listen(0, "127.0.0.1", up));
-  const address = server.address();
-  await new Promise((down) => server.close(down));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
-
-async function freeUdp(): Promise<number> {
-  const socket = createSocket("udp4");
-  await new Promise<void>((up) => socket.bind(0, "127.0.0.1", up));
-  const { port } = socket.address();
-  await new Promise<void>((down) => socket.close(down));
-  return port;
-}

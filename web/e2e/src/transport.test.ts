@@ -57,10 +57,10 @@ test("a server that restarts is joined again", async () => {
   const person = await Person.create(browser);
   await person.join(server.url, "rita");
   await server.halt();
-  await person.page.getByTestId("reconnecting").waitFor({ state: "visible", timeout: 30_000 });
+  await person.page.getByTestId("reconnecting").waitFor({ state: "visible" });
   await server.run();
-  await person.until<string>("state", (state) => state === "playing", "it plays again", 60_000);
-  await person.page.getByTestId("reconnecting").waitFor({ state: "hidden", timeout: 30_000 });
+  await person.until<string>("state", (state) => state === "playing", "it plays again");
+  await person.page.getByTestId("reconnecting").waitFor({ state: "hidden" });
   await playsOn(person);
   assert.deepEqual(person.complaints, []);
   await person.close();

@@ -2,6 +2,9 @@ use super::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+/// Only a hang takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 fn start(board: &Board) -> MetricsServer {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     MetricsServer::start(here, board.clone()).expect("a free port")
@@ -9,7 +12,7 @@ fn start(board: &Board) -> MetricsServer {
 
 fn ask(server: &MetricsServer, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time above zero");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time above zero");
     // A server that has heard enough may close before everything was said.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
@@ -80,7 +83,9 @@ fn metrics_and_health_are_served() {
     let server = start(&board);
     assert!(ask(&server, b"GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
     let text = example().render();
-    board.publish(text.clone(), Instant::now());
+    // As of later: however long the next lines take, it is not out of date.
+    let at = Instant::now() + PATIENCE;
+    board.publish(text.clone(), at);
     assert!(ask(&server, b"GET /healthz HTTP/1.1\r\n\r\n").ends_with("\r\n\r\nok\n"));
     let answer = ask(&server, b"GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n");
     let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
@@ -88,8 +93,7 @@ fn metrics_and_health_are_served() {
     assert!(head.contains(&format!("Content-Length: {}", text.len())), "{head}");
     assert!(head.contains("version=0.0.4"), "{head}");
     assert!(ask(&server, b"HEAD /metrics HTTP/1.0\r\n\r\n").ends_with("\r\n\r\n"));
-    let old = Instant::now() + STALE_AFTER;
-    assert!(!board.is_fresh(old), "a game that hangs is not healthy");
+    assert!(!board.is_fresh(at + STALE_AFTER), "a game that hangs is not healthy");
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn silent_connections_take_a_bounded_number_of_places_for_a_bounded_time() {
         .collect();
     let refused = ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n");
     assert!(refused.is_empty() || refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     while !ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("up 1\n") {
         assert!(Instant::now() < deadline, "places are free again");
         std::thread::sleep(Duration::from_millis(100));
@@ -138,10 +142,14 @@ fn silent_connections_take_a_bounded_number_of_places_for_a_bounded_time() {
 
 #[test]
 fn a_port_in_use_is_refused_and_a_dropped_server_gives_its_port_back() {
-    let server = start(&Board::default());
-    let address = server.address();
-    let second = MetricsServer::start(address, Board::default()).err().expect("in use");
-    assert!(second.to_string().contains(&address.to_string()), "{second}");
-    drop(server);
-    assert!(MetricsServer::start(address, Board::default()).is_ok());
+    // Another program may be given the port in between, but not five times.
+    let is_given_back = (0..5).any(|_| {
+        let server = start(&Board::default());
+        let address = server.address();
+        let second = MetricsServer::start(address, Board::default()).err().expect("in use");
+        assert!(second.to_string().contains(&address.to_string()), "{second}");
+        drop(server);
+        MetricsServer::start(address, Board::default()).is_ok()
+    });
+    assert!(is_given_back);
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const NOW: UnixTime = UnixTime(1_000_000);
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Only a hang takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);
@@ -134,7 +135,9 @@ fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
     let unchanged = writer.save([Change::Saved(avatar(1, 0), &[0, 0, 50, 999])]);
     assert_eq!(unchanged, Taken { unchanged: 1, ..Taken::default() });
     eventually(|| writer.report().waiting == 0 && writer.report().turns > 0);
-    assert!(writer.report().written <= 3, "{:?}", writer.report());
+    // Once a turn, however many turns there were meanwhile.
+    let report = writer.report();
+    assert!(report.written <= report.turns && report.turns < 1_000, "{report:?}");
     let unfit = [
         Change::Saved(avatar(1, 0), &[0, 0, 50]),
         Change::Saved(ObjectId::new(KindId(9), 1, 0), &[0, 0]),

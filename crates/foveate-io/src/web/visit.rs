@@ -278,7 +278,7 @@ mod tests {
     fn visitor(front: &mut Front, now: Instant, said: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(front.address).expect("it listens");
         stream.write_all(said).expect("room");
-        let (before, deadline) = (front.visits.len(), Instant::now() + Duration::from_secs(20));
+        let (before, deadline) = (front.visits.len(), Instant::now() + Duration::from_secs(120));
         while front.visits.len() == before {
             assert!(Instant::now() < deadline, "nobody came");
             front.accept(now, &mut 0);
@@ -292,7 +292,7 @@ mod tests {
         let mut slow = visitor(&mut front, now, b"GET / HT");
         let _silent = visitor(&mut front, now, b"");
         let place = |front: &mut Front| front.visits[0].turn(now + PATIENCE / 2);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !front.visits[0].begun {
             assert!(Instant::now() < deadline, "what was said arrives");
             assert!(matches!(place(&mut front), Turn::Waits));
@@ -310,7 +310,7 @@ mod tests {
         let (mut front, now) = (front(), Instant::now());
         let brief = visitor(&mut front, now, b"GET / HTTP/1.1\r\n\r\n");
         brief.shutdown(Shutdown::Write).expect("connected");
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let turn = loop {
             assert!(Instant::now() < deadline, "what was said arrives");
             match front.visits[0].turn(now) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use foveate_io::{CloseCode, Error, Options, Reason};
 use foveate_wire::{Bytes, Micros};
 
-use crate::harness::{Party, pair, roomy, until};
+use crate::harness::{PATIENCE, Party, pair, roomy, until};
 
 #[test]
 fn datagrams_and_messages_pass_both_ways() {
@@ -108,7 +108,8 @@ fn a_stale_link_is_harmless() {
 
 #[test]
 fn a_silent_link_is_closed_after_the_idle_timeout() {
-    let idle_timeout = Micros::from_millis(300);
+    // Longer than this thread is ever kept from the processor: the handshake must not be cut off.
+    let idle_timeout = Micros::from_millis(3_000);
     let server = Options { idle_timeout, ..roomy() };
     let (mut server, mut client, ours, theirs) = pair(server, Options::client());
     until(&mut server, &mut client, "both ends idle", |server, client| {
@@ -125,7 +126,7 @@ fn shutdown_delivers_messages_and_tells_clients() {
     server.endpoint.send_message(ours, b"the server restarts").expect("connected");
     let clients = std::thread::spawn(move || {
         let mut client = client;
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         while client.closed.is_empty() && Instant::now() < deadline {
             client.step();
         }
@@ -133,9 +134,9 @@ fn shutdown_delivers_messages_and_tells_clients() {
     });
     let mut events = Vec::new();
     let begun = Instant::now();
-    let left = server.endpoint.shutdown(Micros::from_millis(20_000), &mut events);
+    let left = server.endpoint.shutdown(Micros::from_millis(600_000), &mut events);
     assert_eq!(left.expect("the socket works"), 0);
-    assert!(begun.elapsed() < Duration::from_secs(10), "it ends when all is said");
+    assert!(begun.elapsed() < Duration::from_secs(300), "it ends when all is said");
     server.note(events);
     assert_eq!(server.closed.len(), 1);
     let client = clients.join().expect("no panic");

@@ -6,7 +6,7 @@ use foveate_io::peer::PeerOptions;
 use foveate_io::{Endpoint, Event, Options, Trust};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Party, anywhere, pair, until};
+use crate::harness::{PATIENCE, Party, anywhere, pair, until};
 
 #[test]
 fn random_packets_change_nothing() {
@@ -36,7 +36,7 @@ fn a_client_of_servers_is_turned_away() {
     let trust = Trust::Pinned(Vec::new());
     let mut client = Endpoint::client(anywhere(), &trust, Options::client()).expect("a free port");
     client.connect(peer.endpoint.addresses()[0], "localhost").expect("room");
-    let (mut events, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+    let (mut events, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     while !events.iter().any(|event| matches!(event, Event::Closed { .. })) {
         assert!(Instant::now() < deadline, "waited in vain");
         client.wait(Instant::now() + Duration::from_millis(2), &mut events).expect("it works");

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use foveate_io::peer::PeerOptions;
+use foveate_io::peer::{PeerEndpoint, PeerOptions};
 use foveate_io::{CloseCode, Conditions, Loss, Reason, Ways};
 use foveate_node::session::FRAME_ROOM;
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros};
 
-use crate::harness::{Party, keys, pair, until};
+use crate::harness::{PATIENCE, Party, keys, pair, until};
 use foveate_node::peer::Signer;
 
 #[test]
@@ -56,13 +56,13 @@ fn messages_arrive_whole_in_order_and_before_a_shutdown_ends() {
     }
     let Party { endpoint, .. } = one;
     let reader = std::thread::spawn(move || {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         while two.messages.len() < 200 && Instant::now() < deadline {
             two.step();
         }
         two
     });
-    let undone = endpoint.shutdown(Micros::from_millis(20_000), &mut Vec::new());
+    let undone = endpoint.shutdown(Micros::from_millis(120_000), &mut Vec::new());
     assert_eq!(undone.expect("the thread works"), 0);
     let two = reader.join().expect("the reader reads");
     assert_eq!(two.messages.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
@@ -152,9 +152,13 @@ fn two_who_dial_each_other_at_once_get_two_links_for_the_node_to_choose_from() {
 
 #[test]
 fn a_peer_that_is_dropped_frees_its_port_at_once() {
-    let one = Party::new(1, PeerOptions::default());
-    let addresses = one.endpoint.bound();
-    drop(one);
-    let again = Party::at(&addresses, 1, PeerOptions::default());
-    assert_eq!(again.endpoint.bound(), addresses);
+    // Another program may be given the port in between, but not five times.
+    let is_free_at_once = (0..5).any(|_| {
+        let one = Party::new(1, PeerOptions::default());
+        let addresses = one.endpoint.bound();
+        drop(one);
+        let again = PeerEndpoint::bind(&addresses, &keys(1), PeerOptions::default());
+        again.is_ok_and(|again| again.bound() == addresses)
+    });
+    assert!(is_free_at_once);
 }

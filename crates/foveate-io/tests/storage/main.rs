@@ -3,9 +3,12 @@
 //! The test starts itself again as a child that saves steadily and prints each number after it was
 //! handed in. The parent kills it at a random moment and looks into the file.
 
+mod probe;
+
 use foveate_io::UnixTime;
 use foveate_io::storage::{Change, Storage};
 use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
+use probe::Probe;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 
 const KILLS: usize = 20;
 const PROMISED: Duration = Duration::from_secs(1);
+/// Only a hang takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Names the file to the child; without it there is no child's work to do.
 const CHILD: &str = "FOVEATE_STORAGE_CHILD";
 const OBJECTS: u32 = 200;
@@ -61,7 +66,7 @@ fn child_saves_steadily() {
     }
 }
 
-/// Runs a child for so long, kills it, and returns what it had handed in at which moment.
+/// Runs a child that saves for so long, kills it, and returns what it had handed in at which moment.
 fn killed_after(path: &Path, life: Duration) -> (Vec<(Instant, i32)>, Instant) {
     let program = std::env::current_exe().expect("this test has a file");
     let mut child = Command::new(program)
@@ -71,13 +76,17 @@ fn killed_after(path: &Path, life: Duration) -> (Vec<(Instant, i32)>, Instant) {
         .spawn()
         .expect("starts");
     let lines = BufReader::new(child.stdout.take().expect("was piped")).lines();
+    let (begun, has_begun) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let counts = lines.map_while(Result::ok).filter_map(|line| {
             let (_, count) = line.split_once("saved ")?;
+            // The parent listens for the first alone.
+            let _ = begun.send(());
             Some((Instant::now(), count.parse().ok()?))
         });
         counts.collect::<Vec<_>>()
     });
+    has_begun.recv_timeout(PATIENCE).expect("the child saves");
     std::thread::sleep(life);
     let killed = Instant::now();
     child.kill().expect("was running");
@@ -94,11 +103,13 @@ fn a_killed_server_loses_at_most_a_second() {
     let mut longest = Duration::ZERO;
     for _ in 0..KILLS {
         let life = Duration::from_millis(random.u64(150..2_200));
+        let probe = Probe::start(&folder);
         let (handed_in, killed) = killed_after(&path, life);
+        let promised = PROMISED + probe.allowance();
         let kept = newest(&path);
         let lost = handed_in.iter().find(|(_, count)| *count > kept);
         let age = lost.map_or(Duration::ZERO, |(at, _)| killed.saturating_duration_since(*at));
-        assert!(age <= PROMISED, "{age:?} lost after {life:?}");
+        assert!(age <= promised, "{age:?} lost after {life:?} where {promised:?} are allowed");
         longest = longest.max(age);
     }
     assert!(newest(&path) > 0, "something was saved");

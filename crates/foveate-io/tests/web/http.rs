@@ -4,7 +4,7 @@ use foveate_io::metrics::Board;
 use foveate_io::web::{MAX_HEAD, MAX_VISITS_PER_ADDRESS, Web};
 use std::time::Instant;
 
-use crate::harness::{Server, options, pages};
+use crate::harness::{PATIENCE, Server, options, pages};
 
 fn server() -> Server {
     Server::start(Web::new(pages), options())
@@ -80,7 +80,8 @@ fn metrics_are_there_if_given() {
     let mut server =
         Server::start(Web { metrics: Some(board.clone()), ..Web::new(pages) }, options());
     assert!(server.ask(&get("/healthz")).starts_with("HTTP/1.1 503 "));
-    board.publish("foveate_players 3\n".into(), Instant::now());
+    // As of later: however long the next lines take, it is not out of date.
+    board.publish("foveate_players 3\n".into(), Instant::now() + PATIENCE);
     assert!(server.ask(&get("/healthz")).ends_with("\r\n\r\nok\n"));
     assert!(server.ask(&get("/metrics")).ends_with("\r\n\r\nfoveate_players 3\n"));
 }
@@ -102,9 +103,9 @@ fn one_address_has_only_so_many_visits() {
     let refused = server.ask(&get("/"));
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert_eq!(server.endpoint.counters().http_full, 1);
-    // Those who were there first are served.
+    // Those who were there first are served. They ask at once: a visitor who says nothing is let go.
+    waiting.iter_mut().for_each(|client| client.send(get("/").as_bytes()));
     for client in &mut waiting {
-        client.send(get("/").as_bytes());
         server.until("an answer", |_| {
             client.read();
             client.ended
@@ -112,8 +113,10 @@ fn one_address_has_only_so_many_visits() {
         assert!(client.received.ends_with(b"<h1>Hello</h1>"));
     }
     drop(waiting);
+    let deadline = Instant::now() + PATIENCE;
     while !server.ask(&get("/")).starts_with("HTTP/1.1 200 ") {
         // Their places are free when the server has seen them go.
+        assert!(Instant::now() < deadline, "their places stay taken");
         server.step();
     }
 }

@@ -287,6 +287,8 @@ fn random_bytes_on_every_stream_do_no_harm() {
             browser.step();
             server.step();
         }
+        // It acknowledges what it is sent, and is not taken for gone.
+        steady.step();
     }
     steady.write(stream, b"\x05\0\0\0still");
     both(&mut server, &mut steady, "a message", |server, _| {

@@ -21,6 +21,8 @@ const INTRODUCED: (usize, usize) = (8, 8);
 const AFTER_STALL: Micros = Micros(3_000_000);
 /// A link that was asked for and never came.
 const CALL_FOR: Micros = Micros(5_000_000);
+/// Between two calls to a contact that has no room and names nobody else.
+const ASK_AGAIN: Micros = Micros(1_000_000);
 
 /// A link that was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +62,13 @@ impl<G: Game> Peer<G> {
 
     /// Asks to be let in by somebody who is in the world.
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
-        self.calling.insert(contact.player(), Call { since: now, failed: false });
-        self.events.push_back(PeerEvent::Connect(contact, address));
+        self.contact = Some((contact, address.clone(), now));
+        self.dial(contact, address, now);
+    }
+
+    fn dial(&mut self, key: Key, address: Vec<u8>, now: Micros) {
+        self.calling.insert(key.player(), Call { since: now, failed: false });
+        self.events.push_back(PeerEvent::Connect(key, address));
     }
 
     /// Seeks a link with somebody of whom a digest told.
@@ -69,11 +76,12 @@ impl<G: Game> Peer<G> {
         let contact = self.members.get(player).map(|it| &it.digest);
         let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
         if let Some((key, contact)) = contact.filter(|_| !self.calling.contains_key(&player)) {
-            self.join(key, contact, now);
+            self.dial(key, contact, now);
         }
     }
 
-    /// Whoever was asked has no room or is not there: somebody else of whom they told may have.
+    /// The contact has no room or is not there: another peer of which it told may have. If it told of
+    /// none, because it knew none by then, it is asked again.
     pub(super) fn try_elsewhere(&mut self, now: Micros) {
         self.calling.retain(|_, call| !call.is_over(now));
         if !self.links.is_empty() || !self.calling.is_empty() {
@@ -82,7 +90,11 @@ impl<G: Game> Peer<G> {
         let other = self.members.iter().min_by_key(|(player, _)| lot(now.0, player.0.into()));
         let other = other.map(|(_, it)| (it.digest.key, it.digest.contact.clone()));
         if let Some((key, contact)) = other {
-            self.join(key, contact, now);
+            return self.dial(key, contact, now);
+        }
+        match self.contact.clone() {
+            Some((key, address, since)) if now - since >= ASK_AGAIN => self.join(key, address, now),
+            _ => {}
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Peer<G: Game> {
     offset: i64,
     links: BTreeMap<Link, Neighbour>,
     by_player: BTreeMap<PlayerId, Link>,
+    /// The peer by way of which this one joins, how it is reached, and when it was asked last.
+    contact: Option<(Key, Vec<u8>, Micros)>,
     /// Links that were asked for.
     calling: BTreeMap<PlayerId, Call>,
     banned: BTreeMap<PlayerId, Fault>,
@@ -210,6 +212,7 @@ impl<G: Game> Peer<G> {
             offset: 0,
             links: BTreeMap::new(),
             by_player: BTreeMap::new(),
+            contact: None,
             calling: BTreeMap::new(),
             banned: BTreeMap::new(),
             known: KnownObjects::default(),

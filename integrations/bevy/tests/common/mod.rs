@@ -57,7 +57,8 @@ pub fn server(view: View, options: Options) -> App {
     app.add_plugins((
         ServerPlugin {
             freeze_after: Micros::from_millis(300),
-            forget_after: Micros::from_millis(700),
+            // Long enough that no client sleeps through what is between the two.
+            forget_after: Micros::from_millis(3_000),
             options,
             ..ServerPlugin::new(listen, view)
         },
@@ -75,7 +76,7 @@ pub fn client(address: SocketAddr, name: &str) -> App {
 /// Updates apps in turn until something holds, or for too long.
 pub fn until(apps: &mut [&mut App], mut holds: impl FnMut(&mut [&mut App]) -> bool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(20) {
+    while begun.elapsed() < Duration::from_secs(120) {
         apps.iter_mut().for_each(|app| app.update());
         if holds(apps) {
             return true;

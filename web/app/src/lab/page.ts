@@ -42,19 +42,32 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
 
   let shown = new Cleanup();
   cleanup.add(() => shown.run());
+  /** How often something was chosen: what was awaited for an earlier choice is not wanted any more. */
+  let choices = 0;
+  const choose = (): number => {
+    shown.run();
+    shown = new Cleanup();
+    return ++choices;
+  };
   const show = (...content: HTMLElement[]): void => view.replaceChildren(...content);
 
   async function open(chosen: File | undefined): Promise<void> {
     if (!chosen) return;
-    shown.run();
-    shown = new Cleanup();
+    const choice = choose();
     mark(list, null);
+    const text = await chosen.text();
+    if (choice !== choices || cleanup.isDone) return;
     try {
-      showRows(readRows(await chosen.text()), chosen.name);
+      showRows(readRows(text), chosen.name);
     } catch (error) {
       if (!(error instanceof NotRows)) throw error;
       show(h("p", { class: "notice bad", role: "alert" }, `${chosen.name}: ${error.message}`));
     }
+  }
+
+  function openReport(...content: HTMLElement[]): void {
+    choose();
+    show(...content);
   }
 
   function showRows(rows: Rows, name: string): void {
@@ -76,9 +89,12 @@ export async function mount(page: HTMLElement, cleanup: Cleanup): Promise<void> 
 
   const reports = await index();
   if (cleanup.isDone) return;
-  list.append(...reports.map((report) => entry(report, list, show)));
-  if (reports.length > 0) (list.querySelector("button") as HTMLButtonElement).click();
-  else show(empty());
+  list.append(...reports.map((report) => entry(report, list, openReport)));
+  // Whoever has chosen a file meanwhile keeps it.
+  if (choices === 0) {
+    if (reports.length > 0) (list.querySelector("button") as HTMLButtonElement).click();
+    else show(empty());
+  }
   window.foveate = { page: "lab", reports: reports.length };
   cleanup.add(() => delete window.foveate);
 }

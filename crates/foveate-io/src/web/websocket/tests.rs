@@ -130,7 +130,7 @@ fn datagrams_are_dropped_while_a_ping_is_overdue() {
     // An answer after 40 ms: from now on 340 ms are too late.
     peer.write_all(&masked(0x8a, b"")).expect("open");
     let limits = Options::server().limits;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while socket.receive(&limits, at(560), Micros::ZERO).bytes == 0 {
         assert!(Instant::now() < deadline, "the pong arrives");
     }
