@@ -1,6 +1,6 @@
 //! The owner's side of a game: turns, in order, on the objects of a publisher.
 
-use crate::game::{By, Effects, Game, PlayerId, Scene, Spawn, Spot, Turn, World};
+use crate::game::{By, Effects, Game, Liveness, PlayerId, Scene, Spawn, Spot, Turn, World};
 use crate::ghosts::Ghosts;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, ObjectId, OwnerId, Schema, Tick};
@@ -240,6 +240,13 @@ impl Scene for Whole<'_> {
             found.dedup();
         }
     }
+
+    fn liveness(&self, id: ObjectId) -> Liveness {
+        match self.ghosts.is_empty() || self.publisher.store.find(id).is_some() {
+            true => Liveness::Live,
+            false => self.ghosts.liveness(id),
+        }
+    }
 }
 
 impl<G: Game> Scene for Stage<G> {
@@ -257,6 +264,10 @@ impl<G: Game> Scene for Stage<G> {
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
         self.whole().of_kind(kind, found);
+    }
+
+    fn liveness(&self, id: ObjectId) -> Liveness {
+        self.whole().liveness(id)
     }
 }
 
