@@ -214,6 +214,7 @@ impl<G: Game> Client<G> {
             Some(ServerMessage::Is { player, name }) => {
                 remember(&mut self.news, News::Named(PlayerId(player), name));
             }
+            Some(ServerMessage::Events(events)) => self.read_events(&events),
             None => self.counts.malformed += 1,
         }
     }

@@ -66,6 +66,12 @@ pub trait Game: Sized + Send + Sync + 'static {
         if object.origin() == 0 { Tenure::ByInterest } else { Tenure::Fixed }
     }
 
+    /// Whether an event must arrive. Others travel with the next state packet and are lost with it; those that must
+    /// arrive come by the reliable stream, in order, and wait for a player whose link broke.
+    fn reliable(&self, _: &Self::Event) -> bool {
+        false
+    }
+
     /// Whether an input is one that a player could give.
     fn allows(&self, _: &Self::Input) -> bool {
         true
@@ -164,12 +170,25 @@ pub enum Spot {
 }
 
 impl Spot {
+    /// Its ends, and from how far it is noticed.
+    pub fn ends(&self) -> ([[f32; 3]; 2], f32) {
+        match *self {
+            Spot::Point { at, radius } => ([at, at], radius),
+            Spot::Segment { from, to, radius } => ([from, to], radius),
+        }
+    }
+
+    /// A circle that holds all places from which it is noticed: its centre and radius.
+    pub fn circle(&self) -> ([f32; 3], f32) {
+        let ([from, to], radius) = self.ends();
+        let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
+        let length = (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f32>().sqrt();
+        (middle, radius + length / 2.0)
+    }
+
     /// Whether somebody at `eye` notices it.
     pub fn reaches(&self, eye: [f32; 3]) -> bool {
-        let (from, to, radius) = match *self {
-            Spot::Point { at, radius } => (at, at, radius),
-            Spot::Segment { from, to, radius } => (from, to, radius),
-        };
+        let ([from, to], radius) = self.ends();
         let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
         let off = [0, 1, 2].map(|axis| eye[axis] - from[axis]);
         let dot = |a: [f32; 3], b: [f32; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];

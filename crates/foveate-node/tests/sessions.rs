@@ -1,5 +1,8 @@
 //! Joining, playing, breaking off and being turned away, in virtual time.
 
+#[path = "sessions/events.rs"]
+mod events;
+
 use foveate_node::client::{News, Phase};
 use foveate_node::game::{By, Game, Liveness, PlayerId, Spawn, Spot, Turn, World};
 use foveate_node::outbox::{Letter, Letters};
@@ -22,6 +25,10 @@ struct Walker {
 /// Whether walkers are kept, beside the schema.
 struct Walk(Arc<Schema>, bool);
 
+/// Events that must arrive.
+const RELIABLE: std::ops::Range<u8> = 100..150;
+/// So many steps make a scout.
+const SCOUT: u16 = 60_000;
 /// An action that pushes its object aside.
 const PUSH: u8 = 200;
 
@@ -64,6 +71,17 @@ impl Game for Walk {
         turn.event(Spot::Point { at, radius: 5.0 }, *action);
     }
 
+    fn reliable(&self, event: &u8) -> bool {
+        RELIABLE.contains(event)
+    }
+
+    /// Scouts look from the second player's avatar, too.
+    fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
+        eyes.push(avatar);
+        let scout = world.get::<Walker>(avatar).is_some_and(|walker| walker.steps == SCOUT);
+        eyes.extend(scout.then_some(ObjectId::new(KindId(0), 2, 0)));
+    }
+
     fn keeps(&self, _: KindId) -> bool {
         self.1
     }
@@ -73,7 +91,8 @@ impl Game for Walk {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        [presets::circle(50.0), presets::circle(5.0)].get(usize::from(which)).cloned()
+        let zoom = presets::zoom(50.0, 100.0);
+        [presets::circle(50.0), presets::circle(5.0), zoom].get(usize::from(which)).cloned()
     }
 
     /// Nobody may watch the first one.

@@ -311,3 +311,16 @@ test("what has left the view is left out unless asked for, and liveness tells wh
   assert.deepEqual([client.liveness(5n), client.liveness(6n)], ["lingering", "frozen"]);
   client.leave();
 });
+
+test("reliable events come as messages, in order", async () => {
+  const script = new Script([{ answer: welcome }]);
+  const game: GameAdapter<never, never, number> = { decodeEvent: (reader) => reader.u8() };
+  const client = new GameClient({ base: "http://example.invalid/", name: "ada", game }, SCHEMA, script);
+  await client.join();
+  const heard: number[] = [];
+  client.on("event", (event) => heard.push(event));
+  script.wires[0].onMessage(Uint8Array.of(3, 2, 101, 102));
+  script.wires[0].onMessage(Uint8Array.of(3, 1, 103));
+  assert.deepEqual(heard, [101, 102, 103]);
+  client.leave();
+});
