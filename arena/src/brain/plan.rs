@@ -108,6 +108,8 @@ impl Plan {
     /// Whether there is nothing more to do here: a base is ours, an item somebody's.
     fn is_done(&mut self, world: &World<'_>, me: &Avatar) -> bool {
         let Some((goal, at)) = &mut self.goal else { return true };
+        // Bases and items stay where they were seen.
+        let world = world.with_frozen();
         match *goal {
             Goal::Base(id) => match world.get::<Base>(id) {
                 Some(base) => {
@@ -139,6 +141,7 @@ impl Plan {
         rng: &mut Rng,
     ) {
         let here = me.point();
+        let world = world.with_frozen();
         let mut best = (f64::INFINITY, Goal::Anywhere, here);
         let mut consider = |cost: f64, goal: Goal, at: Point| {
             if cost < best.0 {
@@ -182,6 +185,7 @@ impl Plan {
         (foe, rng, age): (Point, &mut Rng, u32),
     ) {
         let here = me.point();
+        let world = world.with_frozen();
         let mut best = (HEAL_DETOUR, None);
         for id in world.of_kind(BASE) {
             let base = world.get::<Base>(id).filter(|base| base.team == me.team);

@@ -117,7 +117,7 @@ fn take_hit(
 
 /// The team of whom a hit comes from, if it counts: an enemy, while a round is played.
 pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
-    let other = world.get::<Avatar>(Avatar::of(by.origin()))?.team;
+    let other = world.with_frozen().get::<Avatar>(Avatar::of(by.origin()))?.team;
     let contest = world.get::<Match>(Match::ID);
     let plays = contest.is_none_or(|contest| contest.phase == Phase::Play);
     (plays && other != team && matches!(by.kind(), AVATAR | UNIT)).then_some(other)

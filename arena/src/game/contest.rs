@@ -23,8 +23,10 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let plays = contest.phase == Phase::Play;
     if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
         let behind = behind(&contest, setup.score_limit);
-        for id in turn.world().of_kind(BASE) {
-            let team = turn.world().get::<Base>(id).map_or(0, |base| base.team);
+        // Bases out of this node's view count as they were seen last.
+        let world = turn.world().with_frozen();
+        for id in world.of_kind(BASE) {
+            let team = world.get::<Base>(id).map_or(0, |base| base.team);
             earn(&mut contest, team, if team == behind { CATCH_UP } else { 1 });
         }
     }

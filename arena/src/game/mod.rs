@@ -396,8 +396,9 @@ impl Game for Arena {
     }
 
     fn welcome(&self, world: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
-        let team = |id: &ObjectId| world.get::<Avatar>(*id).map_or(0, |avatar| avatar.team);
-        let teams: Vec<u8> = world.of_kind(AVATAR).iter().map(team).collect();
+        let all = world.with_frozen();
+        let team = |id: &ObjectId| all.get::<Avatar>(*id).map_or(0, |avatar| avatar.team);
+        let teams: Vec<u8> = all.of_kind(AVATAR).iter().map(team).collect();
         let of = |team: u8| teams.iter().filter(|other| **other == team).count();
         let team = match of(1).cmp(&of(2)) {
             std::cmp::Ordering::Greater => 2,

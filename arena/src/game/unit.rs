@@ -138,7 +138,8 @@ fn follow(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
 
 /// Takes the player's avatar for its target, and tells how far off that is.
 fn go_after(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) -> Option<f64> {
-    let avatar = turn.world().get::<Avatar>(Avatar::of(turn.id().origin()))?;
+    let world = turn.world().with_frozen();
+    let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()))?;
     let far = avatar.point().distance(point(unit.pos));
     if avatar.is_alive() && far > FOLLOWS {
         unit.target = arena.node_near(avatar.point()).0 as u16;
@@ -147,7 +148,8 @@ fn go_after(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) -> Option<f6
 }
 
 fn come_back(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
-    let avatar = turn.world().get::<Avatar>(Avatar::of(turn.id().origin()));
+    let world = turn.world().with_frozen();
+    let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()));
     let Some(avatar) = avatar.filter(Avatar::is_alive) else { return };
     // A server that started anew counts its ticks from 0: whoever fell before that is back.
     let fell_ahead = Tick(unit.since).is_after(turn.tick());

@@ -8,14 +8,14 @@ use crate::usage;
 use foveate_arena::{Arena, Fighter, Setup, Skill, TickRate};
 use foveate_io::host::ClientsHost;
 use foveate_io::token::Secret;
-use foveate_io::{Endpoint, Limits, Options, Rate, Trust};
+use foveate_io::{CertificateHashError, Endpoint, Limits, Options, Rate, ServerAddress, Trust};
 use foveate_node::Game;
-use foveate_node::client::{News, Phase};
+use foveate_node::client::News;
 use foveate_node::game::Brain;
 use foveate_wire::{Micros, Tick};
 use serde::Serialize;
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,9 +32,13 @@ const WITNESSES: usize = 16;
 /// Clients that play by themselves
 #[derive(clap::Args, Clone)]
 pub struct Bots {
-    /// The server
-    #[arg(long)]
-    pub connect: SocketAddr,
+    /// The server, HOST:PORT
+    #[arg(long, visible_alias = "server", value_name = "HOST:PORT")]
+    pub connect: ServerAddress,
+    /// Servers that are trusted: any, system (an authority that the system knows, for the host asked for), the hash of
+    /// a certificate, or a PEM file of authorities
+    #[arg(long, value_name = "TRUST", default_value = "any", value_parser = trust)]
+    pub trust: Trust,
     /// How many
     #[arg(long, default_value_t = 60)]
     pub count: usize,
@@ -96,6 +100,16 @@ pub struct Figures {
     pub rtt_ms: f64,
     /// Rounds that the newest state of the slowest lies behind that of the quickest, at the end.
     pub behind_rounds: u32,
+}
+
+/// Which servers are trusted, as `--trust` says it.
+fn trust(text: &str) -> Result<Trust, CertificateHashError> {
+    Ok(match text {
+        "any" => Trust::InsecureDevelopmentOnly,
+        "system" => Trust::System,
+        file if Path::new(file).is_file() => Trust::Roots(file.into()),
+        hash => Trust::Pinned(vec![hash.parse()?]),
+    })
 }
 
 /// Plays, and prints the figures.
@@ -174,14 +188,10 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             ..Limits::client()
         };
         let options = Options { limits, ..Options::client() };
-        // The server's development certificate changes with each start; bots are for trying out.
-        let bind = match (args.connect.is_ipv6(), args.connect.ip().is_loopback()) {
-            (true, true) => "[::1]:0",
-            (true, false) => "[::]:0",
-            (false, true) => "127.0.0.1:0",
-            (false, false) => "0.0.0.0:0",
-        };
-        let endpoint = Endpoint::client(bind.parse()?, &Trust::InsecureDevelopmentOnly, options)?;
+        // Loopback traffic stays on loopback; sockets of the other family follow.
+        let here = args.connect.literal().is_some_and(|address| address.ip().is_loopback());
+        let bind = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        let endpoint = Endpoint::client((bind, 0).into(), &args.trust, options)?;
         let file = witness.map(|(Witness::Newest(file) | Witness::Present(file))| file);
         Ok(Match {
             args,
@@ -209,7 +219,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 let name = format!("{}-{}", self.args.name, self.host.players().len());
                 let token = self.secret.as_ref().map(|secret| issue(secret, &name, None, PATIENCE));
                 let token = token.transpose()?.unwrap_or_default();
-                let (game, server) = (Arc::clone(&self.game), self.args.connect);
+                let (game, server) = (Arc::clone(&self.game), &self.args.connect);
                 self.host.join(game, server, &name, token.as_bytes())?;
             }
             self.round(true)?;
@@ -244,24 +254,22 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(figures)
     }
 
-    /// Whether somebody will never be in.
+    /// Whether a client will never be in.
     fn turned_away(&self) -> bool {
-        self.host.players().iter().any(|player| {
-            let refused = matches!(player.client.phase(), Phase::Refused(..));
-            refused || player.client.seated().is_none() && player.ended.is_some()
-        })
+        self.host
+            .players()
+            .iter()
+            .any(|player| player.client.seated().is_none() && player.ended.is_some())
     }
 
-    /// Why not everybody is in.
+    /// Why not all clients are in.
     fn complaint(&self) -> String {
+        let (inside, all) = (self.joins.len(), self.args.count);
         let out = self.host.players().iter().find(|player| player.client.seated().is_none());
-        let why = out.map(|player| match (player.client.phase(), &player.ended) {
-            (Phase::Refused(why, text), _) => format!("{why:?}: {text}"),
-            (_, Some(ended)) => ended.clone(),
-            _ => "no answer".into(),
-        });
-        let (inside, all, at) = (self.joins.len(), self.args.count, self.args.connect);
-        format!("{inside} of {all} got in at {at}; {}", why.unwrap_or_default())
+        match out.and_then(|player| player.ended.as_ref()) {
+            Some(end) => format!("{inside} of {all} got in; {end}"),
+            None => format!("{inside} of {all} got in at {}; no answer", self.args.connect),
+        }
     }
 
     fn round(&mut self, joining: bool) -> Result<(), Box<dyn Error>> {

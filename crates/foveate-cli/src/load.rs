@@ -186,7 +186,8 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
     let (was, believed) = (folder.join("was"), folder.join("believed"));
     let mut server = Server::start(args, clients, &folder)?;
     let bots = Bots {
-        connect: server.address,
+        connect: server.address.into(),
+        trust: foveate_io::Trust::InsecureDevelopmentOnly,
         tick_hz: 20,
         count: clients,
         game: args.game,

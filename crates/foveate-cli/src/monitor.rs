@@ -38,6 +38,7 @@ pub struct Monitor {
     malformed: Counter,
     impossible: Counter,
     hasty: Counter,
+    events: [Counter; 3],
     refused: Vec<(Refusal, Counter)>,
     links: Vec<Counter>,
     requests: Counter,
@@ -103,6 +104,10 @@ impl Monitor {
             malformed: r.counter("foveate_malformed_total", "Datagrams that cannot be read", &[]),
             impossible: r.counter("foveate_impossible_total", "Inputs that nobody could give", &[]),
             hasty: r.counter("foveate_hasty_total", "Inputs ahead of their time", &[]),
+            events: ["unreliable", "reliable", "dropped"].map(|how| {
+                let help = "Events for players: by frame, by the reliable stream, dropped for want of room";
+                r.counter("foveate_events_total", help, &[("how", how)])
+            }),
             refused: Refusal::ALL.map(|why| refusal(&mut r, why)).into(),
             links: troubles(&Counters::default()).map(|(why, _)| trouble(&mut r, why)).into(),
             requests: r.counter("foveate_http_requests_total", "Requests for pages", &[]),
@@ -147,6 +152,9 @@ impl Monitor {
         r.raise(self.malformed, refused.malformed);
         r.raise(self.impossible, refused.impossible);
         r.raise(self.hasty, refused.hasty);
+        let events = server.event_counts();
+        let counts = [events.unreliable, events.reliable, events.dropped];
+        self.events.iter().zip(counts).for_each(|(counter, count)| r.raise(*counter, count));
         for (why, counter) in &self.refused {
             r.raise(*counter, refused.sessions.get(why).copied().unwrap_or(0));
         }

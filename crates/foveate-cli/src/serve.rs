@@ -11,7 +11,7 @@ use crate::web::{self, Shown};
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, Spent};
 use foveate_io::web::Observe;
-use foveate_io::{Endpoint, Options, Ways};
+use foveate_io::{Endpoint, Options, Trust, Ways};
 use foveate_node::server::{ServerEvent, Settings};
 use foveate_node::{Game, Stage};
 use foveate_sync::Rounds;
@@ -235,7 +235,8 @@ fn from_here(mut address: SocketAddr) -> SocketAddr {
 /// Bots in a thread of this process, who join like everybody else.
 fn play_along(game: Rules, config: &Config, address: SocketAddr) {
     let bots = Bots {
-        connect: from_here(address),
+        connect: from_here(address).into(),
+        trust: Trust::InsecureDevelopmentOnly,
         tick_hz: config.tick_hz,
         count: config.bots as usize,
         game,

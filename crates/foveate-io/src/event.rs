@@ -1,5 +1,6 @@
 //! What an endpoint reports.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use foveate_wire::Bytes;
@@ -132,10 +133,43 @@ pub enum Reason {
     /// The other side knows nothing of this link, for example because it was started again.
     #[error("the peer does not know this link any more")]
     Reset,
-    /// The two do not understand or trust each other.
+    /// The network says that packets cannot reach the address; nothing waits for a timeout.
+    #[error("{0}")]
+    Unreachable(Unreachable),
+    /// The server's certificate is not one that the client trusts: another name, authority, date or hash.
+    #[error("the server's certificate is not trusted: {0}")]
+    Untrusted(String),
+    /// The two do not understand each other.
     #[error("failed: {0}")]
     Failed(String),
 }
+
+/// Why packets do not reach an address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, thiserror::Error)]
+pub enum Unreachable {
+    /// The host answers that nothing listens at the port.
+    #[error("connection refused: no server listens at this port")]
+    Port,
+    /// There is no route to the host or its network.
+    #[error("unreachable: there is no route to the host")]
+    Host,
+}
+
+impl Unreachable {
+    /// What the system's error says, if it is about the way to an address.
+    pub(crate) fn from_error(error: &std::io::Error) -> Option<Unreachable> {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Some(Unreachable::Port),
+            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(Unreachable::Host),
+            _ => None,
+        }
+    }
+}
+
+/// Alerts of TLS that are about a certificate: from `bad_certificate` to `access_denied`.
+const CERTIFICATE_ALERTS: std::ops::RangeInclusive<u64> = 42..=49;
+/// QUIC puts alerts of TLS here.
+const CRYPTO_ERROR: u64 = 0x100;
 
 impl From<ConnectionError> for Reason {
     fn from(error: ConnectionError) -> Self {
@@ -148,6 +182,14 @@ impl From<ConnectionError> for Reason {
                 if close.error_code == TransportErrorCode::CONNECTION_REFUSED =>
             {
                 Reason::Refused
+            }
+            // Found out by this side: only a client looks at certificates.
+            ConnectionError::TransportError(error)
+                if u64::from(error.code)
+                    .checked_sub(CRYPTO_ERROR)
+                    .is_some_and(|alert| CERTIFICATE_ALERTS.contains(&alert)) =>
+            {
+                Reason::Untrusted(error.reason)
             }
             ConnectionError::TimedOut => Reason::Idle,
             ConnectionError::Reset => Reason::Reset,

@@ -41,6 +41,27 @@ impl CertificateHash {
     }
 }
 
+/// A text that is no [`CertificateHash`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected the SHA-256 of a certificate: 64 hexadecimal digits")]
+pub struct CertificateHashError;
+
+impl std::str::FromStr for CertificateHash {
+    type Err = CertificateHashError;
+
+    fn from_str(text: &str) -> Result<CertificateHash, CertificateHashError> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(CertificateHashError);
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| CertificateHashError)?;
+        }
+        Ok(CertificateHash(hash))
+    }
+}
+
 impl fmt::Display for CertificateHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -74,6 +74,7 @@ pub mod metrics;
 mod options;
 #[cfg(feature = "peer")]
 pub mod peer;
+mod server_address;
 mod slots;
 mod socket;
 mod stagger;
@@ -91,12 +92,14 @@ pub use bucket::Rate;
 pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use event::{CloseCode, Event, Purpose, Reason, Transport};
+pub use event::{CloseCode, Event, Purpose, Reason, Transport, Unreachable};
 pub use identity::{
-    Certificate, CertificateHash, Identity, PROTOCOL, RENEWED_BEFORE, Trust, VALID_FOR,
+    Certificate, CertificateHash, CertificateHashError, Identity, PROTOCOL, RENEWED_BEFORE, Trust,
+    VALID_FOR,
 };
 pub use meter::{Counters, Meter, Traffic};
 pub use options::{Limits, MAX_OBSERVED, MIN_PACKET, Options, Ways};
+pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
 pub use time::UnixTime;

@@ -1,7 +1,8 @@
-//! One UDP socket, read and written in batches.
+//! UDP sockets, read and written in batches: one, or at a client one of each address family.
 
+use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
@@ -9,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
 use crate::error::Error;
+use crate::event::Unreachable;
 
 /// What is asked of the system for each direction; it may give less.
 pub const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
@@ -22,42 +24,51 @@ pub(crate) const BATCH: usize = 64;
 /// Calls of one `receive`, so that a flood cannot keep the loop from its other work.
 const MAX_RECEIVES: usize = 64;
 
-pub(crate) struct Socket {
-    socket: UdpSocket,
-    state: UdpSocketState,
-    /// Room for one batch, each part large enough for what the kernel may join together.
-    room: Vec<u8>,
-    part: usize,
-    /// Bound to all addresses, so that answers must name the one that was asked.
-    wildcard: bool,
+/// Errors of the network that are read in one turn.
+const MAX_ERRORS: usize = 64;
+
+/// The sockets of an endpoint.
+pub(crate) struct Sockets {
+    first: Socket,
+    /// Of the other address family, opened when a client first needs it.
+    second: Option<Socket>,
+    /// Where packets do not arrive, as the network says; each address once.
+    unreachable: BTreeMap<SocketAddr, Unreachable>,
 }
 
-/// One packet as it came.
-pub(crate) struct Arrived<'a> {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: Option<IpAddr>,
-    pub(crate) ecn: Option<quinn_proto::EcnCodepoint>,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl Socket {
-    pub(crate) fn bind(address: SocketAddr) -> Result<Socket, Error> {
-        Self::open(address).map_err(|cause| Error::Bind { address, cause })
+impl Sockets {
+    /// A server's: the network's errors are not listened to, for anybody's address may be in them.
+    pub(crate) fn listen(address: SocketAddr) -> Result<Sockets, Error> {
+        Ok(Sockets::of(Socket::bind(address, false)?))
     }
 
-    fn open(address: SocketAddr) -> io::Result<Socket> {
-        let socket = UdpSocket::bind(address)?;
-        let buffers = SockRef::from(&socket);
-        buffers.set_recv_buffer_size(SOCKET_BUFFER)?;
-        buffers.set_send_buffer_size(SOCKET_BUFFER)?;
-        let state = UdpSocketState::new((&socket).into())?;
-        let part = MAX_UDP * state.gro_segments().max(1);
-        let wildcard = address.ip().is_unspecified();
-        Ok(Socket { socket, state, room: vec![0; part * BATCH_SIZE], part, wildcard })
+    /// A client's.
+    pub(crate) fn from_anywhere(address: SocketAddr) -> Result<Sockets, Error> {
+        Ok(Sockets::of(Socket::bind(address, true)?))
+    }
+
+    fn of(first: Socket) -> Sockets {
+        Sockets { first, second: None, unreachable: BTreeMap::new() }
     }
 
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.first.address()
+    }
+
+    /// Sees to it that a client can send to addresses of this one's family.
+    pub(crate) fn open_for(&mut self, to: SocketAddr) -> Result<(), Error> {
+        let bound = self.first.address()?;
+        if bound.is_ipv4() == to.is_ipv4() || self.second.is_some() {
+            return Ok(());
+        }
+        let ip: IpAddr = match (to, bound.ip().is_loopback()) {
+            (SocketAddr::V4(_), true) => Ipv4Addr::LOCALHOST.into(),
+            (SocketAddr::V4(_), false) => Ipv4Addr::UNSPECIFIED.into(),
+            (SocketAddr::V6(_), true) => Ipv6Addr::LOCALHOST.into(),
+            (SocketAddr::V6(_), false) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.second = Some(Socket::bind((ip, 0).into(), true)?);
+        Ok(())
     }
 
     /// Sleeps until packets wait, something stirs in `others`, or the time is over; true unless it
@@ -67,10 +78,12 @@ impl Socket {
         span: Duration,
         mut others: Vec<PollFd<'a>>,
     ) -> io::Result<bool> {
-        let mut alone = [PollFd::new(&self.socket, PollFlags::IN)];
-        let asked = match others.is_empty() {
-            true => &mut alone[..],
-            false => {
+        let mut alone = [PollFd::new(&self.first.socket, PollFlags::IN)];
+        let asked = match (&self.second, others.is_empty()) {
+            (None, true) => &mut alone[..],
+            (second, _) => {
+                let second = second.iter();
+                others.extend(second.map(|second| PollFd::new(&second.socket, PollFlags::IN)));
                 others.extend(alone);
                 &mut others[..]
             }
@@ -85,6 +98,109 @@ impl Socket {
 
     /// Hands every packet that waits to `take`, as far as a turn goes.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<()> {
+        let Sockets { first, second, unreachable } = self;
+        for socket in [Some(first), second.as_mut()].into_iter().flatten() {
+            socket.read_errors(unreachable);
+            socket.receive(&mut take)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the batch and empties it. Returns how many packets the system did not take.
+    pub(crate) fn send(&mut self, batch: &mut Batch) -> u64 {
+        let Sockets { first, second, unreachable } = self;
+        let unsent = match second {
+            None => first.send(&batch.bytes, &batch.targets, unreachable),
+            Some(second) => {
+                let v4_first = first.address().is_ok_and(|bound| bound.is_ipv4());
+                batch.targets.sort_by_key(|target| target.address.is_ipv4() != v4_first);
+                let own = |target: &Target| target.address.is_ipv4() == v4_first;
+                let (ours, others) = batch.targets.split_at(batch.targets.partition_point(own));
+                first.send(&batch.bytes, ours, unreachable)
+                    + second.send(&batch.bytes, others, unreachable)
+            }
+        };
+        batch.clear();
+        unsent
+    }
+
+    /// An address that packets do not reach, once.
+    pub(crate) fn take_unreachable(&mut self) -> Option<(SocketAddr, Unreachable)> {
+        self.unreachable.pop_first()
+    }
+}
+
+struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    /// Room for one batch, each part large enough for what the kernel may join together.
+    room: Vec<u8>,
+    part: usize,
+    /// Bound to all addresses, so that a server's answers must name the one that was asked.
+    wildcard: bool,
+    /// A client's: what the network says of addresses is read.
+    hears_errors: bool,
+}
+
+/// One packet as it came.
+pub(crate) struct Arrived<'a> {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: Option<IpAddr>,
+    pub(crate) ecn: Option<quinn_proto::EcnCodepoint>,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Socket {
+    fn bind(address: SocketAddr, client: bool) -> Result<Socket, Error> {
+        Self::open(address, client).map_err(|cause| Error::Bind { address, cause })
+    }
+
+    fn open(address: SocketAddr, client: bool) -> io::Result<Socket> {
+        let socket = UdpSocket::bind(address)?;
+        let buffers = SockRef::from(&socket);
+        buffers.set_recv_buffer_size(SOCKET_BUFFER)?;
+        buffers.set_send_buffer_size(SOCKET_BUFFER)?;
+        let state = UdpSocketState::new((&socket).into())?;
+        let part = MAX_UDP * state.gro_segments().max(1);
+        if client {
+            state.enable_transport_errors((&socket).into())?;
+        }
+        let wildcard = address.ip().is_unspecified() && !client;
+        let room = vec![0; part * BATCH_SIZE];
+        Ok(Socket { socket, state, room, part, wildcard, hears_errors: client })
+    }
+
+    fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Reads what the network says of packets that were sent: the address that each was for. The system tells
+    /// the error of the one that is read next beside; errors of another sort, such as packets that are too
+    /// large for a path, are QUIC's matter.
+    #[cfg(target_os = "linux")]
+    fn read_errors(&self, unreachable: &mut BTreeMap<SocketAddr, Unreachable>) {
+        use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+
+        if !self.hears_errors {
+            return;
+        }
+        for _ in 0..MAX_ERRORS {
+            let error = SockRef::from(&self.socket).take_error().ok().flatten();
+            let (mut byte, mut none) = ([0; 1], RecvAncillaryBuffer::default());
+            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+            let mut room = [IoSliceMut::new(&mut byte)];
+            let Ok(read) = recvmsg(&self.socket, &mut room, &mut none, flags) else { return };
+            let to = read.address.and_then(|to| SocketAddr::try_from(to).ok());
+            let why = error.as_ref().and_then(Unreachable::from_error);
+            unreachable.extend(to.zip(why));
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read_errors(&self, _: &mut BTreeMap<SocketAddr, Unreachable>) {}
+
+    /// Hands every packet that waits to `take`, as far as a turn goes.
+    fn receive(&mut self, take: &mut impl FnMut(Arrived<'_>)) -> io::Result<()> {
         for _ in 0..MAX_RECEIVES {
             let mut metas = [RecvMeta::default(); BATCH_SIZE];
             let count = {
@@ -94,8 +210,9 @@ impl Socket {
                 match self.state.recv((&self.socket).into(), &mut slices, &mut metas) {
                     Ok(count) => count,
                     Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                    // An answer to an earlier packet ("nobody listens there"), not about us.
+                    // An answer to an earlier packet, not about this socket.
                     Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => continue,
+                    Err(cause) if Unreachable::from_error(&cause).is_some() => continue,
                     Err(cause) => return Err(cause),
                 }
             };
@@ -114,27 +231,37 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends the batch and empties it. Returns how many packets the system did not take.
-    pub(crate) fn send(&self, batch: &mut Batch) -> u64 {
-        let unsent = match self.wildcard {
-            false => self.send_together(batch),
-            true => self.send_singly(batch),
-        };
-        batch.clear();
-        unsent
+    /// Sends all. Returns how many packets the system did not take.
+    fn send(
+        &self,
+        bytes: &[u8],
+        targets: &[Target],
+        unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
+    ) -> u64 {
+        // An error that waits would be taken for this batch's.
+        self.read_errors(unreachable);
+        match self.wildcard {
+            false => self.send_together(bytes, targets, unreachable),
+            true => self.send_singly(bytes, targets, unreachable),
+        }
     }
 
     /// One call for many destinations. Cannot name the source address.
     #[cfg(target_os = "linux")]
-    fn send_together(&self, batch: &Batch) -> u64 {
+    fn send_together(
+        &self,
+        bytes: &[u8],
+        targets: &[Target],
+        unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
+    ) -> u64 {
         use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
         use std::io::IoSlice;
 
         let (mut sent, mut unsent) = (0, 0);
-        while sent < batch.len() {
-            let rest = &batch.targets[sent..batch.len().min(sent + BATCH)];
+        while sent < targets.len() {
+            let rest = &targets[sent..targets.len().min(sent + BATCH)];
             let slices: Vec<IoSlice<'_>> =
-                rest.iter().map(|target| IoSlice::new(batch.contents(target))).collect();
+                rest.iter().map(|target| IoSlice::new(target.contents(bytes))).collect();
             let mut controls: [SendAncillaryBuffer<'_, '_, '_>; BATCH] =
                 std::array::from_fn(|_| SendAncillaryBuffer::default());
             let mut messages: Vec<MMsgHdr<'_>> = rest
@@ -148,36 +275,66 @@ impl Socket {
                 Err(rustix::io::Errno::INTR) => {}
                 // Full buffers: QUIC takes the rest for lost, as it would be in a full router.
                 Ok(_) | Err(rustix::io::Errno::AGAIN) => {
-                    return unsent + (batch.len() - sent) as u64;
+                    return unsent + (targets.len() - sent) as u64;
                 }
                 // The first of the rest has no way; the others may have.
-                Err(_) => (sent, unsent) = (sent + 1, unsent + 1),
+                Err(cause) => {
+                    self.note(cause.into(), rest[0].address, unreachable);
+                    (sent, unsent) = (sent + 1, unsent + 1);
+                }
             }
         }
         unsent
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn send_together(&self, batch: &Batch) -> u64 {
-        self.send_singly(batch)
+    fn send_together(
+        &self,
+        bytes: &[u8],
+        targets: &[Target],
+        unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
+    ) -> u64 {
+        self.send_singly(bytes, targets, unreachable)
     }
 
     /// One call a packet, which names the source address.
-    fn send_singly(&self, batch: &Batch) -> u64 {
+    fn send_singly(
+        &self,
+        bytes: &[u8],
+        targets: &[Target],
+        unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
+    ) -> u64 {
         let mut unsent = 0;
-        for target in &batch.targets {
+        for target in targets {
             let transmit = quinn_udp::Transmit {
                 destination: target.address,
                 ecn: None,
-                contents: batch.contents(target),
+                contents: target.contents(bytes),
                 segment_size: None,
                 src_ip: target.source,
             };
-            if self.state.try_send((&self.socket).into(), &transmit).is_err() {
+            if let Err(cause) = self.state.try_send((&self.socket).into(), &transmit) {
+                self.note(cause, target.address, unreachable);
                 unsent += 1;
             }
         }
         unsent
+    }
+
+    /// The system did not take a packet. That no server listens is never said of the packet at hand, but
+    /// of one before it.
+    fn note(
+        &self,
+        cause: io::Error,
+        to: SocketAddr,
+        unreachable: &mut BTreeMap<SocketAddr, Unreachable>,
+    ) {
+        let why = Unreachable::from_error(&cause).filter(|why| *why == Unreachable::Host);
+        if self.hears_errors
+            && let Some(why) = why
+        {
+            unreachable.insert(to, why);
+        }
     }
 }
 
@@ -195,6 +352,12 @@ struct Target {
     source: Option<IpAddr>,
     start: usize,
     end: usize,
+}
+
+impl Target {
+    fn contents<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.start..self.end]
+    }
 }
 
 impl Batch {
@@ -217,10 +380,6 @@ impl Batch {
 
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= BATCH
-    }
-
-    fn contents(&self, target: &Target) -> &[u8] {
-        &self.bytes[target.start..target.end]
     }
 
     fn clear(&mut self) {

@@ -8,14 +8,15 @@
 //! account. If that is what was foreseen, nothing happens; otherwise the copy is put right and the
 //! later inputs run again. How far that moved it is the *correction*.
 
-use crate::game::{Effects, Game, PlayerId, Scene, Turn, World};
+use crate::game::{Effects, Game, Liveness, PlayerId, Scene, Turn, World};
 use crate::outbox::{Link, Outbox};
+use crate::server::KEEP_ALIVE;
 use crate::session::{
     ClientMessage, Frame, REPEATED, Refusal, ResumeKey, Seated, ServerMessage, Upward, VERSIONS,
     read_message, write_message,
 };
 use foveate_sync::ReplicaSet;
-use foveate_sync::replica::{Change, ReceiveError, View};
+use foveate_sync::replica::{Change, Life, ReceiveError, View};
 use foveate_wire::{KindId, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -92,6 +93,8 @@ pub struct Client<G: Game> {
     /// The same of the newest frames alone, and how many they are.
     recent: (i64, u32),
     rtt: Option<Micros>,
+    /// When a frame came last.
+    heard: Option<Micros>,
     next_input: u16,
     foreseen: VecDeque<Foreseen<G::Input>>,
     /// The avatar as the rule left it after the newest input.
@@ -128,6 +131,7 @@ impl<G: Game> Client<G> {
             lead: None,
             recent: (i64::MIN, 0),
             rtt: None,
+            heard: None,
             next_input: 0,
             foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
@@ -210,6 +214,7 @@ impl<G: Game> Client<G> {
             Some(ServerMessage::Is { player, name }) => {
                 remember(&mut self.news, News::Named(PlayerId(player), name));
             }
+            Some(ServerMessage::Events(events)) => self.read_events(&events),
             None => self.counts.malformed += 1,
         }
     }
@@ -221,6 +226,7 @@ impl<G: Game> Client<G> {
             self.counts.malformed += 1;
             return;
         };
+        self.heard = Some(now);
         let mut own = false;
         if !frame.state.is_empty() {
             let Client { replicas, news, .. } = self;
@@ -301,6 +307,12 @@ impl<G: Game> Client<G> {
         (Micros(time), self.round)
     }
 
+    /// Whether nothing has come from the server for so long that its replicas may be out of date: a server says
+    /// something once in [`KEEP_ALIVE`].
+    pub fn is_silent(&self, now: Micros) -> bool {
+        self.heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > 2 * KEEP_ALIVE.0)
+    }
+
     /// The round-trip time, as the server's echoes tell it.
     pub fn rtt(&self) -> Option<Micros> {
         self.rtt
@@ -331,7 +343,8 @@ impl<G: Game> Client<G> {
     pub fn see<R>(&self, now: Micros, look: impl FnOnce(&World<'_>) -> R) -> R {
         let (own, tick) =
             (self.seated().map_or(ObjectId(0), |seated| seated.avatar), self.tick_now(now));
-        let ghosts = Ghosts { replicas: &self.replicas, own: (own, &self.own), tick };
+        let silent = self.is_silent(now);
+        let ghosts = Ghosts { replicas: &self.replicas, own: (own, &self.own), tick, silent };
         look(&World::new(&ghosts, tick))
     }
 
@@ -389,7 +402,8 @@ impl<G: Game> Client<G> {
             return;
         }
         before.clone_from(own);
-        let ghosts = Ghosts { replicas, own: (avatar, before), tick };
+        // Whether the server is silent makes no difference to rules: they are shown what lingers.
+        let ghosts = Ghosts { replicas, own: (avatar, before), tick, silent: false };
         let world = World::new(&ghosts, tick);
         game.step(&mut Turn::new(avatar, kind, own, world, effects), &[input]);
         effects.clear();
@@ -526,6 +540,8 @@ struct Ghosts<'a> {
     replicas: &'a ReplicaSet,
     own: (ObjectId, &'a [i32]),
     tick: Tick,
+    /// The server has not been heard for a while.
+    silent: bool,
 }
 
 impl Ghosts<'_> {
@@ -573,5 +589,14 @@ impl Scene for Ghosts<'_> {
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
         found.extend(self.replicas.of_kind(kind));
+    }
+
+    fn liveness(&self, id: ObjectId) -> Liveness {
+        match self.replicas.get(id).map(|view| view.life()) {
+            _ if id == self.own.0 => Liveness::Live,
+            Some(Life::Frozen | Life::Gone) => Liveness::Frozen,
+            _ if self.silent => Liveness::Lingering,
+            _ => Liveness::Live,
+        }
     }
 }

@@ -66,6 +66,12 @@ pub trait Game: Sized + Send + Sync + 'static {
         if object.origin() == 0 { Tenure::ByInterest } else { Tenure::Fixed }
     }
 
+    /// Whether an event must arrive. Others travel with the next state packet and are lost with it; those that must
+    /// arrive come by the reliable stream, in order, and wait for a player whose link broke.
+    fn reliable(&self, _: &Self::Event) -> bool {
+        false
+    }
+
     /// Whether an input is one that a player could give.
     fn allows(&self, _: &Self::Input) -> bool {
         true
@@ -202,12 +208,25 @@ pub enum Spot {
 }
 
 impl Spot {
+    /// Its ends, and from how far it is noticed.
+    pub fn ends(&self) -> ([[f32; 3]; 2], f32) {
+        match *self {
+            Spot::Point { at, radius } => ([at, at], radius),
+            Spot::Segment { from, to, radius } => ([from, to], radius),
+        }
+    }
+
+    /// A circle that holds all places from which it is noticed: its centre and radius.
+    pub fn circle(&self) -> ([f32; 3], f32) {
+        let ([from, to], radius) = self.ends();
+        let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
+        let length = (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f32>().sqrt();
+        (middle, radius + length / 2.0)
+    }
+
     /// Whether somebody at `eye` notices it.
     pub fn reaches(&self, eye: [f32; 3]) -> bool {
-        let (from, to, radius) = match *self {
-            Spot::Point { at, radius } => (at, at, radius),
-            Spot::Segment { from, to, radius } => (from, to, radius),
-        };
+        let ([from, to], radius) = self.ends();
         let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
         let off = [0, 1, 2].map(|axis| eye[axis] - from[axis]);
         let dot = |a: [f32; 3], b: [f32; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -215,6 +234,18 @@ impl Spot {
         let gap = [0, 1, 2].map(|axis| off[axis] - share * along[axis]);
         dot(gap, gap) <= radius * radius
     }
+}
+
+/// How far what a node knows of an object may be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Liveness {
+    /// Owned here, or told of whenever its grade asks for it.
+    Live,
+    /// Its owner or server has been silent for longer than two keep-alives: as it was heard of last, moved on by the
+    /// predictor. It may be heard of again at any moment, or be gone.
+    Lingering,
+    /// Out of this node's view: as it was when it left. Nothing more is known until it comes back.
+    Frozen,
 }
 
 /// What a node knows of the objects, as of the end of the last tick.
@@ -228,23 +259,32 @@ pub trait Scene {
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>);
     /// All objects of a kind, in the order of their ids.
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>);
+    /// How far what is known of an object may be relied on; asked only of objects that [`Scene::read`] knows. Where
+    /// everything is owned, everything is live.
+    fn liveness(&self, _: ObjectId) -> Liveness {
+        Liveness::Live
+    }
 }
 
 /// Lanes that are read without asking for memory.
 const FEW_LANES: usize = 32;
 
 /// The world as a rule sees it.
+///
+/// Frozen objects are left out, so that nothing is done to, hit by or predicted from what is only a memory;
+/// [`World::with_frozen`] brings them back for what does not go stale: where a base stands, who holds an item.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     scene: &'a dyn Scene,
     tick: Tick,
     seen: Option<Tick>,
+    frozen: bool,
 }
 
 impl<'a> World<'a> {
     /// The world at a tick.
     pub fn new(scene: &'a dyn Scene, tick: Tick) -> World<'a> {
-        World { scene, tick, seen: None }
+        World { scene, tick, seen: None, frozen: false }
     }
 
     /// The tick whose turns are being taken.
@@ -260,7 +300,24 @@ impl<'a> World<'a> {
         World { seen: self.tick.is_after(seen).then_some(seen), ..*self }
     }
 
-    /// An object's value.
+    /// The same world with frozen objects, as they were when they left this node's view.
+    pub fn with_frozen(&self) -> World<'a> {
+        World { frozen: true, ..*self }
+    }
+
+    /// How far what is known of an object may be relied on; `None` if it is not known at all. Frozen objects are told of,
+    /// too.
+    pub fn liveness(&self, id: ObjectId) -> Option<Liveness> {
+        let kind = self.scene.schema().kind(id.kind())?;
+        let known = self.scene.read(id, None, &mut vec![0; kind.lane_count()]);
+        known.then(|| self.scene.liveness(id))
+    }
+
+    fn shows(&self, id: ObjectId) -> bool {
+        self.frozen || self.scene.liveness(id) != Liveness::Frozen
+    }
+
+    /// An object's value; none if it is not known, or frozen.
     pub fn get<T: Replicate>(&self, id: ObjectId) -> Option<T> {
         let kind = self.scene.schema().kind(id.kind()).filter(|kind| kind.spec.name == T::NAME)?;
         let (mut few, mut many) = ([0; FEW_LANES], Vec::new());
@@ -271,20 +328,22 @@ impl<'a> World<'a> {
                 &mut many[..]
             }
         };
-        self.scene.read(id, self.seen, lanes).then(|| T::get(kind, lanes))
+        (self.shows(id) && self.scene.read(id, self.seen, lanes)).then(|| T::get(kind, lanes))
     }
 
-    /// Objects within a radius (now, not as seen), in the order of their ids; perhaps a few more.
+    /// Objects within a radius (now, not as seen) that are not frozen, in the order of their ids; perhaps a few more.
     pub fn near(&self, at: [f32; 3], radius: f32) -> Vec<ObjectId> {
         let mut found = Vec::new();
         self.scene.near(at, radius, &mut found);
+        found.retain(|id| self.shows(*id));
         found
     }
 
-    /// All objects of a kind, in the order of their ids.
+    /// All objects of a kind that are not frozen, in the order of their ids.
     pub fn of_kind(&self, kind: KindId) -> Vec<ObjectId> {
         let mut found = Vec::new();
         self.scene.of_kind(kind, &mut found);
+        found.retain(|id| self.shows(*id));
         found
     }
 }

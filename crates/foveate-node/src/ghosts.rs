@@ -1,5 +1,6 @@
 //! Objects that others own, as a node knows them.
 
+use crate::game::Liveness;
 use foveate_wire::{KindId, ObjectId, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use std::sync::Arc;
 pub struct Ghosts {
     schema: Arc<Schema>,
     by_id: BTreeMap<ObjectId, Vec<i32>>,
+    /// Those that are not live.
+    stale: BTreeMap<ObjectId, Liveness>,
 }
 
 impl Ghosts {
     /// None yet.
     pub fn new(schema: Arc<Schema>) -> Ghosts {
-        Ghosts { schema, by_id: BTreeMap::new() }
+        Ghosts { schema, by_id: BTreeMap::new(), stale: BTreeMap::new() }
     }
 
     /// How many there are.
@@ -37,10 +40,25 @@ impl Ghosts {
         self.by_id.iter().map(|(id, lanes)| (*id, lanes.as_slice()))
     }
 
-    /// A ghost appears or changes. Lanes of another count than its kind's are not taken.
+    /// How far a ghost may be relied on.
+    pub fn liveness(&self, id: ObjectId) -> Liveness {
+        self.stale.get(&id).copied().unwrap_or(Liveness::Live)
+    }
+
+    /// A ghost is heard of no more for now, or again; nothing happens if there is none of this id.
+    pub fn set_liveness(&mut self, id: ObjectId, liveness: Liveness) {
+        match liveness {
+            Liveness::Live => drop(self.stale.remove(&id)),
+            stale if self.by_id.contains_key(&id) => drop(self.stale.insert(id, stale)),
+            _ => {}
+        }
+    }
+
+    /// A ghost appears or changes, and is live. Lanes of another count than its kind's are not taken.
     pub fn put(&mut self, id: ObjectId, lanes: &[i32]) -> bool {
         let fits = self.schema.kind(id.kind()).is_some_and(|kind| kind.lane_count() == lanes.len());
         if fits {
+            self.stale.remove(&id);
             let held = self.by_id.entry(id).or_default();
             held.clear();
             held.extend_from_slice(lanes);
@@ -58,6 +76,7 @@ impl Ghosts {
 
     /// A ghost is no more, or is owned here from now on.
     pub fn remove(&mut self, id: ObjectId) -> Option<Vec<i32>> {
+        self.stale.remove(&id);
         self.by_id.remove(&id)
     }
 

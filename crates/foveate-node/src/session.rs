@@ -25,8 +25,12 @@ pub const FRAME_ROOM: usize = 32;
 const INPUT: u8 = VERSION << 4 | 3;
 const FRAME: u8 = VERSION << 4 | 4;
 
+/// The version from which on a server sends reliable events as messages. Packets and frames are those of the
+/// version before, and begin with its number.
+pub const RELIABLE_EVENTS: u8 = 2;
+
 /// The versions of the wire that this end speaks, oldest first.
-pub const VERSIONS: [u8; 1] = [VERSION];
+pub const VERSIONS: [u8; 2] = [VERSION, RELIABLE_EVENTS];
 
 /// Why somebody was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -150,6 +154,8 @@ pub enum ServerMessage {
         /// The name; empty if nobody is called so any more.
         name: String,
     },
+    /// Events that must arrive, one after the other in postcard; only to clients of version [`RELIABLE_EVENTS`] or later.
+    Events(Vec<u8>),
 }
 
 /// Who somebody is once they are in.

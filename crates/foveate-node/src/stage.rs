@@ -1,6 +1,6 @@
 //! The owner's side of a game: turns, in order, on the objects of a publisher.
 
-use crate::game::{By, Effects, Game, PlayerId, Scene, Spawn, Spot, Turn, World};
+use crate::game::{By, Effects, Game, Liveness, PlayerId, Scene, Spawn, Spot, Turn, World};
 use crate::ghosts::Ghosts;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
@@ -267,6 +267,13 @@ impl Scene for Whole<'_> {
             found.dedup();
         }
     }
+
+    fn liveness(&self, id: ObjectId) -> Liveness {
+        match self.ghosts.is_empty() || self.publisher.store.find(id).is_some() {
+            true => Liveness::Live,
+            false => self.ghosts.liveness(id),
+        }
+    }
 }
 
 impl<G: Game> Scene for Stage<G> {
@@ -284,6 +291,10 @@ impl<G: Game> Scene for Stage<G> {
 
     fn of_kind(&self, kind: KindId, found: &mut Vec<ObjectId>) {
         self.whole().of_kind(kind, found);
+    }
+
+    fn liveness(&self, id: ObjectId) -> Liveness {
+        self.whole().liveness(id)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Joining, playing, breaking off and being turned away, in virtual time.
 
+#[path = "sessions/events.rs"]
+mod events;
+
 use foveate_node::client::{News, Phase};
-use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
+use foveate_node::game::{By, Game, Liveness, PlayerId, Spawn, Spot, Turn, World};
 use foveate_node::outbox::{Letter, Letters};
 use foveate_node::server::{Keys, ServerEvent, Settings};
 use foveate_node::session::{ClientMessage, Refusal, ResumeKey, write_message};
@@ -22,6 +25,10 @@ struct Walker {
 /// Whether walkers are kept, beside the schema.
 struct Walk(Arc<Schema>, bool);
 
+/// Events that must arrive.
+const RELIABLE: std::ops::Range<u8> = 100..150;
+/// So many steps make a scout.
+const SCOUT: u16 = 60_000;
 /// An action that pushes its object aside.
 const PUSH: u8 = 200;
 
@@ -64,6 +71,17 @@ impl Game for Walk {
         turn.event(Spot::Point { at, radius: 5.0 }, *action);
     }
 
+    fn reliable(&self, event: &u8) -> bool {
+        RELIABLE.contains(event)
+    }
+
+    /// Scouts look from the second player's avatar, too.
+    fn eyes(&self, world: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
+        eyes.push(avatar);
+        let scout = world.get::<Walker>(avatar).is_some_and(|walker| walker.steps == SCOUT);
+        eyes.extend(scout.then_some(ObjectId::new(KindId(0), 2, 0)));
+    }
+
     fn keeps(&self, _: KindId) -> bool {
         self.1
     }
@@ -73,7 +91,8 @@ impl Game for Walk {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        [presets::circle(50.0), presets::circle(5.0)].get(usize::from(which)).cloned()
+        let zoom = presets::zoom(50.0, 100.0);
+        [presets::circle(50.0), presets::circle(5.0), zoom].get(usize::from(which)).cloned()
     }
 
     /// Nobody may watch the first one.
@@ -378,6 +397,46 @@ fn the_deaf_and_the_silent_are_let_go_of() {
     drop(deaf);
     assert_eq!(town.server.players(), 0);
     assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), Some(&1));
+}
+
+#[test]
+fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
+    let mut town = Town::new(Settings::default());
+    let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
+    town.run(20, |_| 0);
+    let id = town.clients[&bob].seated().unwrap().avatar;
+    let seen = |town: &Town| {
+        town.clients[&ada].see(town.now(), |world| {
+            let all = world.with_frozen();
+            let live = (world.get::<Walker>(id).is_some(), world.of_kind(KindId(0)).len());
+            let near = world.near([60.0, 2.0, 0.0], 10.0).len();
+            (world.liveness(id), live, near, all.get::<Walker>(id), all.of_kind(KindId(0)).len())
+        })
+    };
+    let (life, live, _, _, all) = seen(&town);
+    assert_eq!((life, live, all), (Some(Liveness::Live), (true, 2), 2));
+    // Bob is carried off beyond Ada's reach of 50.
+    let slot = town.server.stage.publisher.store.find(id).unwrap();
+    let gone = Walker { pos: [60.0, 2.0], steps: 0 };
+    town.server.stage.publisher.store.set(slot, &gone).unwrap();
+    town.run(30, |_| 0);
+    let (life, live, near, memory, all) = seen(&town);
+    assert_eq!((life, live, near), (Some(Liveness::Frozen), (false, 1), 0));
+    assert_eq!((memory, all), (Some(gone), 2), "as it was when it left");
+    // Whose server is silent does not know what has become of the others.
+    let back = Walker { pos: [1.0, 2.0], steps: 0 };
+    town.server.stage.publisher.store.set(slot, &back).unwrap();
+    town.run(5, |_| 0);
+    assert_eq!(seen(&town).0, Some(Liveness::Live), "it is back");
+    town.round += 41;
+    let (life, live, ..) = seen(&town);
+    assert_eq!((life, live), (Some(Liveness::Lingering), (true, 2)));
+    let unknown = ObjectId::new(KindId(0), 99, 0);
+    let of = |id| town.clients[&ada].see(town.now(), |world| world.liveness(id));
+    assert_eq!(
+        (of(unknown), of(town.clients[&ada].seated().unwrap().avatar)),
+        (None, Some(Liveness::Live))
+    );
 }
 
 #[test]

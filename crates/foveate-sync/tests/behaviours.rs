@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Avatar, ROUND, World};
-use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Pivot, Policy, presets};
+use foveate_sync::interest::{BySet, Grade, Interacting, ObjectSet, Pivot, Policy, Sight, presets};
 use foveate_sync::pipeline::Held;
 use foveate_sync::replica::{Change, Life, Show, Smoother};
 use foveate_sync::{Budget, Observer, Pivots, Publisher, ReplicaSet, Rounds, Slot};
@@ -62,6 +62,103 @@ fn a_replica_that_leaves_interest_lingers_then_freezes_then_goes() {
     move_to(&mut world, other, 40.0, 1.0);
     world.settle(5);
     assert_eq!(world.believed(seat, other), Some(Avatar::at(40.0, 1.0)));
+}
+
+/// Hides whatever is at a negative x, however near it is.
+struct Hiding(Arc<dyn Policy>);
+
+impl Policy for Hiding {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        self.0.grade(sight).filter(|_| sight.to[0] >= 0.0)
+    }
+
+    fn reach(&self) -> Metres {
+        self.0.reach()
+    }
+}
+
+#[test]
+fn the_change_by_which_an_object_leaves_the_reach_is_told_and_nothing_after_it() {
+    let (mut world, seat, other) = pair(circle(50.0), 49.0);
+    let before = world.publisher.totals().updates;
+    move_to(&mut world, other, 51.0, 0.0);
+    world.settle(1);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(51.0, 0.0)), "it is seen to leave");
+    for step in 1..40 {
+        move_to(&mut world, other, 51.0 + step as f32, 5.0);
+        world.settle(1);
+    }
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(51.0, 0.0)));
+    assert_eq!(world.publisher.totals().updates - before, 1, "once");
+    assert_eq!(life(&world, seat, other), Some(Life::Frozen));
+}
+
+#[test]
+fn an_object_that_jumps_away_stands_where_it_went_and_does_not_fly_on() {
+    let (mut world, seat, other) = pair(circle(50.0), 40.0);
+    let id = world.publisher.store.id(other);
+    move_to(&mut world, other, 400.0, 0.0);
+    for round in 1..60 {
+        world.settle(1);
+        let view = world.seats[seat].1.get(id).expect("known");
+        let place = view.predicted(Tick(world.tick)).expect("placed");
+        assert_eq!(place, [400.0, 0.0, 0.0], "{round} rounds after");
+    }
+    assert_eq!(life(&world, seat, other), Some(Life::Frozen));
+}
+
+#[test]
+fn the_change_by_which_an_object_leaves_survives_loss_and_a_short_budget() {
+    let (mut world, seat, other) = pair(circle(50.0), 49.0);
+    move_to(&mut world, other, 51.0, 0.0);
+    world.round(&mut |_| vec![]);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(49.0, 0.0)), "lost");
+    // Something else is told meanwhile, so that acknowledgements tell of the loss.
+    let near = world.create(&Avatar::at(5.0, 0.0));
+    for step in 0..15 {
+        move_to(&mut world, near, 5.0 + (step % 2) as f32 * 3.0, 0.0);
+        world.settle(1);
+    }
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(51.0, 0.0)));
+
+    let (mut world, seat, other) = pair(circle(50.0), 49.0);
+    let id = world.seats[seat].0;
+    let observer = world.publisher.observer_mut(id).unwrap();
+    observer.set_budget(Budget::per_round(Bytes(0), 1));
+    move_to(&mut world, other, 51.0, 0.0);
+    world.settle(5);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(49.0, 0.0)), "it cannot be told yet");
+    world.publisher.observer_mut(id).unwrap().set_budget(Budget::UNLIMITED);
+    world.settle(2);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(51.0, 0.0)));
+}
+
+#[test]
+fn where_an_object_hides_is_not_told() {
+    let (mut world, seat, other) = pair(Arc::new(Hiding(circle(50.0))), 2.0);
+    move_to(&mut world, other, -2.0, 0.0);
+    world.settle(40);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(2.0, 0.0)));
+    // Nor when it then goes out of reach, too.
+    move_to(&mut world, other, -80.0, 0.0);
+    world.settle(40);
+    assert_eq!(world.believed(seat, other), Some(Avatar::at(2.0, 0.0)));
+}
+
+#[test]
+fn an_object_that_leaves_and_is_back_in_the_next_round_lives_on() {
+    let (mut world, seat, other) = pair(circle(50.0), 49.0);
+    for _ in 0..5 {
+        move_to(&mut world, other, 51.0, 0.0);
+        world.settle(1);
+        move_to(&mut world, other, 48.0, 0.0);
+        world.settle(30);
+        assert_eq!(life(&world, seat, other), Some(Life::Live));
+    }
+    move_to(&mut world, other, 51.0, 0.0);
+    world.settle(15);
+    assert_eq!(life(&world, seat, other), Some(Life::Live), "its second has just begun");
+    assert_eq!(world.publisher.totals().notices, 0);
 }
 
 #[test]

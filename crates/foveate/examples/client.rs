@@ -6,7 +6,8 @@ use foveate::prelude::*;
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse()?;
+    let server: ServerAddress =
+        std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse()?;
     let name = std::env::args().nth(2).unwrap_or("ada".into());
     // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
     let trust = Trust::InsecureDevelopmentOnly;
@@ -22,5 +23,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         });
     }
-    Ok(())
+    Err(host.player(0).ended.take().ok_or("not ended")?.into())
 }

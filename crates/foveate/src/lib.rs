@@ -48,9 +48,9 @@ pub use foveate_wire as wire;
 /// What most programs need.
 pub mod prelude {
     #[cfg(feature = "io")]
-    pub use foveate_io::host::{ClientsHost, OpenDoor, ServerHost};
+    pub use foveate_io::host::{ClientsHost, EndCause, OpenDoor, ServerHost, SessionEnd};
     #[cfg(feature = "io")]
-    pub use foveate_io::{Certificate, Endpoint, Options, Trust};
+    pub use foveate_io::{Certificate, Endpoint, Options, ServerAddress, Trust};
     pub use foveate_node::client::Phase;
     pub use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
     pub use foveate_node::server::Settings;

@@ -8,7 +8,8 @@ use foveate_bevy::prelude::*;
 use walker::Walker;
 
 fn main() {
-    let server = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse().unwrap();
+    let server = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into());
+    let server: ServerAddress = server.parse().unwrap();
     App::new()
         .add_plugins(ScheduleRunnerPlugin::run_loop(std::time::Duration::from_millis(100)))
         // On one machine only: a client elsewhere pins the server's certificate, or asks the system.

@@ -7,15 +7,15 @@ use crate::game::{EcsGame, Seat};
 use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_letter};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
 use bevy_ecs::prelude::*;
-use foveate::io::host::ClientsHost;
-use foveate::io::{Endpoint, Error, Meter, Options, Trust};
+use foveate::io::host::{ClientsHost, SessionEnd};
+use foveate::io::{Endpoint, Error, Meter, Options, ServerAddress, Trust};
 use foveate::node::client::Phase;
 use foveate::node::game::PlayerId;
 use foveate::node::session::Refusal;
 use foveate::sync::replica::{Life, Show, Smoother, View};
 use foveate::wire::{KindId, Micros, ObjectId};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Half of a correction is gone after this time.
@@ -33,8 +33,8 @@ pub enum ClientSystems {
 /// Makes the app a client.
 #[derive(Clone, Debug)]
 pub struct ClientPlugin {
-    /// The server.
-    pub connect: SocketAddr,
+    /// The server. Its certificate must be for this host, unless its hash is pinned.
+    pub connect: ServerAddress,
     /// The player's name: at one time, one player has it.
     pub name: String,
     /// What the server's door asks for.
@@ -49,8 +49,8 @@ pub struct ClientPlugin {
 
 impl ClientPlugin {
     /// Joins a server under a name.
-    pub fn new(connect: SocketAddr, name: &str, trust: Trust) -> ClientPlugin {
-        let (name, token) = (name.into(), Vec::new());
+    pub fn new(connect: impl Into<ServerAddress>, name: &str, trust: Trust) -> ClientPlugin {
+        let (connect, name, token) = (connect.into(), name.into(), Vec::new());
         ClientPlugin { connect, name, token, trust, hz: 20, options: Options::client() }
     }
 }
@@ -74,11 +74,11 @@ pub struct Joined {
     pub player: PlayerId,
 }
 
-/// The link ended.
+/// The session ended, or could not begin.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct Left {
-    /// Why, in words.
-    pub why: String,
+    /// Why, and at which server.
+    pub why: SessionEnd,
 }
 
 /// The server turned us away.
@@ -113,12 +113,12 @@ struct Opening(ClientPlugin);
 pub struct Client {
     host: ClientsHost<EcsGame>,
     table: Table,
-    server: SocketAddr,
+    server: ServerAddress,
     /// By serial.
     entities: BTreeMap<u32, Entity>,
     shown: BTreeMap<ObjectId, Shown>,
     phase: Phase,
-    ended: Option<String>,
+    ended: Option<SessionEnd>,
     frame: u32,
     own: Vec<i32>,
 }
@@ -155,7 +155,7 @@ impl Client {
     /// Connects again after [`Left`]. Soon enough, the session goes on where it was.
     pub fn rejoin(&mut self) -> Result<(), Error> {
         self.ended = None;
-        self.host.rejoin(0, self.server)
+        self.host.rejoin(0, &self.server)
     }
 
     /// Says good-bye; takes at most `limit`.
@@ -168,14 +168,11 @@ impl Client {
 fn open(world: &mut World) -> Result {
     let table = world.resource::<Registry>().build(false)?;
     let Some(Opening(plugin)) = world.remove_resource() else { return Ok(()) };
-    let any: SocketAddr = match plugin.connect {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
+    let any = (Ipv4Addr::UNSPECIFIED, 0).into();
     let endpoint = Endpoint::client(any, &plugin.trust, plugin.options)?;
     let round = Micros(1_000_000 / u64::from(plugin.hz.max(1)));
     let mut host = ClientsHost::new(endpoint, round);
-    host.join(Arc::clone(&table.game), plugin.connect, &plugin.name, &plugin.token)?;
+    host.join(Arc::clone(&table.game), &plugin.connect, &plugin.name, &plugin.token)?;
     world.insert_resource(Client {
         host,
         table,

@@ -70,7 +70,7 @@ pub mod prelude {
         PlayerJoined, PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin,
         Team, ToServer,
     };
-    pub use foveate::io::Trust;
+    pub use foveate::io::{ServerAddress, Trust};
     pub use foveate::sync::interest::{View, presets};
     pub use foveate::wire::Replicate;
 }

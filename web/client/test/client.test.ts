@@ -9,6 +9,7 @@ import { Reader, Writer } from "../src/session/postcard.js";
 import type { Links } from "../src/transport/open.js";
 import type { Closed, Transport } from "../src/transport/transport.js";
 import { Parts } from "../src/transport/webtransport.js";
+import type { Change, Replica, Replicas } from "../src/replica/replicas.js";
 import { Schema } from "../src/wire/schema.js";
 
 const SCHEMA = Schema.parse("thing: max_speed=1 fall=0\nthing.on: Symbol { count: 2 } role=Plain floor=0\n");
@@ -280,4 +281,46 @@ test("messages on a stream are cut where their lengths say, whatever the pieces"
   const parts = new Parts();
   parts.add(Uint8Array.of(0, 0, 0, 1));
   assert.throws(() => parts.next());
+});
+
+test("what has left the view is left out unless asked for, and liveness tells what may be relied on", async () => {
+  const script = new Script([{ answer: welcome }]);
+  const client = clientOf(script);
+  await client.join();
+  type Changed = (change: Change, replica: Replica) => void;
+  interface Inside {
+    packet: Replicas["packet"];
+    applyFull(n: number, alias: number, tick: number, changed: Changed): void;
+    notice(alias: number, life: "frozen" | "gone", tick: number, changed: Changed): void;
+  }
+  const { replicas } = (client as unknown as { core: { replicas: Inside } }).core;
+  for (const [alias, serial] of [[0, 5], [1, 6]] as const) {
+    replicas.packet.clear();
+    replicas.packet.kind[0] = 0;
+    [replicas.packet.origin[0], replicas.packet.serial[0]] = [0, serial];
+    replicas.packet.room(SCHEMA.kinds[0].lanes);
+    replicas.applyFull(0, alias, 101, () => {});
+  }
+  replicas.notice(1, "frozen", 102, () => {});
+  const ids = (which?: { frozen: boolean }): bigint[] => [...client.objects(which)].map(({ id }) => id);
+  assert.deepEqual([ids(), ids({ frozen: true })], [[5n], [5n, 6n]]);
+  assert.deepEqual([client.liveness(5n), client.liveness(6n), client.liveness(7n)], ["live", "frozen", undefined]);
+  assert.equal(client.object(6n)?.frozen, true);
+  // 101 rounds of 20 ms without a word.
+  (client as unknown as { quiet: number }).quiet = 101;
+  assert.deepEqual([client.liveness(5n), client.liveness(6n)], ["lingering", "frozen"]);
+  client.leave();
+});
+
+test("reliable events come as messages, in order", async () => {
+  const script = new Script([{ answer: welcome }]);
+  const game: GameAdapter<never, never, number> = { decodeEvent: (reader) => reader.u8() };
+  const client = new GameClient({ base: "http://example.invalid/", name: "ada", game }, SCHEMA, script);
+  await client.join();
+  const heard: number[] = [];
+  client.on("event", (event) => heard.push(event));
+  script.wires[0].onMessage(Uint8Array.of(3, 2, 101, 102));
+  script.wires[0].onMessage(Uint8Array.of(3, 1, 103));
+  assert.deepEqual(heard, [101, 102, 103]);
+  client.leave();
 });

@@ -30,7 +30,7 @@ use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
 use crate::meter::{Counters, Meter};
 use crate::options::{Options, Ways, duration};
 use crate::slots::{LinkId, Slots};
-use crate::socket::{Batch, Socket};
+use crate::socket::{Batch, Sockets};
 use crate::stagger::Stagger;
 use crate::timers::{Asks, Timers};
 use crate::transport::{self, Streams};
@@ -53,7 +53,7 @@ const CLIENT_ID: usize = 4;
 /// It does nothing on its own: call [`Endpoint::wait`] in a loop, hand in what is to be sent, and
 /// [`Endpoint::flush`] after each round.
 pub struct Endpoint {
-    socket: Socket,
+    sockets: Sockets,
     core: Core,
 }
 
@@ -124,11 +124,11 @@ impl Endpoint {
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), Some(config), false, None);
         let checked = Instant::now();
         let role = Role::Server { certificate, identity, transport, protocols, checked };
-        Ok(Endpoint { socket: Socket::bind(address)?, core: Core::new(quic, role, options) })
+        Ok(Endpoint { sockets: Sockets::listen(address)?, core: Core::new(quic, role, options) })
     }
 
-    /// Prepares to connect from `address`, mostly port 0 of the unspecified address of the right
-    /// family.
+    /// Prepares to connect from `address`, mostly `0.0.0.0:0`. For servers of the other address family a
+    /// second socket is opened when the first of them is connected to.
     pub fn client(address: SocketAddr, trust: &Trust, options: Options) -> Result<Endpoint, Error> {
         let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
         config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
@@ -137,12 +137,12 @@ impl Endpoint {
         ids.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(CLIENT_ID)));
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), None, false, None);
         let core = Core::new(quic, Role::Client(config), options);
-        Ok(Endpoint { socket: Socket::bind(address)?, core })
+        Ok(Endpoint { sockets: Sockets::from_anywhere(address)?, core })
     }
 
     /// Where the socket is bound.
     pub fn address(&self) -> Result<SocketAddr, Error> {
-        Ok(self.socket.address()?)
+        Ok(self.sockets.address()?)
     }
 
     /// Hash of the certificate that new links are shown; none at a client.
@@ -162,6 +162,9 @@ impl Endpoint {
     /// Begins to connect; `Event::Connected` or `Event::Closed` follows. `name` is what the server's
     /// certificate must be for, unless its hash is pinned.
     pub fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
+        if matches!(self.core.role, Role::Client(_)) {
+            self.sockets.open_for(address)?;
+        }
         self.core.connect(address, name)
     }
 
@@ -190,7 +193,7 @@ impl Endpoint {
     pub fn flush(&mut self) {
         let now = Instant::now();
         self.core.flush(now);
-        self.core.transmit_ready(now, &self.socket);
+        self.core.transmit_ready(now, &mut self.sockets);
     }
 
     /// Puts a link under conditions from now on, or frees it of them. False for a stale id.
@@ -231,11 +234,11 @@ impl Endpoint {
         loop {
             let now = Instant::now();
             if readable && (now >= until || self.core.gathered(now) <= now) {
-                self.core.receive(now, &mut self.socket)?;
+                self.core.receive(now, &mut self.sockets)?;
             }
             self.core.fire_timers(now);
             self.core.drive_touched(now);
-            self.core.transmit_ready(now, &self.socket);
+            self.core.transmit_ready(now, &mut self.sockets);
             if !self.core.events.is_empty() || now >= until {
                 events.append(&mut self.core.events);
                 return Ok(());
@@ -274,7 +277,7 @@ impl Endpoint {
             std::thread::sleep(wake.min(gathered).saturating_duration_since(now));
             return Ok(true);
         }
-        Ok(self.socket.wait(wake.saturating_duration_since(now), self.core.watched())?)
+        Ok(self.sockets.wait(wake.saturating_duration_since(now), self.core.watched())?)
     }
 }
 

@@ -8,22 +8,55 @@ use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Transmit};
 use super::{Core, RENEWAL_CHECK, Role, copy};
 use crate::admission::{Load, Origin, Verdict};
 use crate::error::Error;
-use crate::event::CloseCode;
+use crate::event::{CloseCode, Reason, Unreachable};
 use crate::link::{Incoming, Link, Passage, Stage};
-use crate::socket::{Arrived, Socket};
+use crate::socket::{Arrived, Sockets};
+
+/// So often in a row must an open link's server be said to be gone.
+const MAX_REFUSALS: u8 = 3;
 
 impl Core {
     /// Takes in everything that waits.
-    pub(super) fn receive(&mut self, now: Instant, socket: &mut Socket) -> Result<(), Error> {
+    pub(super) fn receive(&mut self, now: Instant, sockets: &mut Sockets) -> Result<(), Error> {
         self.renew_in_time(now)?;
         let before = self.total.received.packets;
-        socket.receive(|arrived| self.arrived(now, arrived))?;
+        sockets.receive(|arrived| self.arrived(now, arrived))?;
+        self.take_unreachable(now, sockets);
         if self.total.received.packets > before {
             self.last_received = Some(now);
         }
         #[cfg(feature = "web")]
         self.look(now)?;
         Ok(())
+    }
+
+    /// Ends links whose packets do not arrive, as the network says: at once while they shake hands; later only
+    /// when the host says several times in a row that no server listens any more, for routes come and go.
+    pub(super) fn take_unreachable(&mut self, now: Instant, sockets: &mut Sockets) {
+        while let Some((address, why)) = sockets.take_unreachable() {
+            let mut ended = Vec::new();
+            for link in self.links.iter_mut() {
+                let (stage, id) = (link.stage, link.id);
+                let Some(quic) = link.quic().filter(|quic| quic.conn.remote_address() == address)
+                else {
+                    continue;
+                };
+                quic.refusals = quic.refusals.saturating_add(u8::from(why == Unreachable::Port));
+                let over = match stage {
+                    Stage::Handshake => true,
+                    Stage::Open => quic.refusals >= MAX_REFUSALS,
+                    Stage::Closed => false,
+                };
+                if over {
+                    quic.close(now, CloseCode::DONE, "");
+                    ended.push(id);
+                }
+            }
+            for id in ended {
+                self.ended(id, Reason::Unreachable(why));
+                self.touch(id.index);
+            }
+        }
     }
 
     fn arrived(&mut self, now: Instant, arrived: Arrived<'_>) {
@@ -71,6 +104,7 @@ impl Core {
             }
         }
         let Some(quic) = link.quic() else { return };
+        quic.refusals = 0;
         if let (Some(conditioning), Some(held)) = (&mut quic.conditioning, held) {
             let size = Bytes(held.bytes.len() as u32);
             if !conditioning.received.push(time, size, held) {

@@ -6,7 +6,7 @@ use foveate_wire::{Bytes, Micros};
 
 use super::Core;
 use crate::link::Outgoing;
-use crate::socket::Socket;
+use crate::socket::Sockets;
 
 /// Packets that one link sends before the others have their turn.
 const MAX_PACKETS_PER_TURN: usize = 16;
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Lets every link that is ready write its packets, and sends them.
-    pub(super) fn transmit_ready(&mut self, now: Instant, socket: &Socket) {
+    pub(super) fn transmit_ready(&mut self, now: Instant, sockets: &mut Sockets) {
         let mut due = std::mem::take(&mut self.ready);
         self.stagger.take(self.micros(now), &mut due);
         // Links that have more than a turn's packets line up again in `ready`.
@@ -51,15 +51,16 @@ impl Core {
             for index in due.drain(..) {
                 self.transmit(now, index);
                 if self.batch.is_full() {
-                    self.counters.packets_unsent += socket.send(&mut self.batch);
+                    self.counters.packets_unsent += sockets.send(&mut self.batch);
                 }
             }
             std::mem::swap(&mut due, &mut self.ready);
         }
         self.ready = due;
         if self.batch.len() > 0 {
-            self.counters.packets_unsent += socket.send(&mut self.batch);
+            self.counters.packets_unsent += sockets.send(&mut self.batch);
         }
+        self.take_unreachable(now, sockets);
     }
 
     fn transmit(&mut self, now: Instant, index: u32) {

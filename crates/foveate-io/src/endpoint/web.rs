@@ -49,7 +49,7 @@ impl Endpoint {
             Front::listen(address, web).map_err(|cause| Error::ListenWeb { address, cause })?;
         self.core.speak_h3()?;
         let address = front.address;
-        self.core.udp = Some(self.socket.address()?);
+        self.core.udp = Some(self.sockets.address()?);
         self.core.front = Some(Box::new(front));
         Ok(address)
     }

@@ -8,12 +8,14 @@ mod clients;
 #[cfg(feature = "peer")]
 mod peer;
 mod server;
+mod session_end;
 mod silac;
 
 pub use clients::{ClientsHost, Player};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
 pub use server::{Door, Entry, Kept, MAX_OBSERVER_EVENTS, OpenDoor, ServerHost, Spent};
+pub use session_end::{EndCause, SessionEnd};
 pub use silac::SilacHost;
 
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use foveate_wire::Micros;
 
 use super::MAX_HAPPENED;
 use crate::error::Error;
-use crate::socket::{Batch, Socket};
+use crate::socket::{Batch, Sockets};
 use crate::time::since_boot;
 
 /// A node of a game by Silac's gossip, on a real socket.
@@ -20,7 +20,7 @@ use crate::time::since_boot;
 pub struct SilacHost {
     /// The node: whom it knows, and what it counted.
     pub silac: Silac,
-    socket: Socket,
+    socket: Sockets,
     batch: Batch,
     began: Duration,
     /// When the node wants its next frame.
@@ -41,7 +41,7 @@ impl SilacHost {
             let what = "expected an address that others can reach".to_owned();
             return Err(Error::Option { name: "listen", what });
         }
-        let socket = Socket::bind(listen)?;
+        let socket = Sockets::listen(listen)?;
         let me = Me { address: socket.address()?, name: name.into(), model: 0 };
         Ok(SilacHost {
             silac: Silac::new(settings, me, seed),

@@ -86,3 +86,12 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
         assert!(said.contains(name) && said.contains(expected), "{said}");
     }
 }
+
+#[test]
+fn a_hash_is_read_as_it_is_written() {
+    let hash = CertificateHash(std::array::from_fn(|at| at as u8 * 8 + 3));
+    assert_eq!(hash.to_string().parse(), Ok(hash));
+    assert_eq!("03".parse::<CertificateHash>(), Err(CertificateHashError));
+    assert_eq!("+1".repeat(32).parse::<CertificateHash>(), Err(CertificateHashError));
+    assert_eq!("é".repeat(32).parse::<CertificateHash>(), Err(CertificateHashError));
+}

@@ -75,6 +75,17 @@ enum Pins {
     Everyone,
 }
 
+#[derive(thiserror::Error)]
+#[error("its hash {0} is not pinned")]
+struct NotPinned(CertificateHash);
+
+// TLS quotes an error of another crate's by its debug text.
+impl std::fmt::Debug for NotPinned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 /// Believes a certificate for its hash. That the server has its key is checked nevertheless.
 #[derive(Debug)]
 struct ByHash {
@@ -93,9 +104,10 @@ impl ServerCertVerifier for ByHash {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let hash = CertificateHash::of(certificate);
         match &self.pins {
-            Pins::Any(pins) if !pins.contains(&hash) => Err(rustls::Error::General(format!(
-                "the server's certificate has the hash {hash}, which is not pinned"
-            ))),
+            Pins::Any(pins) if !pins.contains(&hash) => {
+                let other = rustls::OtherError(Arc::new(NotPinned(hash)));
+                Err(rustls::CertificateError::Other(other).into())
+            }
             _ => Ok(ServerCertVerified::assertion()),
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct Quic {
     /// The stream was ended by this side, and the end is not acknowledged.
     pub(crate) finishing: bool,
     restless_until: Instant,
+    /// How often in a row the network said that no server listens; a packet that arrives ends the row.
+    pub(crate) refusals: u8,
     pub(crate) conditioning: Option<Box<Conditioning<Incoming, Outgoing>>>,
     /// Of a browser.
     #[cfg(feature = "web")]
@@ -70,6 +72,7 @@ impl Quic {
             inbox: Inbox::default(),
             finishing: false,
             restless_until: now + RESTLESS,
+            refusals: 0,
             conditioning: None,
             #[cfg(feature = "web")]
             session: None,

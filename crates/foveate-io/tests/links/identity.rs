@@ -12,7 +12,7 @@ fn failure(server: &mut Party, client: &mut Party) -> String {
         client.reason(link).is_some() || !client.connected.is_empty()
     });
     match client.reason(link) {
-        Some(Reason::Failed(why)) => why.clone(),
+        Some(Reason::Untrusted(why)) => why.clone(),
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use super::members::Learnt;
 use super::neighbour::{ACK_WAITS, KEEP_ALIVE};
 use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
-use crate::game::{Game, PlayerId, Tenure};
+use crate::game::{Game, Liveness, PlayerId, Tenure};
 use crate::ghosts::{apart, place_of};
 use crate::outbox::{Link, Outbox};
 use crate::session::read_message;
@@ -70,10 +70,11 @@ impl<G: Game> Peer<G> {
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         let touched = &mut self.touched;
         touched.clear();
+        let mut frozen = Vec::new();
         let received = neighbour.replicas.receive(packet, |change| match change {
             Change::Appeared(id) | Change::Updated(id) => touched.push((id, true)),
             Change::Gone(id) => touched.push((id, false)),
-            Change::Frozen(_) => {}
+            Change::Frozen(id) => frozen.push(id),
         });
         // Worth an answer even if it came twice: the first one may have been lost.
         neighbour.owes = neighbour.owes.max(1);
@@ -90,6 +91,11 @@ impl<G: Game> Peer<G> {
                 return self.strike(link, Fault::Replayed, now);
             }
             Err(ReceiveError::Packet(_)) => return self.strike(link, Fault::Malformed, now),
+        }
+        for id in frozen {
+            if self.known.get(id).is_some_and(|it| it.source == Some(link)) {
+                self.stage.ghosts.set_liveness(id, Liveness::Frozen);
+            }
         }
         let touched = std::mem::take(&mut self.touched);
         for (id, there) in &touched {
@@ -404,9 +410,18 @@ impl<G: Game> Peer<G> {
             .filter(|(_, it)| now - it.heard >= KEEP_ALIVE + KEEP_ALIVE)
             .map(|(link, _)| *link)
             .collect();
-        for (id, it) in known.iter().filter(|(_, it)| it.course.motion != Motion::default()) {
-            let rounds = if tick.is_after(it.tick) { tick.since(it.tick) } else { 0 };
+        for (id, it) in known.iter() {
+            let frozen = stage.ghosts.liveness(id) == Liveness::Frozen;
             let silent = it.source.is_none_or(|link| silent.contains(&link));
+            if !frozen {
+                let liveness = if silent { Liveness::Lingering } else { Liveness::Live };
+                stage.ghosts.set_liveness(id, liveness);
+            }
+            // A frozen one stands where it was when it went out of view.
+            if frozen || it.course.motion == Motion::default() {
+                continue;
+            }
+            let rounds = if tick.is_after(it.tick) { tick.since(it.tick) } else { 0 };
             stage.ghosts.shift(id, it.course.after(rounds, silent));
         }
     }

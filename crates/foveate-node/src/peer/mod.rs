@@ -130,6 +130,8 @@ pub struct Counts {
     pub full: u64,
     /// Claims that contradict what is known, and were not followed.
     pub doubted: u64,
+    /// Events that a neighbour was not told of, because too much waited.
+    pub events_dropped: u64,
 }
 
 /// Where a peer stands.

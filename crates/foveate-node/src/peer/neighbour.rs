@@ -124,10 +124,12 @@ impl Neighbour {
         self.lag = Some(smooth + (lag - smooth) / 16.0);
     }
 
-    /// Something happened near by.
-    pub fn notice(&mut self, event: &[u8]) {
-        if self.events.len() + event.len() <= MAX_EVENTS {
+    /// Something happened near by. False if there is no room for it.
+    pub fn notice(&mut self, event: &[u8]) -> bool {
+        let fits = self.events.len() + event.len() <= MAX_EVENTS;
+        if fits {
             self.events.extend(event);
         }
+        fits
     }
 }

@@ -92,7 +92,8 @@ impl<G: Game> Peer<G> {
                 if at.is_some_and(|at| spot.reaches(at))
                     && let Some(neighbour) = self.links.get_mut(link)
                 {
-                    neighbour.notice(&bytes);
+                    let told = neighbour.notice(&bytes);
+                    self.counts.events_dropped += u64::from(!told);
                 }
             }
         }

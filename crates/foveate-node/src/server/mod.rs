@@ -10,11 +10,13 @@
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
+mod events;
 mod oversee;
 mod quality;
 mod seat;
 mod window;
 
+pub use events::EventCounts;
 pub use oversee::Present;
 pub use quality::Resources;
 pub use seat::Away;
@@ -81,6 +83,8 @@ impl Default for Settings {
 struct Stranger {
     /// Who has said hello, and is asked about at the door.
     name: Option<String>,
+    /// The newest version that both speak.
+    version: u8,
     /// For how many rounds nobody has.
     rounds: u32,
 }
@@ -155,6 +159,7 @@ pub struct Server<G: Game> {
     happened: Vec<(Spot, G::Event)>,
     /// Objects that changed their team in the tick at hand.
     sorted: Vec<(ObjectId, Slot, u8)>,
+    event_counts: EventCounts,
     frame: Vec<u8>,
 }
 
@@ -180,6 +185,7 @@ impl<G: Game> Server<G> {
             upward: Upward::default(),
             happened: Vec::new(),
             sorted: Vec::new(),
+            event_counts: EventCounts::default(),
             frame: Vec::new(),
         }
     }
@@ -229,15 +235,19 @@ impl<G: Game> Server<G> {
             (ClientMessage::Hello { versions, schema, name, token, resume }, None)
                 if self.strangers.get(&link).is_some_and(|it| it.name.is_none()) =>
             {
+                let spoken = VERSIONS.iter().rev().find(|it| versions.contains(it));
+                let version = spoken.copied().unwrap_or_default();
                 if let Some(resume) = resume
-                    && self.resume(link, &name, resume, now, out)
+                    && self.resume(link, &name, (resume, version), now, out)
                 {
                     return;
                 }
                 match self.check(&versions, schema, &name) {
                     Ok(()) => {
-                        self.strangers
-                            .insert(link, Stranger { name: Some(name.clone()), rounds: 0 });
+                        self.strangers.insert(
+                            link,
+                            Stranger { name: Some(name.clone()), version, rounds: 0 },
+                        );
                         self.events.push_back(ServerEvent::Asked { link, name, token });
                     }
                     Err((why, text)) => self.turn_away(link, why, &text, out),
@@ -346,7 +356,9 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
-        let Some(name) = self.strangers.remove(&link).and_then(|it| it.name) else { return Ok(()) };
+        let Some(Stranger { name: Some(name), version, .. }) = self.strangers.remove(&link) else {
+            return Ok(());
+        };
         for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
             self.stage.restore(*id, lanes)?;
         }
@@ -376,7 +388,7 @@ impl<G: Game> Server<G> {
         let observer = self.stage.publisher.add(observer);
         let key = (self.keys)();
         let mut seat = Seat::new((player, avatar), name, observer, key, now);
-        seat.budget = budget;
+        (seat.budget, seat.version) = (budget, version);
         let at = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
             self.seats.push(None);
             self.seats.len() - 1
@@ -396,15 +408,16 @@ impl<G: Game> Server<G> {
         &mut self,
         link: Link,
         name: &str,
-        key: ResumeKey,
+        (key, version): (ResumeKey, u8),
         now: Micros,
         out: &mut impl Outbox,
     ) -> bool {
         let Some(at) = self.by_name.get(name).copied() else { return false };
         let Some(seat) = &mut self.seats[at as usize] else { return false };
-        if seat.resume != key {
+        if seat.resume != key || version == 0 {
             return false;
         }
+        seat.version = version;
         // The old link may not have been missed yet.
         if let Some(old) = seat.link.take() {
             self.by_link.remove(&old);
@@ -428,7 +441,7 @@ impl<G: Game> Server<G> {
         seat.come_back(link, now);
         self.by_link.insert(link, at);
         let welcome = ServerMessage::Welcome {
-            version: VERSIONS[VERSIONS.len() - 1],
+            version: seat.version,
             player: seat.player.0,
             avatar: seat.avatar.0,
             tick: self.stage.publisher.store.tick().0,
@@ -548,49 +561,6 @@ impl<G: Game> Server<G> {
         }
     }
 
-    /// Gives each event to those who are near enough to notice it.
-    fn tell_events(&mut self) {
-        let Server { stage, happened, seats, by_player, .. } = self;
-        let avatar = stage.game.avatar();
-        let near = |stage: &Stage<G>, spot: &Spot, id| {
-            let store = &stage.publisher.store;
-            store.find(id).is_some_and(|slot| spot.reaches(store.position(slot)))
-        };
-        let watches = |seat: &Seat<G>| Some((seat.player, seat.watched?));
-        let watchers: Vec<_> = seats.iter().flatten().filter_map(watches).collect();
-        for (spot, event) in happened.iter() {
-            let Ok(bytes) = postcard::to_allocvec(event) else { continue };
-            let (centre, reach) = match *spot {
-                Spot::Point { at, radius } => (at, radius),
-                Spot::Segment { from, to, radius } => {
-                    let middle = [0, 1, 2].map(|axis| (from[axis] + to[axis]) / 2.0);
-                    let half = (0..3).map(|axis| (to[axis] - from[axis]).powi(2)).sum::<f32>();
-                    (middle, radius + half.sqrt() / 2.0)
-                }
-            };
-            stage.publisher.around(centre, reach, |id| {
-                let seat = (id.kind() == avatar).then(|| by_player.get(&PlayerId(id.origin())));
-                if let Some(at) = seat.flatten()
-                    && let Some(seat) = &mut seats[*at as usize]
-                    && near(stage, spot, id)
-                {
-                    seat.notice(&bytes);
-                }
-            });
-            for (player, watched) in &watchers {
-                let own = ObjectId::new(avatar, player.0, 0);
-                // Whoever is near themselves has been told.
-                if near(stage, spot, *watched)
-                    && !near(stage, spot, own)
-                    && let Some(Some(seat)) =
-                        by_player.get(player).map(|at| &mut seats[*at as usize])
-                {
-                    seat.notice(&bytes);
-                }
-            }
-        }
-    }
-
     /// Players take an interest in what they acted on and in what acted on them.
     fn note_interactions(&mut self, now: Micros) {
         let Server { stage, seats, by_player, .. } = self;
@@ -647,6 +617,7 @@ impl<G: Game> Server<G> {
     }
 
     fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
+        self.send_reliable_events(out);
         let Server { stage, seats, seat_of, frame, quality, .. } = self;
         stage.publisher.round(tick, now, |observer, packet| {
             let at = seat_of[observer.0 as usize] as usize;

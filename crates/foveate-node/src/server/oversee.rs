@@ -60,7 +60,7 @@ impl<G: Game> Server<G> {
         self.view_at(at as usize)
     }
 
-    fn view_at(&self, at: usize) -> Option<View> {
+    pub(super) fn view_at(&self, at: usize) -> Option<View> {
         let seat = self.seats[at].as_ref()?;
         let imposed = seat.imposed.as_ref().or(self.imposed.as_ref());
         imposed.cloned().or_else(|| self.chosen_view(seat.view))

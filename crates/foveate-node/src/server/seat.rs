@@ -3,7 +3,7 @@
 use super::{DEAF_AFTER, KEEP_ALIVE, Settings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
-use crate::session::ResumeKey;
+use crate::session::{RELIABLE_EVENTS, ResumeKey};
 use crate::stage::MAX_INPUTS;
 use foveate_sync::ObserverId;
 use foveate_sync::interest::View;
@@ -17,8 +17,10 @@ const HEAD_START: usize = 2;
 /// Above this many waiting inputs two are used in a tick: the link was held up and has recovered. No more
 /// are made up for than were missing, so that who sends more is not faster.
 const CATCH_UP: usize = 4;
-/// Bytes of events that wait for a frame at most; what is beyond is not told.
+/// Bytes of events that wait for a frame at most; what is beyond is dropped and counted.
 const MAX_EVENTS: usize = 900;
+/// Bytes of reliable events that wait for the next round, or for the player to come back; likewise.
+pub(super) const MAX_RELIABLE: usize = 8 * 1024;
 /// Actions of one player in a round at most.
 const MAX_ASKED: u32 = 32;
 
@@ -69,6 +71,10 @@ pub(super) struct Seat<G: Game> {
     missed: usize,
     started: bool,
     events: Vec<u8>,
+    /// Events that must arrive, for the reliable stream.
+    reliable: Vec<u8>,
+    /// The version of the wire that the player speaks.
+    pub version: u8,
     asked: u32,
 }
 
@@ -104,6 +110,8 @@ impl<G: Game> Seat<G> {
             missed: 0,
             started: false,
             events: Vec::new(),
+            reliable: Vec::new(),
+            version: 0,
             asked: 0,
         }
     }
@@ -176,11 +184,28 @@ impl<G: Game> Seat<G> {
         self.asked <= MAX_ASKED
     }
 
-    /// Something happened near by.
-    pub fn notice(&mut self, event: &[u8]) {
-        if self.link.is_some() && self.events.len() + event.len() <= MAX_EVENTS {
-            self.events.extend(event);
+    /// Something happened near by. False if there is no room for it; none if the player is away and will not miss
+    /// it. Reliable events wait for a player who is away; players of an older version get them like the others.
+    pub fn notice(&mut self, event: &[u8], reliable: bool) -> Option<bool> {
+        let reliable = reliable && self.version >= RELIABLE_EVENTS;
+        if self.link.is_none() && !reliable {
+            return None;
         }
+        let (waiting, most) = match reliable {
+            true => (&mut self.reliable, MAX_RELIABLE),
+            false => (&mut self.events, MAX_EVENTS),
+        };
+        let fits = waiting.len() + event.len() <= most;
+        if fits {
+            waiting.extend(event);
+        }
+        Some(fits)
+    }
+
+    /// The reliable events that wait, if there is a link for them.
+    pub fn take_reliable(&mut self) -> Option<(Link, Vec<u8>)> {
+        let link = self.link.filter(|_| !self.reliable.is_empty())?;
+        Some((link, std::mem::take(&mut self.reliable)))
     }
 
     /// The events, if there is room for them; otherwise they wait for a frame of their own.

@@ -46,7 +46,10 @@ impl<G: Game> Server<G> {
         self.copy(played)?;
         for event in happened {
             let Ok(bytes) = postcard::to_allocvec(event) else { continue };
-            self.seats.iter_mut().flatten().for_each(|seat| seat.notice(&bytes));
+            let reliable = self.stage.game.reliable(event);
+            let Self { seats, event_counts, .. } = self;
+            let seats = seats.iter_mut().flatten();
+            seats.for_each(|seat| event_counts.note(seat, &bytes, reliable));
         }
         self.look_about(tick);
         self.tell_states(tick, now, out);

@@ -46,6 +46,37 @@ impl Publisher {
             let near = !gate.own() && graded.factor <= 1.0;
             turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, near });
         }
+        if !turn.leaving.is_empty() {
+            self.due_leaving(turn, observer);
+        }
+    }
+
+    /// Adds those of `turn.leaving` whose replica differs. They stay due until they are sent or the replica is
+    /// frozen, and are no samples: nothing bounds a replica that is out of interest.
+    #[cold]
+    fn due_leaving(&self, turn: &mut Turn, observer: &mut Observer) {
+        let store = &self.store;
+        let tick = store.tick();
+        for graded in &turn.leaving {
+            let at = graded.pair as usize;
+            let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+            // The observer may not know of the object at all.
+            if gate.reference.is_none() {
+                continue;
+            }
+            let hot = &store.hot[wake.slot.at()];
+            let kind = &store.schema().kinds()[usize::from(hot.kind.0)];
+            let differs = Judged::of((gate, wake.slot), hot, (store, kind), graded, tick).differs;
+            gate.clear_difference();
+            let forced = &mut observer.pairs[at].forced;
+            *forced |= differs;
+            if *forced {
+                wake.set(tick.plus(1));
+                let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
+                let (urgency, fired, kept) = (URGENCY_CAP, Fired::Error, true);
+                turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, near: false });
+            }
+        }
     }
 }
 

@@ -161,6 +161,11 @@ impl Packet<'_> {
         if pair.base.as_ref().is_some_and(|base| !kept(base) || !base.is_held(hot)) {
             pair.base = None;
         }
+        let lingers = pair.notice != Notice::None;
+        if lingers && pair.base.is_some_and(|base| flies(kind, &moved(&base, hot, tick), hot)) {
+            // It has jumped away. Told whole it stands where it is; no further state would stop its flight.
+            pair.base = None;
+        }
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
         let at = hot.place;
@@ -191,12 +196,10 @@ impl Packet<'_> {
         }
         gate.reference = Some(state);
         gate.clear_difference();
-        wake.mode = Mode::Right;
+        // What leaves is not looked at as what is of interest.
+        wake.mode = if lingers { Mode::Special } else { Mode::Right };
         // After a jump that is not told as one the replica flies on: that is looked at at once.
-        let flies = kind
-            .place
-            .is_some_and(|place| deviation::speed(place.precision, &state.motion) > hot.reach);
-        if flies {
+        if flies(kind, &state.motion, hot) {
             gate.rest = 1;
         }
         let rest = rest.min(gate.rest);
@@ -233,6 +236,18 @@ impl Packet<'_> {
             }
         }
     }
+}
+
+/// Whether a replica with this motion is faster than its object can be.
+#[inline]
+fn flies(kind: &Kind, motion: &Motion, hot: &Hot) -> bool {
+    kind.place.is_some_and(|place| deviation::speed(place.precision, motion) > hot.reach)
+}
+
+/// The way from a state to now.
+fn moved(base: &Reference, hot: &Hot, tick: Tick) -> Motion {
+    let moved = [0, 1, 2].map(|axis| hot.place[axis].wrapping_sub(base.at[axis]));
+    Motion { moved, ticks: tick.since(base.tick) }
 }
 
 /// The facing that an update tells: one that is nearly right is not sent again.

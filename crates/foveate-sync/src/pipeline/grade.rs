@@ -37,14 +37,15 @@ impl Publisher {
     /// Fills `turn.graded` with the pairs that could be due in this round.
     pub(super) fn grade(&mut self, turn: &mut Turn, observer: &mut Observer) {
         let Publisher { store, scratch, rounds, now, strain, strained, index, .. } = self;
-        let Turn { awake, graded, notices, .. } = turn;
+        let Turn { awake, .. } = turn;
         quiet::pass(observer, store, awake, &mut scratch.attention);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
         let give_way = GiveWay { strain: *strain, span: reach.min(index.span()) };
         let (tick, now, rounds) = (store.tick(), *now, *rounds);
         let look = Look { tick, now, rounds, slack, reach, give_way };
-        graded.clear();
-        notices.clear();
+        turn.graded.clear();
+        turn.leaving.clear();
+        turn.notices.clear();
         if observer.pivots.is_empty() {
             // Nobody to look from: what has a place stays as it is until it is no more.
             scratch.attention.retain(|at| {
@@ -53,10 +54,10 @@ impl Publisher {
             });
         }
         let attention = scratch.attention.iter();
-        attention.for_each(|at| look.at_pair(observer, store, *at, (graded, notices)));
+        attention.for_each(|at| look.at_pair(observer, store, *at, turn));
         if look.give_way.strain != Strain::NONE {
-            strained.grades += graded.len() as u64;
-            strained.left += graded.iter().map(|it| f64::from(1.0 / it.factor)).sum::<f64>();
+            strained.grades += turn.graded.len() as u64;
+            strained.left += turn.graded.iter().map(|it| f64::from(1.0 / it.factor)).sum::<f64>();
         }
     }
 }
@@ -135,13 +136,7 @@ impl GiveWay {
 
 impl Look {
     #[inline]
-    fn at_pair(
-        &self,
-        observer: &mut Observer,
-        store: &Store,
-        pair: u32,
-        (graded, notices): (&mut Vec<Graded>, &mut Vec<u32>),
-    ) {
+    fn at_pair(&self, observer: &mut Observer, store: &Store, pair: u32, turn: &mut Turn) {
         let at = pair as usize;
         let Wake { slot, mode, .. } = observer.wakes[at];
         let hot = &store.hot[slot.at()];
@@ -169,13 +164,18 @@ impl Look {
             if wake.mode != Mode::Watched {
                 wake.mode = Mode::Special;
                 gate.clear_difference();
-                let notice = &mut observer.pairs[at].notice;
-                *notice = self.out_of_interest(*notice, hot);
+                let Pair { notice, forced, .. } = &mut observer.pairs[at];
+                let (was, away) = (*notice, hot.placed && distance > self.reach);
+                *notice = self.out_of_interest(was, hot);
                 next = self.no_later_than_notice(next, *notice);
                 let due = matches!(notice, Notice::FreezeDue | Notice::GoneDue);
-                notices.extend(due.then_some(pair));
+                turn.notices.extend(due.then_some(pair));
+                let leaves = was == Notice::None || *forced;
+                if leaves && away && matches!(notice, Notice::Lingering(_)) {
+                    turn.leaving.push(self.leaving(observer, pair, distance));
+                }
             }
-            wake.set(next);
+            observer.wakes[at].set(next);
             return;
         };
         let known = if wake.mode == Mode::Watched { 0 } else { Wake::KNOWN };
@@ -187,8 +187,18 @@ impl Look {
             let precision = store.kind(slot).place.map_or(0.0, |place| place.precision);
             let patience = self.set_pace(gate, &grade, hot, (distance, precision));
             let rest = gate.rest_at(distance);
-            graded.push(Graded { pair, grade, rest, patience, since, factor });
+            turn.graded.push(Graded { pair, grade, rest, patience, since, factor });
         }
+    }
+
+    /// An object has gone out of reach: the change by which it left is told, or its replica would stand at the
+    /// border as if nothing had happened. What is hidden within reach is not told of: that would betray where it hides.
+    #[cold]
+    fn leaving(&self, observer: &Observer, pair: u32, distance: f32) -> Graded {
+        let floors = observer.policy.floors();
+        let floor = Metres(floors.map_or(0.0, |floors| floors.place.0 * distance));
+        let grade = Grade { floor, facing: 1.0, ..Grade::EXACT };
+        Graded { pair, grade, rest: 1, patience: None, since: self.tick, factor: 1.0 }
     }
 
     /// How far off an object is that is out of reach, so that the policy need not be asked.

@@ -122,6 +122,8 @@ struct Turn {
     awake: Vec<u32>,
     /// Pairs that could be due.
     graded: Vec<Graded>,
+    /// Pairs whose object is out of reach, and of which a last state may have to be told.
+    leaving: Vec<Graded>,
     /// Pairs whose observer must be told that the replica is frozen or gone.
     notices: Vec<u32>,
     /// Pairs that are due.
@@ -135,6 +137,7 @@ impl Turn {
             id: ObserverId(0),
             awake: Vec::with_capacity(MAX_RESERVED),
             graded: Vec::with_capacity(MAX_RESERVED),
+            leaving: Vec::with_capacity(MAX_RESERVED),
             notices: Vec::with_capacity(MAX_RESERVED),
             due: Vec::with_capacity(MAX_RESERVED),
         }

@@ -218,6 +218,11 @@ impl Observer {
         }
     }
 
+    /// What it looked from in the last round.
+    pub fn looks_from(&self) -> &[Pivot] {
+        &self.pivots
+    }
+
     /// Another budget from now on.
     pub fn set_budget(&mut self, budget: Budget) {
         self.budget = budget;

@@ -55,7 +55,7 @@ export class Sight {
     for (const list of [this.avatars, this.bases, this.items, this.units]) list.length = 0;
     this.match = null;
     this.me = null;
-    for (const { id, kind, lanes } of this.client.objects()) {
+    for (const { id, kind, lanes } of this.client.objects({ frozen: true })) {
       if (kind === MATCH) {
         this.match = lanes;
         continue;

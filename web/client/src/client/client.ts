@@ -11,13 +11,15 @@ import { Core } from "./core.js";
 import { ConnectError, RefusedError } from "./errors.js";
 import { Names } from "./names.js";
 import type {
-  Client, ClientEvents, ClientState, ConnectOptions, ObjectView, OwnView, Refusal, RefusalCode, Sample, Stats,
+  Client, ClientEvents, ClientState, ConnectOptions, Liveness, ObjectView, OwnView, Refusal, RefusalCode, Sample, Stats,
 } from "./types.js";
 
 /** How long a server may take to answer a hello, in milliseconds. */
 const WELCOME_LIMIT = 8_000;
 /** A link on which nothing came for so long is dead. A server says something every second. */
 const QUIET_LIMIT = 5_000;
+/** After so long without a word from the server its replicas may be out of date. */
+const SILENT_LIMIT = 2_000;
 /** WebTransport that lets no datagram through for so long after the welcome is not used again; nor without a welcome. */
 const FIRST_DATAGRAM_LIMIT = 2_500;
 /** The time between two tries to come back: from, to; each is twice the one before, less a random part. */
@@ -105,8 +107,16 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     return this.core.stats;
   }
 
-  objects(): IterableIterator<ObjectView> {
-    return this.core.replicas.all();
+  objects(which: { readonly frozen?: boolean } = {}): IterableIterator<ObjectView> {
+    return which.frozen === true ? this.core.replicas.all() : this.core.replicas.inView();
+  }
+
+  liveness(id: bigint): Liveness | undefined {
+    const replica = this.core.replicas.get(id);
+    if (replica === undefined) return undefined;
+    if (id === this.avatar) return "live";
+    if (replica.frozen) return "frozen";
+    return this.quiet * this.round > SILENT_LIMIT ? "lingering" : "live";
   }
 
   object(id: bigint): ObjectView | undefined {

@@ -9,7 +9,7 @@ import type { Change, Replica } from "../replica/replicas.js";
 import { Smoother } from "../replica/show.js";
 import { REPEATED, readFrame, writeUpward } from "../session/frames.js";
 import type { Frame } from "../session/frames.js";
-import { hello, readServerMessage } from "../session/messages.js";
+import { RELIABLE_EVENTS, hello, readServerMessage } from "../session/messages.js";
 import type { ServerMessage } from "../session/messages.js";
 import { ReadError, Reader, Writer } from "../session/postcard.js";
 import { PacketError, VERSION } from "../wire/packet.js";
@@ -79,7 +79,7 @@ export class Core<Input, Action, Event> {
   /** What to say first on a new link. */
   hello(name: string, token: Uint8Array): Uint8Array {
     this.seated = false;
-    return hello({ versions: [VERSION], schema: this.schema.hash, name, token, resume: this.resume });
+    return hello({ versions: [VERSION, RELIABLE_EVENTS], schema: this.schema.hash, name, token, resume: this.resume });
   }
 
   /** There is nothing to come back to. */
@@ -98,6 +98,7 @@ export class Core<Input, Action, Event> {
       return null;
     }
     if (message.is === "welcome") this.welcome(message);
+    if (message.is === "events" && this.seated) this.readEvents(message.events);
     if (message.is === "refused") {
       // Whatever was kept for us is not kept any more.
       this.resume = null;

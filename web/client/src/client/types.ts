@@ -47,6 +47,12 @@ export interface ConnectOptions<Input = never, Action = never, Event = unknown> 
 /** How far a client has come. */
 export type ClientState = "joining" | "playing" | "reconnecting" | "refused" | "closed";
 
+/**
+ * How far a replica may be relied on: `live` as told whenever it matters, `lingering` while the server is silent, `frozen`
+ * out of the view, as it was when it left.
+ */
+export type Liveness = "live" | "lingering" | "frozen";
+
 /** A replica, as it is known. Valid until the next packet: copy what is to be kept. */
 export interface ObjectView {
   readonly id: bigint;
@@ -177,9 +183,12 @@ export interface Client<Input = never, Action = never, Event = unknown> {
   readonly schema: Schema;
   readonly stats: Readonly<Stats>;
 
-  /** All replicas that are not gone. */
-  objects(): IterableIterator<ObjectView>;
+  /** All replicas in view; with `frozen` also those that have left it, as they were then. */
+  objects(which?: { readonly frozen?: boolean }): IterableIterator<ObjectView>;
+  /** A replica, frozen or not. */
   object(id: bigint): ObjectView | undefined;
+  /** How far a replica may be relied on; undefined if there is none. */
+  liveness(id: bigint): Liveness | undefined;
   /** Where to draw a replica now; call it once a frame for each. False if there is none, or it has no place. */
   sample(id: bigint, out: Sample): boolean;
   /** The newest state as values by the names of the schema's fields, with `owner` and `epoch`. */

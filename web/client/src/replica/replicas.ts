@@ -126,6 +126,11 @@ export class Replicas implements States {
     return this.byId.values();
   }
 
+  /** Those that have not left the view. */
+  *inView(): IterableIterator<Replica> {
+    for (const replica of this.byId.values()) if (!replica.frozen) yield replica;
+  }
+
   get size(): number {
     return this.byId.size;
   }

@@ -6,6 +6,8 @@ import { ReadError, Reader, Writer } from "./postcard.js";
 /** The longest message, in bytes. */
 export const MAX_MESSAGE = 16_384;
 const RESUME_KEY = 16;
+/** From this version on a server sends reliable events as messages; packets and frames are those of the one before. */
+export const RELIABLE_EVENTS = 2;
 
 /** What a client says first. */
 export interface Hello {
@@ -82,7 +84,9 @@ export type ServerMessage =
       readonly resumed: boolean;
     }
   | { readonly is: "refused"; readonly why: RefusalCode; readonly text: string; readonly schema: string }
-  | { readonly is: "name"; readonly player: number; readonly name: string };
+  | { readonly is: "name"; readonly player: number; readonly name: string }
+  /** Events that must arrive, one after the other in postcard. */
+  | { readonly is: "events"; readonly events: Uint8Array };
 
 /** Reads a message; all of its bytes must be used. Throws `ReadError`. */
 export function readServerMessage(bytes: Uint8Array): ServerMessage {
@@ -107,6 +111,8 @@ function serverMessage(r: Reader): ServerMessage {
     }
     case 2:
       return { is: "name", player: r.u32(), name: r.text() };
+    case 3:
+      return { is: "events", events: r.bytesValue().slice() };
     default:
       throw new ReadError(`an unknown message ${variant}`);
   }

@@ -1,0 +1,145 @@
+//! Events: which players notice what happened, and what becomes of what cannot be told.
+//!
+//! A player notices an event that lies within its radius of anything the player looks from: the avatar, units, whom
+//! they watch. Of a line any point counts. A view whose first zone is longer than that of view 0 (a zoom) carries
+//! farther ahead: an end of the event within its radius times that ratio, and within the first field of a pivot's
+//! facing, is noticed, too.
+
+use super::Server;
+use super::seat::Seat;
+use crate::game::{Game, Spot};
+use crate::outbox::Outbox;
+use crate::session::{ServerMessage, write_message};
+use foveate_sync::interest::View;
+use foveate_sync::{ObserverId, Publisher};
+use foveate_wire::ObjectId;
+
+/// What became of events, each counted once for every player whom it concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EventCounts {
+    /// Handed to the player's next frame: they arrive unless that frame is lost.
+    pub unreliable: u64,
+    /// Handed to the player's reliable stream.
+    pub reliable: u64,
+    /// Dropped because too much waited.
+    pub dropped: u64,
+}
+
+impl EventCounts {
+    /// An event that concerns a player.
+    pub(super) fn note<G: Game>(&mut self, seat: &mut Seat<G>, event: &[u8], reliable: bool) {
+        match seat.notice(event, reliable) {
+            Some(true) if reliable => self.reliable += 1,
+            Some(true) => self.unreliable += 1,
+            Some(false) => self.dropped += 1,
+            None => {}
+        }
+    }
+}
+
+/// A seat whose view carries farther ahead.
+struct Zoomed {
+    at: u32,
+    observer: ObserverId,
+    factor: f32,
+    /// The cosine of half the first field.
+    cos: f32,
+}
+
+impl<G: Game> Server<G> {
+    /// What became of events so far.
+    pub fn event_counts(&self) -> EventCounts {
+        self.event_counts
+    }
+
+    /// Gives each event to those who notice it, once.
+    pub(super) fn tell_events(&mut self) {
+        if self.happened.is_empty() {
+            return;
+        }
+        let zoomed = self.zoomed();
+        let Server { stage, happened, seats, event_counts, .. } = self;
+        let mut eyes: Vec<(ObjectId, u32)> = Vec::new();
+        for (at, seat) in seats.iter().enumerate() {
+            let Some(seat) = seat else { continue };
+            eyes.extend(seat.eyes.iter().map(|eye| (*eye, at as u32)));
+        }
+        eyes.sort_unstable();
+        let mut told = vec![0; seats.len()];
+        for (number, (spot, event)) in (1u32..).zip(happened.iter()) {
+            let Ok(bytes) = postcard::to_allocvec(event) else { continue };
+            let reliable = stage.game.reliable(event);
+            let mut tell = |at: u32| {
+                let fresh = std::mem::replace(&mut told[at as usize], number) != number;
+                if let Some(seat) = seats[at as usize].as_mut().filter(|_| fresh) {
+                    event_counts.note(seat, &bytes, reliable);
+                }
+            };
+            let (centre, reach) = spot.circle();
+            let store = &stage.publisher.store;
+            stage.publisher.around(centre, reach, |id| {
+                let first = eyes.partition_point(|(eye, _)| *eye < id);
+                let theirs = eyes[first..].iter().take_while(|(eye, _)| *eye == id);
+                if store.find(id).is_some_and(|slot| spot.reaches(store.position(slot))) {
+                    theirs.for_each(|(_, at)| tell(*at));
+                }
+            });
+            for zoom in &zoomed {
+                if zoom.notices(&stage.publisher, spot) {
+                    tell(zoom.at);
+                }
+            }
+        }
+    }
+
+    /// The seats whose view has a longer first zone than view 0.
+    fn zoomed(&self) -> Vec<Zoomed> {
+        let Some(base) = self.stage.game.view(0).as_ref().and_then(first_zone) else {
+            return Vec::new();
+        };
+        let of = |at: usize| {
+            let (view, observer) = (self.view_at(at)?, self.seats[at].as_ref()?.observer);
+            let factor = first_zone(&view)? / base;
+            let field = view.fields.first().or(view.field.as_ref()).copied().unwrap_or(360.0);
+            let cos = (field / 2.0).to_radians().cos();
+            (factor > 1.0).then_some(Zoomed { at: at as u32, observer, factor, cos })
+        };
+        // Most look by view 0, which need not be made for that.
+        let another = |seat: &Seat<G>| seat.view != 0 || seat.imposed.is_some();
+        let others = self.imposed.is_some();
+        let seats = self.seats.iter().enumerate();
+        let seats = seats.filter(|(_, it)| it.as_ref().is_some_and(|it| others || another(it)));
+        seats.filter_map(|(at, _)| of(at)).collect()
+    }
+
+    /// Reliable events leave, in the order in which they happened.
+    pub(super) fn send_reliable_events(&mut self, out: &mut impl Outbox) {
+        for seat in self.seats.iter_mut().flatten() {
+            if let Some((link, events)) = seat.take_reliable() {
+                out.message(link, &write_message(&ServerMessage::Events(events)));
+            }
+        }
+    }
+}
+
+impl Zoomed {
+    /// Whether an end of the event is ahead and near enough for the zoom.
+    fn notices(&self, publisher: &Publisher, spot: &Spot) -> bool {
+        let observer = publisher.observer(self.observer);
+        let pivots = observer.map_or(&[][..], |observer| observer.looks_from());
+        let (ends, radius) = spot.ends();
+        pivots.iter().any(|pivot| {
+            ends.iter().any(|end| {
+                let off = [0, 1, 2].map(|axis| end[axis] - pivot.at[axis]);
+                let far = off.iter().map(|off| off * off).sum::<f32>().sqrt();
+                let ahead = (0..3).map(|axis| off[axis] * pivot.facing[axis]).sum::<f32>();
+                far <= radius * self.factor && ahead >= self.cos * far
+            })
+        })
+    }
+}
+
+/// The radius of a view's first zone, whatever its policy calls it.
+fn first_zone(view: &View) -> Option<f32> {
+    view.zones.first().copied().or(view.critical).or(view.view)
+}
