@@ -195,6 +195,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     let door = MainDoor::open(config, &mut stage)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
     host.server.stage = stage;
+    host.follow_congestion = config.follow_congestion;
     let address = host.endpoint.address()?;
     println!("listening on {address}");
     if let Some(hash) = host.endpoint.certificate_hash() {

@@ -102,6 +102,8 @@ pub struct Config {
     pub bots: u32,
     /// What each client is sent in a second at most.
     pub budget: Option<Bytes>,
+    /// Whether a client whose link is narrow is sent less instead of later.
+    pub follow_congestion: bool,
     /// Links, rates and sizes; `max_links` is the number of clients.
     pub limits: Limits,
     /// Where metrics are served.
@@ -168,6 +170,7 @@ impl Checker<'_> {
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
             bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
             budget: self.budget(&raw.budget)?,
+            follow_congestion: said(&raw.budget.follow_congestion).unwrap_or(true),
             limits: self.limits(&raw.limits, &raw.server)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
             web: self.web(&raw.web)?,
@@ -416,7 +419,8 @@ impl Display for Config {
         writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;
         writeln!(f, "world: seed {}, {} bots", self.seed, self.bots)?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
-        writeln!(f, "budget: {}", or_none(budget))?;
+        let follows = if self.follow_congestion { ", no more than the link carries" } else { "" };
+        writeln!(f, "budget: {}{follows}", or_none(budget))?;
         writeln!(f, "metrics: {}", or_none(self.metrics.map(|at| at.to_string())))?;
         writeln!(f, "web: {}", self.web)?;
         writeln!(f, "log: {:?}, {:?}", self.level, self.format)?;

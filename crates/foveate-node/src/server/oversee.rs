@@ -1,6 +1,6 @@
 //! What an operator sees of a server, and may change while it runs.
 
-use super::{Server, allowance};
+use super::Server;
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use foveate_sync::ObserverId;
@@ -26,6 +26,12 @@ pub struct Present<'a> {
     pub link: Option<Link>,
     /// Bytes a round at most.
     pub budget: Option<Bytes>,
+    /// What their link carries, bytes a round, if the host knows.
+    pub capacity: Option<Bytes>,
+    /// The view that they chose.
+    pub view: u8,
+    /// What they look from in the place of their avatar.
+    pub watched: Option<ObjectId>,
 }
 
 impl<G: Game> Server<G> {
@@ -38,6 +44,9 @@ impl<G: Game> Server<G> {
             observer: seat.observer,
             link: seat.link,
             budget: seat.budget,
+            capacity: seat.capacity,
+            view: seat.view,
+            watched: seat.watched,
         })
     }
 
@@ -126,8 +135,19 @@ impl<G: Game> Server<G> {
                 && let Some(observer) = self.stage.publisher.observer_mut(seat.observer)
             {
                 seat.budget = budget;
-                observer.set_budget(allowance(budget));
+                seat.keep_within(observer);
             }
+        }
+    }
+
+    /// Bytes a round that a player's link carries, as the host measures: states keep within, whatever the
+    /// budget is. `None`: not known.
+    pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+        let at = self.by_link.get(&link).map(|at| *at as usize);
+        let Some(Some(seat)) = at.map(|at| &mut self.seats[at]) else { return };
+        seat.capacity = capacity;
+        if let Some(observer) = self.stage.publisher.observer_mut(seat.observer) {
+            seat.keep_within(observer);
         }
     }
 }
