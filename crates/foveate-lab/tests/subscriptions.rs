@@ -6,7 +6,7 @@ use foveate_lab::net::Latency;
 use foveate_lab::peers::{BASE, Census, MeadowSpec, NetSpec, Play, SHIP};
 use foveate_node::Peer;
 use foveate_node::peer::Key;
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Bytes, Micros, ObjectId};
 
 const ROUND: Micros = Micros(50_000);
 const WORLD: MeadowSpec = MeadowSpec {
@@ -235,4 +235,27 @@ fn peers_that_trust_differently_still_find_one_owner_for_everything() {
         owned_by_the_first(&play);
     }
     assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()));
+}
+
+#[test]
+fn a_peer_sends_a_narrow_link_less() {
+    let mut play = play(8, |at, round| restless(300.0 + 4.0 * at as f32, 0.0, round));
+    let sent = |play: &mut Play<Script>| {
+        let bytes = |play: &Play<Script>| play.net.nodes[0].as_ref().unwrap().sent.datagram_bytes;
+        let before = bytes(play);
+        rounds(play, 60);
+        bytes(play) - before
+    };
+    let usual = sent(&mut play);
+    let narrow = |play: &mut Play<Script>, capacity| {
+        let links: Vec<_> = peer(play, 0).links().map(|it| it.0).collect();
+        links.iter().for_each(|link| peer(play, 0).set_capacity(*link, capacity));
+        rounds(play, 20);
+    };
+    narrow(&mut play, Some(Bytes(4)));
+    let less = sent(&mut play);
+    assert!(less * 4 < usual * 3, "{less} of {usual}");
+    narrow(&mut play, Some(Bytes(10_000)));
+    let again = sent(&mut play);
+    assert!(again * 10 >= usual * 9, "{again} of {usual}");
 }
