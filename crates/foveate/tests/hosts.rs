@@ -74,8 +74,8 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     };
     until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
 
-    // Less than one small packet a round passes: the rest queues, and round trips grow.
-    let pipe = Some(Pipe { per_second: Bytes(1_200), queue: Bytes(1 << 20) });
+    // Not even acknowledgements pass as fast as they are sent: they queue, and round trips grow.
+    let pipe = Some(Pipe { per_second: Bytes(300), queue: Bytes(1 << 20) });
     let sent = Conditions { pipe, ..Conditions::default() };
     let link = server.server.roster().next().and_then(|it| it.link).unwrap();
     let link = foveate::io::LinkId::from_bits(link.0);
