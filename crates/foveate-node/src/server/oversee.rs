@@ -57,12 +57,6 @@ impl<G: Game> Server<G> {
         self.seats.get(at as usize)?.as_ref().map(|seat| seat.observer)
     }
 
-    /// An observer's player, for looking on from outside.
-    pub fn player_of(&self, observer: ObserverId) -> Option<PlayerId> {
-        let at = *self.seat_of.get(observer.0 as usize)?;
-        self.seats.get(at as usize)?.as_ref().map(|seat| seat.player)
-    }
-
     /// The view in force for a player: imposed on them, imposed on all, or their own choice.
     pub fn view_of(&self, player: PlayerId) -> Option<View> {
         let at = *self.by_player.get(&player)?;

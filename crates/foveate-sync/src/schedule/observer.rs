@@ -297,12 +297,6 @@ impl Observer {
         &self.link
     }
 
-    /// Objects that the observer has been told of, and those only watched for it.
-    pub fn pair_counts(&self) -> (usize, usize) {
-        let known = self.wakes.iter().filter(|wake| wake.mode != Mode::Watched).count();
-        (known, self.pairs.len() - known)
-    }
-
     /// The object of each pair, and what a look at it needs.
     pub(crate) fn looks(&self) -> impl Iterator<Item = (Slot, &Gate)> {
         self.wakes.iter().zip(&self.gates).map(|(wake, gate)| (wake.slot, gate))
