@@ -13,13 +13,14 @@ use foveate_io::keys::KeyPair;
 use foveate_io::peer::{PeerEndpoint, PeerOptions};
 use foveate_node::game::{Brain, Game};
 use foveate_node::lobby::Announcement;
-use foveate_node::peer::{PeerEvent, Settings, Signer};
+use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
 use foveate_wire::{Bytes, Metres, Micros};
 use serde::Serialize;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,11 @@ const ROUND: Micros = Micros(50_000);
 const EVERY: u32 = 20;
 /// How often the lobby is asked for contacts before this peer gives up.
 const TRIES: usize = 5;
+
+/// How much the interest of a peer that is trusted counts, unless --trust says it,
+const TRUSTED: f32 = 4.0;
+/// and what it may say.
+const WEIGHTS: RangeInclusive<f32> = 1.0..=1_000_000.0;
 
 /// A game without a server
 #[derive(clap::Args, Clone)]
@@ -70,6 +76,10 @@ pub struct Peer {
     /// Bytes a second that may leave
     #[arg(long)]
     pub uplink: Option<u32>,
+    /// Key of a peer whose interest counts for more, here four times as much: what it cares for is its to own.
+    /// A peer prints its key when it starts; all peers of a game should name the same
+    #[arg(long, value_name = "KEY[=WEIGHT]", value_parser = trusted)]
+    trust: Vec<(Key, f32)>,
     /// Players that the world is made for, if this peer begins it
     #[arg(long, default_value_t = 32)]
     players: u16,
@@ -113,10 +123,10 @@ impl Peer {
     /// Whether what was asked for goes together.
     fn check(&self) -> Result<(), &'static str> {
         let graded = self.web.is_some() || self.metrics.is_some() || self.record.is_some();
-        let linked = self.key.is_some() || self.relay.is_some();
+        let linked = self.key.is_some() || self.relay.is_some() || !self.trust.is_empty();
         match self.gossip {
             Gossip::Silac if graded || linked => {
-                Err("--web, --metrics, --record, --key and --relay need --gossip graded")
+                Err("--web, --metrics, --record, --key, --relay and --trust need --gossip graded")
             }
             Gossip::Graded if self.fan_out.is_some() => Err("--fan-out needs --gossip silac"),
             _ => Ok(()),
@@ -346,6 +356,10 @@ impl<'a> Match<'a> {
         let brain = Fighter::new(Arc::clone(&arena), skill, about.seed, u64::from(player.0));
         let name = format!("peer-{:06x}", player.0);
         let mut host = PeerHost::new(arena, settings, keys, endpoint, &name);
+        args.trust.iter().for_each(|(key, weight)| host.peer.trust(*key, *weight));
+        if args.key.is_some() {
+            print(&format!("key {}", host.endpoint.key()));
+        }
         match found.is_empty() {
             true => {
                 host.found()?;
@@ -538,6 +552,23 @@ fn local(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// A key, and how much the interest of its peer counts.
+fn trusted(text: &str) -> Result<(Key, f32), String> {
+    let (key, weight) = text.split_once('=').map_or((text, None), |(key, it)| (key, Some(it)));
+    let key: Key =
+        key.parse().map_err(|error| format!("{error}; a peer with --key prints its own"))?;
+    let weight: f32 = match weight {
+        Some(weight) => weight.parse().map_err(|_| format!("weight {weight:?} is no number"))?,
+        None => TRUSTED,
+    };
+    match WEIGHTS.contains(&weight) {
+        true => Ok((key, weight)),
+        false => {
+            Err(format!("weight {weight} is not within {} to {}", WEIGHTS.start(), WEIGHTS.end()))
+        }
+    }
+}
+
 fn listen(args: &Peer) -> Vec<SocketAddr> {
     if !args.listen.is_empty() {
         return args.listen.clone();
@@ -564,4 +595,20 @@ pub fn numbered(file: &Path, nth: usize) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{nth}"));
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trust_is_a_key_and_perhaps_a_weight() {
+        let key = "0f".repeat(32);
+        assert_eq!(trusted(&key), Ok((Key([15; 32]), TRUSTED)));
+        assert_eq!(trusted(&format!("{key}=250")), Ok((Key([15; 32]), 250.0)));
+        for wrong in ["0f", &format!("{key}="), &format!("{key}=much"), &format!("{key}=0.5")] {
+            assert!(trusted(wrong).is_err(), "{wrong}");
+        }
+        assert!(trusted(&format!("{key}=NaN")).is_err() && trusted(&format!("{key}=inf")).is_err());
+    }
 }

@@ -211,6 +211,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     if let Some(view) = &config.view {
         host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
     }
+    host.follow_congestion = config.follow_congestion;
     let address = host.endpoint.address()?;
     println!("listening on {address}");
     if let Some(hash) = host.endpoint.certificate_hash() {

@@ -75,6 +75,11 @@ impl Window {
 
     /// The peer does what the player does.
     pub fn act(&mut self, peer: &mut Peer<Arena>) {
+        // Without a player the bot looks as everybody does at first.
+        let chosen = self.host.server.roster().next().map(|it| (it.view, it.watched));
+        let (view, watched) = chosen.unwrap_or_default();
+        peer.set_view(view);
+        peer.spectate(watched);
         self.host.server.take_inputs(|_, input| {
             peer.input(input);
         });

@@ -1,6 +1,12 @@
 //! What passed over a link, over all links, and what was refused.
 
-use foveate_wire::Micros;
+use foveate_wire::{Bytes, Micros};
+
+/// Rounds by which a round trip may be longer than the shortest without a queue being the reason:
+/// acknowledgements wait for the next datagram at either end, and timers have slack.
+const SLACK: f64 = 2.0;
+/// A link carries at least this much in a round: what is never sent is never measured.
+const MIN_CAPACITY: f64 = 64.0;
 
 /// Traffic of one link, or of all links that an endpoint ever had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,6 +27,33 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// Bytes that one link carries in a round without queueing them: the congestion window, as often as it
+    /// turns over in a round. Where round trips are longer than they have to be, a queue has built up, and
+    /// the less is allowed the longer it is. `None` before a round trip was measured.
+    ///
+    /// A link without a queue is allowed what its congestion controller would let through in any case.
+    ///
+    /// ```
+    /// use foveate_io::Meter;
+    /// use foveate_wire::{Bytes, Micros};
+    ///
+    /// let (trip, round) = (Micros::from_millis(100), Micros::from_millis(50));
+    /// let good = Meter { window: 16_384, round_trip: trip, shortest_round_trip: trip, ..Meter::default() };
+    /// assert_eq!(good.capacity(round), Some(Bytes(8_192)));
+    /// let queued = Meter { round_trip: Micros::from_millis(800), ..good };
+    /// assert_eq!(queued.capacity(round), Some(Bytes(64)));
+    /// ```
+    pub fn capacity(&self, round: Micros) -> Option<Bytes> {
+        if self.window == 0 || self.round_trip == Micros::ZERO {
+            return None;
+        }
+        let (trip, round) = (self.round_trip.0 as f64, round.0 as f64);
+        let calm = self.shortest_round_trip.0 as f64 + SLACK * round;
+        let share = (calm / trip).min(1.0);
+        let bytes = self.window as f64 * share * share * round / trip;
+        Some(Bytes(bytes.clamp(MIN_CAPACITY, f64::from(u32::MAX)) as u32))
+    }
+
     /// What passed in all: of the links that are over `self`, of those that are there their own.
     pub(crate) fn with(
         mut self,
@@ -114,4 +147,53 @@ pub struct Counters {
     pub http_full: u64,
     /// HTTP connections closed in the middle of a request or an answer that took too long.
     pub http_slow: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND: Micros = Micros(50_000);
+
+    fn meter(window: u64, trip_ms: u64, shortest_ms: u64) -> Meter {
+        let (round_trip, shortest_round_trip) =
+            (Micros::from_millis(trip_ms), Micros::from_millis(shortest_ms));
+        Meter { window, round_trip, shortest_round_trip, ..Meter::default() }
+    }
+
+    #[test]
+    fn a_link_without_a_queue_is_allowed_its_whole_window() {
+        for (window, trip) in [(16_384, 1), (16_384, 30), (14_720, 150), (400_000, 300)] {
+            let whole = window as f64 * 50.0 / trip as f64;
+            for late in [0, 60, 100] {
+                let allowed = meter(window, trip + late, trip).capacity(ROUND);
+                let turned_over = whole * trip as f64 / (trip + late) as f64;
+                assert_eq!(allowed, Some(Bytes(turned_over as u32)), "{trip} + {late} ms");
+            }
+        }
+        assert_eq!(meter(16_384, 0, 0).capacity(ROUND), None, "nothing is known yet");
+    }
+
+    /// A pipe that passes so much in a second, and a sender with more to say than that: its window is
+    /// full of what waits before the pipe. How long that takes in the end.
+    fn standing_queue_ms(per_second: f64, shortest_ms: f64) -> f64 {
+        let (mut queue, mut smooth) = (0.0, shortest_ms);
+        for _ in 0..2_000 {
+            let meter = meter(16_384, smooth as u64, shortest_ms as u64);
+            let sent = meter.capacity(ROUND).map_or(0.0, |bytes| f64::from(bytes.0));
+            queue = (queue + sent - per_second * 0.05_f64).max(0.0);
+            let trip = shortest_ms + queue / per_second * 1e3;
+            smooth += (trip - smooth) / 8.0;
+        }
+        queue / per_second * 1e3
+    }
+
+    #[test]
+    fn what_a_narrow_pipe_passes_is_sent_and_hardly_queued() {
+        for (per_second, shortest_ms) in [(4_000.0, 20.0), (8_000.0, 50.0), (20_000.0, 100.0)] {
+            let window_ms = 16_384.0 / per_second * 1e3;
+            let queue_ms = standing_queue_ms(per_second, shortest_ms);
+            assert!(queue_ms < window_ms / 3.0, "{queue_ms} of {window_ms} ms at {per_second} B/s");
+        }
+    }
 }

@@ -17,10 +17,6 @@ pub(crate) const DATAGRAM_BUFFER: usize = 16 * 1024;
 pub const MAX_OBSERVED: Bytes = Bytes(4 * 1024 * 1024);
 pub(crate) const MAX_OBSERVED_BACKLOG: Bytes = Bytes(8 * 1024 * 1024);
 
-/// What a connection costs beside its buffers: state of QUIC and TLS, packets in flight. Measured
-/// with `echo_load`, rounded up.
-const CONNECTION: u32 = 64 * 1024;
-
 /// How an endpoint behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -108,12 +104,6 @@ impl Limits {
             bytes: Rate::per_second(8 * 1024 * 1024),
             ..Limits::server()
         }
-    }
-
-    /// What one link may take in memory at most.
-    pub fn memory_per_link(&self) -> Bytes {
-        let messages = self.max_message.0 * 3 + self.max_backlog.0;
-        Bytes(CONNECTION + messages + 2 * DATAGRAM_BUFFER as u32)
     }
 }
 

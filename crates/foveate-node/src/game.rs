@@ -151,8 +151,6 @@ pub trait Brain<G: Game>: Send {
 pub enum Tenure {
     /// To whoever clearly cares most.
     ByInterest,
-    /// To whoever asks for it.
-    OnRequest,
     /// Not at all: it is its player's, and goes with them.
     Fixed,
 }

@@ -10,7 +10,7 @@ use foveate_node::server::{Keys, ServerEvent, Settings};
 use foveate_node::session::{ClientMessage, Refusal, ResumeKey, write_message};
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::{View, presets};
-use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
+use foveate_wire::{Bytes, KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -480,6 +480,35 @@ fn a_view_counts_at_once() {
     town.run(300, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 6, "five units in the smaller view");
     assert_eq!(town.server.refusals().excess, 1, "there is no such view");
+}
+
+#[test]
+fn states_keep_within_what_a_link_carries_and_others_are_not_affected() {
+    let mut town = Town::new(Settings { budget: None, ..Settings::default() });
+    let links: Vec<Link> = (1..=20).map(|link| town.join(link, &format!("p{link}"))).collect();
+    let restless = |round: u64| [8, -4, 2, -8, 3][round as usize % 5];
+    town.run(40, restless);
+    let told = |town: &mut Town, which: usize| {
+        let observer = town.server.roster().nth(which).unwrap().observer;
+        let bytes =
+            |town: &Town| town.server.stage.publisher.observer(observer).unwrap().counters().bytes;
+        let before = bytes(town);
+        town.run(60, restless);
+        (bytes(town) - before) / 60
+    };
+    let usual = told(&mut town, 0);
+    assert!(usual > 40, "{usual} bytes a round");
+    town.server.set_capacity(links[0], Some(Bytes(15)));
+    town.run(10, restless);
+    let narrow = told(&mut town, 0);
+    assert!((7..=16).contains(&narrow), "{narrow} of 15 bytes a round");
+    let other = told(&mut town, 1);
+    assert!(other * 10 >= usual * 9, "{other} of {usual}");
+    assert_eq!(town.server.roster().next().unwrap().capacity, Some(Bytes(15)));
+    town.server.set_capacity(links[0], None);
+    town.run(10, restless);
+    let again = told(&mut town, 0);
+    assert!(again * 10 >= usual * 9, "{again} of {usual}");
 }
 
 #[test]

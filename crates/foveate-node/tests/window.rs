@@ -57,7 +57,7 @@ impl Game for Walk {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        (which == 0).then(|| presets::circle(50.0))
+        (which < 2).then(|| presets::circle(50.0))
     }
 }
 
@@ -178,6 +178,20 @@ fn who_sits_at_a_window_plays_on_the_stage_behind_it_and_is_foreseen_as_at_a_ser
     house.up.extend(out.0);
     house.run(3, 0, &[]);
     assert_eq!(house.walker(seated.avatar).unwrap().asked, 5, "actions arrive, as the player's");
+}
+
+#[test]
+fn the_view_that_a_player_chooses_at_a_window_is_there_for_the_peer() {
+    let mut house = House::new();
+    house.sit_down();
+    house.run(20, 0, &[]);
+    let chosen = |house: &House| house.window.roster().next().map(|it| (it.view, it.watched));
+    assert_eq!(chosen(&house), Some((0, None)));
+    let mut out = Letters::default();
+    house.client.set_view(1, &mut out);
+    house.up.extend(out.0);
+    house.run(2, 0, &[]);
+    assert_eq!(chosen(&house), Some((1, None)));
 }
 
 #[test]

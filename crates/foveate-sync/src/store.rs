@@ -408,12 +408,6 @@ impl Store {
         self.hot[slot.at()].pos
     }
 
-    /// When each field changed last, in the order of the struct.
-    pub fn field_changes(&self, slot: Slot) -> &[Tick] {
-        let at = self.fields_at[slot.at()] as usize;
-        &self.changed[at..at + self.kind(slot).spec.fields.len()]
-    }
-
     /// The lanes as they are now, committed or not.
     pub fn lanes(&self, slot: Slot) -> &[i32] {
         let at = self.lanes_at[slot.at()] as usize;

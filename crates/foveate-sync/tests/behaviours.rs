@@ -233,7 +233,7 @@ fn faster_eyes_count_at_once_for_replicas_that_rest() {
         look(&mut world, eyes(0.0, 150.0));
         world.settle(1);
         for x in [140.0, 280.0] {
-            world.publisher.observer_mut(id).unwrap().follow(eyes(x, 150.0));
+            world.publisher.observer_mut(id).unwrap().follow(&[eyes(x, 150.0)]);
             world.settle(1);
         }
         let hurt = Avatar { health: 50, ..Avatar::at(300.0, 0.0) };

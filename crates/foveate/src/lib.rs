@@ -5,6 +5,7 @@
 //!
 //! Without features it opens no socket and asks for no clock. With the feature `io` come QUIC endpoints
 //! and hosts that run a [`Game`](node::Game) on them: the examples `server` and `client` are a whole game.
+//! With `peer` come links between peers and the host of a peer, for games without a server.
 //!
 //! ```
 //! use foveate::prelude::*;
@@ -47,6 +48,8 @@ pub use foveate_wire as wire;
 
 /// What most programs need.
 pub mod prelude {
+    #[cfg(feature = "peer")]
+    pub use foveate_io::host::PeerHost;
     #[cfg(feature = "io")]
     pub use foveate_io::host::{ClientsHost, EndCause, OpenDoor, ServerHost, SessionEnd};
     #[cfg(feature = "io")]

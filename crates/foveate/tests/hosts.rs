@@ -3,6 +3,7 @@
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
 
+use foveate::io::{Conditions, Pipe, Ways};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
 use std::time::{Duration, Instant};
@@ -39,4 +40,53 @@ fn hosts_that_are_polled_play_and_never_wait() {
     assert!(polls > rounds, "{polls} polls in {rounds} rounds: a poll waits for the round");
     let longest = begun.elapsed().as_millis() as u32 / 50 + 1;
     assert!(rounds <= longest, "{rounds} rounds where {longest} fit");
+}
+
+/// Steps both until something is true; nothing here depends on how long that takes.
+fn until(
+    server: &mut ServerHost<Patrol, OpenDoor>,
+    clients: &mut ClientsHost<Patrol>,
+    what: &str,
+    is_true: impl Fn(&ServerHost<Patrol, OpenDoor>) -> bool,
+) {
+    let begun = Instant::now();
+    while !is_true(server) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} has not come true");
+        server.poll_step().unwrap();
+        clients.poll_step(|_, _, _, _| [0, 0]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_budget_follows_the_link_as_it_narrows_and_widens() {
+    let here = "127.0.0.1:0".parse().unwrap();
+    let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+    let address = server.address().unwrap();
+    let settings = Settings { budget: None, ..Settings::default() };
+    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, OpenDoor::default());
+    server.server.stage.populate().unwrap();
+    let trust = Trust::InsecureDevelopmentOnly;
+    let client = Endpoint::client(here, &trust, Options::client()).unwrap();
+    let mut clients = ClientsHost::new(client, settings.rounds.length);
+    clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
+    let capacity = |server: &ServerHost<Patrol, OpenDoor>| {
+        server.server.roster().next().and_then(|it| it.capacity).map(|bytes| bytes.0)
+    };
+    until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
+
+    // Not even acknowledgements pass as fast as they are sent: they queue, and round trips grow.
+    let pipe = Some(Pipe { per_second: Bytes(300), queue: Bytes(1 << 20) });
+    let sent = Conditions { pipe, ..Conditions::default() };
+    let link = server.server.roster().next().and_then(|it| it.link).unwrap();
+    let link = foveate::io::LinkId::from_bits(link.0);
+    let narrow = Ways { sent, ..Ways::default() };
+    assert!(server.endpoint.set_conditions(link, Some(narrow)));
+    let is_narrow = |it: &ServerHost<_, _>| capacity(it).is_some_and(|bytes| bytes < 1_000);
+    until(&mut server, &mut clients, "less for a narrow link", is_narrow);
+
+    assert!(server.endpoint.set_conditions(link, None));
+    until(&mut server, &mut clients, "a wide link again", |it| capacity(it) > Some(4_000));
+    server.follow_congestion = false;
+    until(&mut server, &mut clients, "no limit", |it| capacity(it).is_none());
 }

@@ -111,6 +111,8 @@ pub struct Config {
     pub view: Option<View>,
     /// What each client is sent in a second at most.
     pub budget: Option<Bytes>,
+    /// Whether a client whose link is narrow is sent less instead of later.
+    pub follow_congestion: bool,
     /// Links, rates and sizes; `max_links` is the number of clients.
     pub limits: Limits,
     /// What all clients together may use in a tick.
@@ -182,6 +184,7 @@ impl Checker<'_> {
             line_of_sight: said(&world.line_of_sight).unwrap_or(false),
             view: self.view(&raw.view)?,
             budget: self.budget(&raw.budget)?,
+            follow_congestion: said(&raw.budget.follow_congestion).unwrap_or(true),
             limits: self.limits(&raw.limits, &raw.server)?,
             resources: self.resources(&raw.limits, tick_hz)?,
             metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
@@ -482,7 +485,8 @@ impl Display for Config {
         let view = self.view.as_ref().map(|view| format!("{:?}", view.policy).to_lowercase());
         writeln!(f, "view: {}{sight}", view.unwrap_or_else(|| "the game's".into()))?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));
-        writeln!(f, "budget: {}", or_none(budget))?;
+        let follows = if self.follow_congestion { ", no more than the link carries" } else { "" };
+        writeln!(f, "budget: {}{follows}", or_none(budget))?;
         let uplink = self.resources.uplink.map(|bytes| format!("{} bytes a tick", bytes.0));
         let time = self.resources.tick_time.map(|time| format!("{} ms a tick", time.as_millis()));
         writeln!(f, "uplink: {}; work: {}", or_none(uplink), or_none(time))?;

@@ -38,7 +38,7 @@ sections! {
     /// `[world]`
     World { seed: Said<i64>, bots: Said<i64>, line_of_sight: Said<bool> }
     /// `[budget]`
-    Budget { unlimited: Said<bool>, bytes_per_second: Said<i64> }
+    Budget { unlimited: Said<bool>, bytes_per_second: Said<i64>, follow_congestion: Said<bool> }
     /// `[limits]`
     Limits {
         handshakes_per_second: Said<i64>, datagrams_per_second: Said<i64>,

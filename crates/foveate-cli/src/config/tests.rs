@@ -145,12 +145,13 @@ fn origins_are_refused_unless_they_are_some() {
 #[test]
 fn values_arrive_where_they_belong() {
     let text = "[storage]\npath = \"world.db\"\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\
-                [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\n[log]\nformat = \"json\"";
+                [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\nfollow_congestion = false\n[log]\nformat = \"json\"";
     let config = parse(text).unwrap();
     assert_eq!(config.storage, Some(PathBuf::from("conf/world.db")));
     let network = config.network.unwrap();
     assert_eq!((network.delay, network.loss), (Micros(1_500), Loss::Each(0.25)));
     assert_eq!((config.metrics, config.budget), (None, Some(Bytes(5_000))));
+    assert!(!config.follow_congestion && parse("").unwrap().follow_congestion);
     assert_eq!(config.format, Format::Json);
     assert!(config.to_string().contains("5000 bytes/s"), "{config}");
 }

@@ -38,6 +38,9 @@ pub const MAX_HAPPENED: usize = 4_096;
 /// said last should arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// Rounds between two looks at what a link carries.
+pub(crate) const MEASURE_EVERY: u32 = 4;
+
 /// Links that are to be closed.
 #[derive(Default)]
 pub(crate) struct Closing(Vec<(Instant, LinkId, CloseCode, String)>);

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate_node::Peer;
 use foveate_node::game::Game;
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::{Link, Peer};
 use foveate_wire::{Micros, Tick};
 
-use super::{Closing, Lines, Links, MAX_HAPPENED, name};
+use super::{Closing, Lines, Links, MAX_HAPPENED, MEASURE_EVERY, name};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
@@ -27,6 +27,9 @@ pub struct PeerHost<G: Game> {
     pub peer: Peer<G>,
     /// The links: meters, conditions, limits.
     pub endpoint: PeerEndpoint,
+    /// Whether states keep within what each link's congestion controller lets through, so that a narrow
+    /// link gets less instead of later. True at first.
+    pub follow_congestion: bool,
     began: Duration,
     round: Micros,
     tick: Tick,
@@ -58,6 +61,7 @@ impl<G: Game> PeerHost<G> {
         PeerHost {
             peer: Peer::new(game, Settings { contact, ..settings }, signer, name),
             endpoint,
+            follow_congestion: true,
             began: since_boot(),
             round,
             tick: Tick(0),
@@ -157,9 +161,23 @@ impl<G: Game> PeerHost<G> {
         } else if self.asked.elapsed() > CONTACT_FOR {
             self.ask_next();
         }
+        self.measure_links();
         self.peer.tick(now, &mut Links(&mut self.endpoint, &mut self.closing));
         self.answer();
         self.closing.close_due(&mut self.endpoint, Instant::now());
+    }
+
+    /// Tells the node what links carry, each in every fourth round.
+    fn measure_links(&mut self) {
+        let turn =
+            |link: &Link| self.tick.0.wrapping_add(link.0 as u32).is_multiple_of(MEASURE_EVERY);
+        let links: Vec<Link> = self.peer.links().map(|it| it.0).filter(turn).collect();
+        for link in links {
+            let meter = self.endpoint.meter(LinkId::from_bits(link.0));
+            let capacity = meter.filter(|_| self.follow_congestion);
+            let capacity = capacity.and_then(|meter| meter.capacity(self.round));
+            self.peer.set_capacity(link, capacity);
+        }
     }
 
     fn take_in(&mut self) {

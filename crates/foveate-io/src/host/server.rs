@@ -12,7 +12,7 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
 
-use super::{Closing, Links, MAX_HAPPENED, name};
+use super::{Closing, Links, MAX_HAPPENED, MEASURE_EVERY, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{Event, Purpose};
@@ -90,6 +90,9 @@ pub struct ServerHost<G: Game, D: Door> {
     pub endpoint: Endpoint,
     /// Who may come in.
     pub door: D,
+    /// Whether states keep within what each link's congestion controller lets through, so that a narrow
+    /// link gets less instead of later. True at first.
+    pub follow_congestion: bool,
     began: Instant,
     round: Duration,
     tick: Tick,
@@ -137,6 +140,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
             server: Server::new(game, settings, Box::new(key)),
             endpoint,
             door,
+            follow_congestion: true,
             began: now,
             round,
             tick: Tick(0),
@@ -211,6 +215,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         let late = begin - self.next;
         self.tick = self.tick.plus(1);
         let now = self.now();
+        self.measure_links();
         self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
         let spent = self.send(Spent { late, receive, ..Spent::default() }, begin);
         let took = spent.receive + spent.tick + spent.flush;
@@ -221,6 +226,20 @@ impl<G: Game, D: Door> ServerHost<G, D> {
             self.next = Instant::now();
         }
         spent
+    }
+
+    /// Tells the server what links carry, each in every fourth round.
+    fn measure_links(&mut self) {
+        let turn =
+            |link: &Link| self.tick.0.wrapping_add(link.0 as u32).is_multiple_of(MEASURE_EVERY);
+        let links: Vec<Link> = self.server.roster().filter_map(|it| it.link).filter(turn).collect();
+        let round = Micros(self.round.as_micros() as u64);
+        for link in links {
+            let meter = self.endpoint.meter(LinkId::from_bits(link.0));
+            let capacity = meter.filter(|_| self.follow_congestion);
+            let capacity = capacity.and_then(|meter| meter.capacity(round));
+            self.server.set_capacity(link, capacity);
+        }
     }
 
     /// Sends what a round left behind; with how long both took.

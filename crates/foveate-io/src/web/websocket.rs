@@ -410,7 +410,8 @@ impl WebSocket {
         meter.round_trip = micros(self.round_trip);
         let known = self.shortest < Duration::MAX;
         meter.shortest_round_trip = if known { micros(self.shortest) } else { Micros::ZERO };
-        meter.window = DATAGRAM_BUFFER as u64;
+        // TCP does not tell its window. What has not left yet is on top of what is under way.
+        meter.window = DATAGRAM_BUFFER.saturating_sub(self.backlog().0 as usize).max(1) as u64;
     }
 }
 

@@ -174,9 +174,19 @@ impl Game for Meadow {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        let mut view = presets::normal(self.spec.interaction, self.spec.view / 2.0);
-        view.zones[2] = self.spec.view;
-        (which == 0).then_some(view)
+        let (near, middle) = (self.spec.interaction, self.spec.view / 2.0);
+        let (mut view, far) = match which {
+            0 => (presets::normal(near, middle), self.spec.view),
+            1 => (presets::zoom(near, middle), 2.0 * self.spec.view),
+            _ => return None,
+        };
+        view.zones[2] = far;
+        Some(view)
+    }
+
+    /// Everybody may look over the shoulder of everybody.
+    fn may_watch(&self, _: &World<'_>, _avatar: ObjectId, object: ObjectId) -> bool {
+        object.kind() == SHIP
     }
 }
 

@@ -89,7 +89,8 @@ pub struct Node<G: Game> {
     pub inside: Option<Micros>,
     /// Its last datagrams, if somebody asked for them to be kept.
     pub log: Option<VecDeque<(Link, Vec<u8>)>>,
-    key: Key,
+    /// Its public key.
+    pub key: Key,
     uplink: Option<f64>,
     busy: Micros,
     /// Its clock is ahead of the laboratory's by this.

@@ -352,8 +352,7 @@ impl<G: Game> Peer<G> {
 
     /// Tells a new neighbour what all others know already.
     fn open_up(&mut self, link: Link, out: &mut impl Outbox) {
-        let view = self.settings.view;
-        out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
+        out.message(link, &write_message(&self.subscription(true)));
         let all = Message::Changes(self.all_changes());
         out.message(link, &write_message(&all));
     }

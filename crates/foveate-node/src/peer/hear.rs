@@ -5,7 +5,7 @@ use super::identity::Sealed;
 use super::known::{Claim, Course};
 use super::members::Learnt;
 use super::neighbour::{ACK_WAITS, KEEP_ALIVE};
-use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, player};
+use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, Named, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, Liveness, PlayerId, Tenure};
 use crate::ghosts::{apart, place_of};
@@ -50,6 +50,9 @@ impl<G: Game> Peer<G> {
         self.hear_events(frame.events);
         if !frame.state.is_empty() {
             self.hear_states(link, frame.state, now);
+        }
+        if let Some(gaze) = frame.gaze {
+            self.hear_gaze(link, gaze);
         }
     }
 
@@ -216,10 +219,11 @@ impl<G: Game> Peer<G> {
     fn hear_message(&mut self, link: Link, message: Message, now: Micros, out: &mut impl Outbox) {
         match message {
             Message::Time { echo, time } => self.set_clock(echo, time, now),
-            Message::Subscribe { view, class, wanted } => {
+            Message::Subscribe { view, watched, wanted } => {
                 if let Some(it) = self.links.get_mut(&link) {
-                    (it.view, it.class, it.wanted_there) = (view, class, wanted);
-                    it.regrade = true;
+                    it.regrade |= it.view != view;
+                    (it.view, it.wanted_there) = (view, wanted);
+                    it.watched = watched.map(Named::id);
                 }
             }
             Message::Changes(changes) => self.hear_changes(link, &changes, now),
@@ -229,7 +233,6 @@ impl<G: Game> Peer<G> {
                 let claim = Claim { owner: player(by), epoch: Epoch(epoch) };
                 self.hear_claimed(link, object.id(), claim, now, out);
             }
-            Message::Want(object) => self.requested(link, object.id(), now, out),
             Message::Ask(ask, hops) => self.hear_ask(link, ask, hops, now, out),
             Message::Done(asker, number) => self.hear_done(player(asker), number, out),
             Message::Bye { leaving } => self.hear_bye(link, leaving, now),

@@ -9,34 +9,33 @@ use std::sync::Arc;
 /// How much somebody cares for an object. It must be such that **others** can work it out from what
 /// they know anyway.
 pub trait Interest: Send + Sync {
-    /// The interest of a peer at this distance from the object; more is more.
-    fn interest(&self, distance: Metres, trusted: bool) -> f32;
+    /// The interest of a peer at this distance from the object; more is more. `weight` is how much more this
+    /// peer's interest counts than that of others: 1, or what [`Peer::trust`](super::Peer::trust) said.
+    fn interest(&self, distance: Metres, weight: f32) -> f32;
 
     /// Whether one interest is so much greater than another that the object should change hands.
     fn clearly_more(&self, theirs: f32, mine: f32) -> bool;
 }
 
-/// Interest is nearness: minus the distance.
+/// Interest is nearness: minus the distance, which is as many times shorter as the weight says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nearness {
     /// Somebody must be nearer than this share of the owner's distance,
     pub share: f32,
     /// and by this many units.
     pub margin: Metres,
-    /// A trusted peer counts as so many times nearer.
-    pub trusted: f32,
 }
 
 impl Nearness {
     /// The usual one for a game in which players see this far.
     pub fn for_view(view: Metres) -> Nearness {
-        Nearness { share: 0.7, margin: Metres(0.05 * view.0), trusted: 4.0 }
+        Nearness { share: 0.7, margin: Metres(0.05 * view.0) }
     }
 }
 
 impl Interest for Nearness {
-    fn interest(&self, distance: Metres, trusted: bool) -> f32 {
-        -distance.0 / if trusted { self.trusted.max(1.0) } else { 1.0 }
+    fn interest(&self, distance: Metres, weight: f32) -> f32 {
+        -distance.0 / weight
     }
 
     fn clearly_more(&self, theirs: f32, mine: f32) -> bool {
@@ -54,8 +53,6 @@ const KEPT_FLOOR: f32 = 0.05;
 /// What one neighbour is told: what its view says, and beyond it the avatar and what it keeps.
 pub struct Subscribed {
     view: Arc<dyn Policy>,
-    /// Bounds are this many times looser.
-    looser: f32,
     avatar: ObjectId,
     kept: BTreeSet<ObjectId>,
     reach: f32,
@@ -63,14 +60,9 @@ pub struct Subscribed {
 
 impl Subscribed {
     /// What a subscriber to a view is told by the player of this avatar.
-    pub fn new(
-        view: Arc<dyn Policy>,
-        class: u8,
-        avatar: ObjectId,
-        kept: BTreeSet<ObjectId>,
-    ) -> Subscribed {
+    pub fn new(view: Arc<dyn Policy>, avatar: ObjectId, kept: BTreeSet<ObjectId>) -> Subscribed {
         let reach = view.reach().0;
-        Subscribed { view, looser: f32::from(1u16 << class.min(8)), avatar, kept, reach }
+        Subscribed { view, avatar, kept, reach }
     }
 
     fn beyond(&self, sight: &Sight, max_age: Micros) -> Grade {
@@ -92,7 +84,6 @@ impl Subscribed {
 impl Policy for Subscribed {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         match self.view.grade(sight) {
-            Some(grade) if self.looser > 1.0 => Some(grade.sharpened(1.0 / self.looser)),
             Some(grade) => Some(grade),
             None if sight.object == self.avatar => Some(self.beyond(sight, FAR_AGE)),
             None if self.kept.contains(&sight.object) => Some(self.beyond(sight, CHECKPOINT_AGE)),
@@ -134,11 +125,11 @@ mod tests {
     #[test]
     fn near_equal_interest_changes_nothing_and_trust_counts_as_nearness() {
         let near = Nearness::for_view(Metres(100.0));
-        let of = |distance, trusted| near.interest(Metres(distance), trusted);
-        assert!(!near.clearly_more(of(40.0, false), of(50.0, false)));
-        assert!(!near.clearly_more(of(2.0, false), of(8.0, false)), "by less than the margin");
-        assert!(near.clearly_more(of(20.0, false), of(50.0, false)));
-        assert!(near.clearly_more(of(80.0, true), of(50.0, false)));
+        let of = |distance, weight| near.interest(Metres(distance), weight);
+        assert!(!near.clearly_more(of(40.0, 1.0), of(50.0, 1.0)));
+        assert!(!near.clearly_more(of(2.0, 1.0), of(8.0, 1.0)), "by less than the margin");
+        assert!(near.clearly_more(of(20.0, 1.0), of(50.0, 1.0)));
+        assert!(near.clearly_more(of(80.0, 4.0), of(50.0, 1.0)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::interest::{keepers, lot};
 use super::known::{Claim, Known};
 use super::members::Ear;
 use super::neighbour::{Neighbour, UNNEEDED};
-use super::wire::{Digest, Message};
+use super::wire::{Digest, Message, Named};
 use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
 use crate::game::{Game, PlayerId, Tenure};
 use crate::ghosts::apart;
@@ -128,24 +128,32 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// How far somebody is from what this peer cares for: its avatar, and what it owns.
-    fn remoteness(&self, at: [f32; 3]) -> f32 {
+    /// How this peer wants to be told.
+    pub(super) fn subscription(&self, wanted: bool) -> Message {
+        let (view, watched) = (self.settings.view, self.watched.map(Named::from));
+        Message::Subscribe { view, watched, wanted }
+    }
+
+    /// How far a player is from what this peer cares for: what it looks from, and what it owns. Those whose
+    /// interest counts for more count as nearer, so that there is a link to hand them objects by.
+    fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
         let store = &self.stage.publisher.store;
         let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
         let away = placed.map(|(_, slot)| apart(store.position(slot), at));
-        away.fold(apart(self.here(), at), f32::min)
+        let nearest = [self.here(), self.looks_from()].map(|from| apart(from, at));
+        away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
     }
 
     /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
     /// and a few in any case.
     fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
-        let sight = self.sight();
+        let sight = self.own_sight();
         let within = SIGHTS * sight;
         let mut order: Vec<(f32, PlayerId)> = Vec::new();
         let linked = self.links.values().filter(|it| it.open);
         for it in linked {
             let at = self.place_of(it.player).unwrap_or_else(|| self.here());
-            let away = self.remoteness(at);
+            let away = self.remoteness(it.player, at);
             order.push(((LOYALTY * away).max(away.min(sight)), it.player));
         }
         let (time, speed) = (self.time(now), self.top_speed());
@@ -153,7 +161,7 @@ impl<G: Game> Peer<G> {
             if !self.by_player.contains_key(&player) && !self.banned.contains_key(&player) {
                 // Whoever was seen long ago may be anywhere.
                 let age = Micros(time.0.saturating_sub(member.seen_at().0)).as_secs() as f32;
-                order.push((self.remoteness(member.at()) + speed * age, player));
+                order.push((self.remoteness(player, member.at()) + speed * age, player));
             }
         }
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -167,15 +175,14 @@ impl<G: Game> Peer<G> {
     }
 
     fn seek_links(&mut self, now: Micros, out: &mut impl Outbox) {
-        let sight = self.sight();
+        let sight = self.own_sight();
         let wanted = self.wanted(now);
-        let (view, class) = (self.settings.view, 0);
+        let (yes, no) = (self.subscription(true), self.subscription(false));
         for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
             let want = wanted.iter().any(|(_, player)| *player == it.player);
             if want != it.wanted_here {
                 it.wanted_here = want;
-                let said = Message::Subscribe { view, class, wanted: want };
-                out.message(*link, &write_message(&said));
+                out.message(*link, &write_message(if want { &yes } else { &no }));
             }
         }
         let room = (NEAR_LINKS + FAR_LINKS).saturating_sub(self.calling.len());
@@ -240,7 +247,7 @@ impl<G: Game> Peer<G> {
     ) -> bool {
         debug_assert!(self.links.len() >= MAX_LINKS);
         let remote =
-            |player: PlayerId| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(at));
+            |player| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(player, at));
         let idle = |it: &&Neighbour| it.open && !it.wanted_here && !self.is_giving_to(it.player);
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

@@ -16,6 +16,7 @@
 
 pub mod asks;
 mod door;
+mod eyes;
 mod hear;
 pub mod identity;
 pub mod interest;
@@ -47,7 +48,7 @@ use known::{Claim, KnownObjects};
 use members::Members;
 use neighbour::Neighbour;
 use own::{Giving, Owned};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::Changes;
 
@@ -67,14 +68,12 @@ const MAX_BANNED: usize = 256;
 pub struct Settings {
     /// Rounds, and how long replicas linger.
     pub rounds: Rounds,
-    /// Which of the game's views this peer subscribes to.
+    /// Which of the game's views this peer begins with; [`Peer::set_view`] changes it.
     pub view: u8,
     /// Bytes per second that may leave; rates fall with interest when it is full.
     pub uplink: Option<Bytes>,
     /// Who cares how much.
     pub interest: Arc<dyn Interest>,
-    /// Peers whose interest counts for more.
-    pub trusted: BTreeSet<PlayerId>,
     /// Further peers that keep each object's state.
     pub copies: usize,
     /// How others reach this peer.
@@ -89,7 +88,6 @@ impl Settings {
             view: 0,
             uplink: None,
             interest: Arc::new(Nearness::for_view(view)),
-            trusted: BTreeSet::new(),
             copies: 6,
             contact,
         }
@@ -153,6 +151,12 @@ pub struct Peer<G: Game> {
     name: String,
     settings: Settings,
     signer: Box<dyn Signer>,
+    /// Peers whose interest counts for more, and how much.
+    trusted: BTreeMap<Key, f32>,
+    /// What the player looks from in the place of its avatar.
+    watched: Option<ObjectId>,
+    /// All neighbours have to be told how this peer wants to be told.
+    resubscribe: bool,
     phase: Phase,
     /// The world's time less the host's.
     offset: i64,
@@ -210,6 +214,9 @@ impl<G: Game> Peer<G> {
             name: name.into(),
             settings,
             signer,
+            trusted: BTreeMap::new(),
+            watched: None,
+            resubscribe: false,
             phase: Phase::Outside,
             offset: 0,
             links: BTreeMap::new(),
@@ -288,6 +295,56 @@ impl<G: Game> Peer<G> {
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
         let seen = self.stage.publisher.store.tick();
         self.stage.ask(object, action, By::Player(self.me, seen))
+    }
+
+    /// From now on the interest of the peer with this key counts `weight` times as much as that of others
+    /// (at least 1; 1: no more than theirs), as does this peer's own if the key is its own. A peer that is
+    /// trusted much is a server among peers: it owns whatever it has a link with the owner of.
+    ///
+    /// Nothing that another peer says changes this, and nothing is told of it. All peers of a game should
+    /// trust the same ones: where they differ each object still has one owner, because conflicts go by
+    /// epochs, but two peers that disagree hand it to and fro, once a second.
+    pub fn trust(&mut self, key: Key, weight: f32) {
+        if weight.is_finite() && weight > 1.0 {
+            self.trusted.insert(key, weight);
+        } else {
+            self.trusted.remove(&key);
+        }
+    }
+
+    /// Looks by another of the game's views from now on: neighbours are told in the coming round. False:
+    /// the game has no such view, and nothing changes.
+    pub fn set_view(&mut self, which: u8) -> bool {
+        if self.view(which).is_none() {
+            return false;
+        }
+        self.resubscribe |= self.settings.view != which;
+        self.settings.view = which;
+        true
+    }
+
+    /// Looks from another object from now on, or from the avatar again: neighbours are told in the coming
+    /// round. False: the game does not allow it ([`Game::may_watch`]), and nothing changes. It is asked
+    /// again while it lasts, here and by the neighbours.
+    pub fn spectate(&mut self, object: Option<ObjectId>) -> bool {
+        let allows = |id| self.stage.game.may_watch(&self.stage.world(), self.avatar, id);
+        if object.is_some_and(|id| !allows(id)) {
+            return false;
+        }
+        self.resubscribe |= self.watched != object;
+        self.watched = object;
+        true
+    }
+
+    /// Bytes a round that a link carries, as its host measures: states to this neighbour keep within. `None`:
+    /// not known.
+    pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+        let Some(it) = self.links.get_mut(&link) else { return };
+        it.capacity = capacity;
+        let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+        if let Some(observer) = observer {
+            it.keep_within(observer);
+        }
     }
 
     /// The next thing for the host, if any.
@@ -389,7 +446,15 @@ impl<G: Game> Peer<G> {
         seen.or_else(|| self.members.get(player).map(members::Member::at))
     }
 
-    /// Where this peer looks from.
+    /// Where the player looks from: the avatar's place, or that of what it watches.
+    fn looks_from(&self) -> [f32; 3] {
+        let store = &self.stage.publisher.store;
+        let own = |id| store.find(id).map(|slot| store.position(slot));
+        let watched = self.watched.and_then(|id| own(id).or_else(|| self.stage.ghosts.place(id)));
+        watched.unwrap_or_else(|| self.here())
+    }
+
+    /// Where this peer's avatar is.
     fn here(&self) -> [f32; 3] {
         self.place_of(self.me).unwrap_or_default()
     }
@@ -398,7 +463,7 @@ impl<G: Game> Peer<G> {
         self.stage.game.tenure(id)
     }
 
-    /// How far players see under a view.
+    /// One of the game's views.
     fn view(&mut self, which: u8) -> Option<Arc<dyn Policy>> {
         if let Some(view) = self.views.get(&which) {
             return Some(Arc::clone(view));
@@ -408,9 +473,18 @@ impl<G: Game> Peer<G> {
         Some(view)
     }
 
-    /// How far the players of this game see.
+    /// How far the players of this game see, by its first view.
     fn sight(&mut self) -> f32 {
-        let reach = self.view(0).map_or(f32::INFINITY, |view| view.reach().0);
+        self.reach_of(0)
+    }
+
+    /// How far this peer sees, by the view that it chose.
+    fn own_sight(&mut self) -> f32 {
+        self.reach_of(self.settings.view)
+    }
+
+    fn reach_of(&mut self, which: u8) -> f32 {
+        let reach = self.view(which).map_or(f32::INFINITY, |view| view.reach().0);
         if reach.is_finite() { reach } else { f32::MAX }
     }
 

@@ -2,9 +2,10 @@
 
 use super::identity::Key;
 use super::trust::Patience;
+use super::wire::Gaze;
 use crate::game::PlayerId;
-use foveate_sync::{ObserverId, ReplicaSet};
-use foveate_wire::{Micros, ObjectId, Schema, Tick};
+use foveate_sync::{Observer, ObserverId, ReplicaSet};
+use foveate_wire::{Bytes, Micros, ObjectId, Schema, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ pub const SETTLED: Micros = Micros(10_000_000);
 pub const UNNEEDED: Micros = Micros(15_000_000);
 /// Rounds that an acknowledgement waits for a state packet to ride on.
 pub const ACK_WAITS: u8 = 2;
+/// Rounds for which unused budget is kept,
+const BURST: u32 = 8;
+/// and where the link is narrower than the budget.
+const NARROW_BURST: u32 = 2;
 /// Bytes of events that wait for a frame at most; what is beyond is not told.
 const MAX_EVENTS: usize = 600;
 
@@ -49,9 +54,23 @@ pub struct Neighbour {
     pub owes: u8,
     /// The next frame asks for a sign of life.
     pub asks: bool,
-    /// What it subscribed to.
+    /// What it subscribed to: a view, as seen from its avatar or from what it watches.
     pub view: u8,
-    pub class: u8,
+    pub watched: Option<ObjectId>,
+    /// What it looked from in the last round.
+    pub eyes: Vec<ObjectId>,
+    /// Where it said that it looks, and where its avatar was known to face then, in steps: holds as long
+    /// as nothing else is heard of that.
+    pub gaze: Option<([i32; 2], Gaze)>,
+    /// What it was told in the same way, and when.
+    pub stated: Option<([i32; 2], Gaze, Tick)>,
+    /// Frames that have to tell it, and whether one has to leave for that.
+    pub gaze_frames: u8,
+    pub gaze_now: bool,
+    /// Its share of the uplink, bytes a round,
+    pub share: Option<Bytes>,
+    /// and what the link carries, if its host knows.
+    pub capacity: Option<Bytes>,
     /// Whether either end wants the link, and since when neither does.
     pub wanted_there: bool,
     pub wanted_here: bool,
@@ -93,7 +112,14 @@ impl Neighbour {
             owes: 0,
             asks: false,
             view: 0,
-            class: 0,
+            watched: None,
+            eyes: Vec::new(),
+            gaze: None,
+            stated: None,
+            gaze_frames: 0,
+            gaze_now: false,
+            share: None,
+            capacity: None,
             wanted_there: true,
             wanted_here: true,
             unneeded: None,
@@ -115,6 +141,16 @@ impl Neighbour {
     /// Whether both ends have heard each other for long.
     pub fn is_settled(&self, now: Micros) -> bool {
         self.is_live(now) && now - self.since >= SETTLED
+    }
+
+    /// States keep within its share of the uplink and what the link carries. Of the latter little is kept
+    /// for later: a burst would queue.
+    pub fn keep_within(&self, observer: &mut Observer) {
+        let narrow = self.capacity.filter(|it| self.share.is_none_or(|share| *it < share));
+        match narrow {
+            Some(rate) => observer.set_rate(Some(rate), NARROW_BURST),
+            None => observer.set_rate(self.share, BURST),
+        }
     }
 
     /// A packet of this round arrived in that one of ours.

@@ -174,8 +174,21 @@ impl<G: Game> Peer<G> {
     fn interest(&self, player: PlayerId, there: Option<[f32; 3]>) -> f32 {
         let here = self.place_of(player);
         let away = here.zip(there).map_or(f32::MAX, |(a, b)| apart(a, b));
-        let trusted = self.settings.trusted.contains(&player);
-        self.settings.interest.interest(Metres(away), trusted)
+        self.settings.interest.interest(Metres(away), self.weight(player))
+    }
+
+    /// How much more a player's interest counts than that of others. Names are too short to be trusted:
+    /// the whole key counts.
+    pub(super) fn weight(&self, player: PlayerId) -> f32 {
+        if self.trusted.is_empty() {
+            return 1.0;
+        }
+        let link = self.by_player.get(&player).and_then(|link| self.links.get(link));
+        let key = match player == self.me {
+            true => Some(self.signer.key()),
+            false => link.map(|it| it.key).or_else(|| Some(self.members.get(player)?.digest.key)),
+        };
+        key.and_then(|key| self.trusted.get(&key)).copied().unwrap_or(1.0)
     }
 
     /// Hands an object over: it is somebody else's from now on.
@@ -311,28 +324,6 @@ impl<G: Game> Peer<G> {
         } else {
             self.giving.remove(&id);
         }
-    }
-
-    /// Somebody wants an object that changes hands on request.
-    pub(super) fn requested(
-        &mut self,
-        link: Link,
-        id: ObjectId,
-        now: Micros,
-        out: &mut impl Outbox,
-    ) {
-        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
-        let held = self.owned.get(&id).is_some_and(|owned| now - owned.since >= HELD_FOR);
-        if held && self.tenure(id) == Tenure::OnRequest {
-            self.give(id, player, now, out);
-        }
-    }
-
-    /// Asks an object's owner for it. It comes, or not; false: its owner is not a neighbour.
-    pub fn request(&mut self, id: ObjectId, out: &mut impl Outbox) -> bool {
-        let owner = self.known.get(id).map(|known| known.claim.owner);
-        let link = owner.and_then(|owner| self.by_player.get(&owner));
-        link.map(|link| out.message(*link, &write_message(&Message::Want(id.into())))).is_some()
     }
 
     /// What belonged to somebody who is gone.

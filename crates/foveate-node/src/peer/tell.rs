@@ -7,17 +7,14 @@ use super::{Peer, PeerEvent};
 use crate::game::Game;
 use crate::outbox::{Link, Outbox};
 use crate::session::write_message;
-use foveate_sync::interest::Pivot;
-use foveate_sync::{Budget, Observer, ObserverId, Pivots};
-use foveate_wire::{Bytes, Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
+use foveate_sync::{Observer, ObserverId, Pivots};
+use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Rounds between two accounts of what can wait: links, and what was handed to us, of which its giver
 /// has told already.
 const ACCOUNT_EVERY: u32 = 30;
-/// Rounds for which unused budget is kept.
-const BURST: u32 = 8;
 /// Of an uplink, this share is for states; the rest is for messages and the transport.
 const FOR_STATES: f32 = 0.7;
 
@@ -31,8 +28,10 @@ impl<G: Game> Peer<G> {
             self.tell_all(urgent, out);
         }
         self.send_inquiries(out);
+        self.tell_subscription(out);
         self.tell_events();
         self.look_through_their_eyes();
+        self.state_gaze(tick);
         let Peer { stage, links, frame, .. } = self;
         let by_observer: BTreeMap<ObserverId, Link> =
             links.iter().filter_map(|(link, it)| Some((it.observer?, *link))).collect();
@@ -48,6 +47,7 @@ impl<G: Game> Peer<G> {
             }
             let due = neighbour.owes > ACK_WAITS
                 || !neighbour.events.is_empty()
+                || neighbour.gaze_now
                 || now - neighbour.spoke >= KEEP_ALIVE;
             let silent = now - neighbour.heard >= ASK_AFTER;
             neighbour.asks = silent && tick.0.is_multiple_of(ASK_EVERY);
@@ -55,6 +55,21 @@ impl<G: Game> Peer<G> {
                 neighbour.write(&[], now, frame);
                 out.datagram(*link, frame);
             }
+        }
+    }
+
+    /// Says to all how this peer wants to be told, if that has changed.
+    fn tell_subscription(&mut self, out: &mut impl Outbox) {
+        let allows =
+            |id: &ObjectId| self.stage.game.may_watch(&self.stage.world(), self.avatar, *id);
+        let watched = self.watched.filter(allows);
+        self.resubscribe |= watched != self.watched;
+        self.watched = watched;
+        if !std::mem::take(&mut self.resubscribe) {
+            return;
+        }
+        for (link, it) in self.links.iter().filter(|(_, it)| it.open) {
+            out.message(*link, &write_message(&self.subscription(it.wanted_here)));
         }
     }
 
@@ -80,9 +95,9 @@ impl<G: Game> Peer<G> {
             return;
         }
         let happened = std::mem::take(&mut self.happened);
-        let places: Vec<_> =
-            self.links.iter().map(|(link, it)| (*link, self.place_of(it.player))).collect();
-        let here = self.here();
+        let at = |it: &Neighbour| self.eyes_of(it).first().map(|eye| eye.1.at);
+        let places: Vec<_> = self.links.iter().map(|(link, it)| (*link, at(it))).collect();
+        let here = self.looks_from();
         for (spot, event) in &happened {
             if spot.reaches(here) {
                 self.events.push_back(PeerEvent::Happened(event.clone()));
@@ -103,7 +118,7 @@ impl<G: Game> Peer<G> {
     /// A new neighbour is told from now on.
     pub(super) fn watch(&mut self, link: Link, now: Micros) {
         let (tick, Some(view)) = (self.tick_at(now), self.view(0)) else { return };
-        let policy = Arc::new(Subscribed::new(view, 0, self.avatar, Default::default()));
+        let policy = Arc::new(Subscribed::new(view, self.avatar, Default::default()));
         let observer = self.stage.publisher.add(Observer::new(policy, Pivots::Free(vec![]), tick));
         if let Some(neighbour) = self.links.get_mut(&link) {
             neighbour.observer = Some(observer);
@@ -111,53 +126,10 @@ impl<G: Game> Peer<G> {
         self.share_uplink();
     }
 
-    /// Each neighbour looks from where its avatar is known to be, by the view that it subscribed to.
-    fn look_through_their_eyes(&mut self) {
-        let stale: Vec<(Link, u8)> =
-            self.links.iter().filter(|(_, it)| it.regrade).map(|(l, it)| (*l, it.view)).collect();
-        for (link, which) in stale {
-            let Some(view) = self.view(which) else { continue };
-            let Some(it) = self.links.get_mut(&link) else { continue };
-            it.regrade = false;
-            let policy = Subscribed::new(view, it.class, self.avatar, it.kept.clone());
-            let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
-            if let Some(observer) = observer {
-                observer.set_policy(Arc::new(policy));
-            }
-        }
-        let reach = self.fastest_avatar();
-        let eyes: Vec<(ObserverId, Pivot)> =
-            self.links.values().filter_map(|it| Some((it.observer?, self.eyes_of(it)?))).collect();
-        for (observer, pivot) in eyes {
-            if let Some(observer) = self.stage.publisher.observer_mut(observer) {
-                observer.follow(Pivot { reach, ..pivot });
-            }
-        }
-    }
-
     /// How fast avatars are at most, in units per second; 0 if the game does not say.
     pub(super) fn top_speed(&self) -> f32 {
         let kind = self.stage.game.schema().kind(self.avatar.kind());
         kind.map_or(0.0, |kind| kind.spec.max_speed)
-    }
-
-    fn fastest_avatar(&self) -> Metres {
-        Metres((self.top_speed() * self.settings.rounds.length.as_secs() as f32).max(1e-3))
-    }
-
-    /// Where a neighbour looks from and to.
-    fn eyes_of(&self, neighbour: &Neighbour) -> Option<Pivot> {
-        let at = self.place_of(neighbour.player)?;
-        let avatar = ObjectId::new(self.avatar.kind(), neighbour.player.0, 0);
-        let angle = |lane: Option<(usize, u32)>, lanes: &[i32]| {
-            Radians(lane.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps)))
-        };
-        let kind = self.stage.game.schema().kind(avatar.kind())?;
-        let (yaw, pitch) = match self.stage.ghosts.lanes(avatar) {
-            Some(lanes) => (angle(kind.yaw, lanes), angle(kind.pitch, lanes)),
-            None => (Radians(0.0), Radians(0.0)),
-        };
-        Some(Pivot::looking(at, yaw, pitch))
     }
 
     /// The uplink is shared out by interest: whoever is near gets more.
@@ -169,15 +141,15 @@ impl<G: Game> Peer<G> {
             let at = self.place_of(it.player).unwrap_or(here);
             1.0 / (1.0 + crate::ghosts::apart(at, here) / near)
         };
-        let weights: Vec<(Option<ObserverId>, f32)> =
-            self.links.values().map(|it| (it.observer, weight(it))).collect();
-        let all: f32 = weights.iter().map(|it| it.1).sum();
+        let weights: Vec<f32> = self.links.values().map(weight).collect();
+        let all: f32 = weights.iter().sum();
         let round = self.settings.rounds.length.as_secs() as f32;
-        for (observer, weight) in weights {
+        for (it, weight) in self.links.values_mut().zip(weights) {
             let bytes = uplink.0 as f32 * FOR_STATES * round * weight / all.max(1e-6);
-            let budget = Budget::per_round(Bytes(bytes.max(4.0) as u32), BURST);
-            if let Some(it) = observer.and_then(|id| self.stage.publisher.observer_mut(id)) {
-                it.set_budget(budget);
+            it.share = Some(Bytes(bytes.max(4.0) as u32));
+            let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+            if let Some(observer) = observer {
+                it.keep_within(observer);
             }
         }
     }
@@ -192,7 +164,9 @@ impl Neighbour {
         let fits = self.events.len() <= room;
         let events = if fits { self.events.as_slice() } else { &[] };
         let asks = std::mem::take(&mut self.asks);
-        Frame { ack, asks, events, state }.write(out);
+        let gaze = self.stated.filter(|_| self.gaze_frames > 0).map(|stated| stated.1);
+        (self.gaze_frames, self.gaze_now) = (self.gaze_frames.saturating_sub(1), false);
+        Frame { ack, asks, gaze, events, state }.write(out);
         if fits {
             self.events.clear();
         }

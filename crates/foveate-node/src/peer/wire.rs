@@ -7,8 +7,9 @@ use super::identity::{Key, Sealable, Sealed};
 use super::known::Claim;
 use crate::game::{By, PlayerId};
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
-use foveate_wire::{Epoch, Micros, ObjectId, Tick};
+use foveate_wire::{Epoch, Micros, ObjectId, Radians, Tick};
 use serde::{Deserialize, Serialize};
+use std::f32::consts::TAU;
 
 const FRAME: u8 = VERSION << 4 | 5;
 /// What a frame may add to a state packet.
@@ -40,6 +41,23 @@ impl From<ObjectId> for Named {
     }
 }
 
+/// Where a player looks, in 256ths of a turn: yaw and pitch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gaze(pub [u8; 2]);
+
+impl Gaze {
+    /// The gaze along these angles.
+    pub fn along(angles: [Radians; 2]) -> Gaze {
+        let turn = |angle: Radians| (angle.0 / TAU * 256.0).round() as i32;
+        Gaze(angles.map(|angle| turn(angle).rem_euclid(256) as u8))
+    }
+
+    /// Its angles.
+    pub fn angles(self) -> [Radians; 2] {
+        self.0.map(|part| Radians(f32::from(part) / 256.0 * TAU))
+    }
+}
+
 /// A datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frame<'a> {
@@ -47,6 +65,8 @@ pub struct Frame<'a> {
     pub ack: Option<Ack>,
     /// Whether the other end should say something, whatever it is.
     pub asks: bool,
+    /// Where the sender's player looks, when what the other end knows of it would mislead.
+    pub gaze: Option<Gaze>,
     /// Events, one after the other.
     pub events: &'a [u8],
     /// A state packet, or nothing.
@@ -57,7 +77,7 @@ impl<'a> Frame<'a> {
     /// Appends the datagram to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (events, state) = (!self.events.is_empty(), !self.state.is_empty());
-        let flags = [self.ack.is_some(), events, state, self.asks];
+        let flags = [self.ack.is_some(), events, state, self.asks, self.gaze.is_some()];
         out.push(FRAME);
         out.push(flags.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if let Some(ack) = self.ack {
@@ -70,6 +90,7 @@ impl<'a> Frame<'a> {
             }
             out.push(missing as u8);
         }
+        out.extend(self.gaze.iter().flat_map(|gaze| gaze.0));
         if !self.events.is_empty() {
             out.extend((self.events.len() as u16).to_le_bytes());
             out.extend(self.events);
@@ -82,7 +103,7 @@ impl<'a> Frame<'a> {
         if bytes.len() > MAX_PACKET + FRAME_ROOM {
             return None;
         }
-        let [FRAME, flags @ 0..16, rest @ ..] = bytes else { return None };
+        let [FRAME, flags @ 0..32, rest @ ..] = bytes else { return None };
         let (mut frame, mut rest) = (Frame { asks: flags & 8 != 0, ..Frame::default() }, rest);
         if flags & 1 != 0 {
             let (newest, after) = rest.split_first_chunk::<2>()?;
@@ -93,6 +114,10 @@ impl<'a> Frame<'a> {
             let before = !u32::try_from(missing).ok()?;
             let newest = u16::from_le_bytes(*newest);
             (frame.ack, rest) = (Some(Ack { newest, before }), after);
+        }
+        if flags & 16 != 0 {
+            let (gaze, after) = rest.split_first_chunk::<2>()?;
+            (frame.gaze, rest) = (Some(Gaze(*gaze)), after);
         }
         if flags & 2 != 0 {
             let (length, after) = rest.split_at_checked(2)?;
@@ -308,13 +333,13 @@ pub enum Message {
         /// and the world's time as it was heard.
         time: u64,
     },
-    /// How this end wants to be told: one of the game's views, so many times looser, and whether it
-    /// cares for the link at all.
+    /// How this end wants to be told: by one of the game's views, as seen from where, and whether it
+    /// cares for the link at all. Said again when it changes.
     Subscribe {
         /// The view.
         view: u8,
-        /// 0: as the view says; each step doubles the bounds.
-        class: u8,
+        /// The object that a spectator looks from; none: its avatar.
+        watched: Option<Named>,
         /// Whether the link is wanted.
         wanted: bool,
     },
@@ -329,8 +354,6 @@ pub enum Message {
     /// Somebody claims what this end takes for yours: the object, the epoch, who. Answered by
     /// `Changes`.
     Claimed(Named, u32, u32),
-    /// May I have this object?
-    Want(Named),
     /// For an object's owner, here or further on.
     Ask(Sealed, u8),
     /// An asker's number is dealt with.
@@ -358,24 +381,25 @@ mod tests {
 
     #[test]
     fn frames_return_in_every_shape_and_nothing_else_is_read() {
-        for flags in 0..16u8 {
+        for flags in 0..32u8 {
             let set = |bit: u8| flags >> bit & 1 == 1;
-            let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 4];
+            let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 8];
             let frame = Frame {
                 ack: set(0).then_some(Ack { newest: 7, before }),
                 asks: set(3),
+                gaze: set(4).then_some(Gaze([200, 3])),
                 events: if set(1) { &[5, 6, 7] } else { &[] },
                 state: if set(2) { &[8, 9] } else { &[] },
             };
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
-            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:04b}");
+            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:05b}");
             for cut in 0..bytes.len() {
                 let read = Frame::read(&bytes[..cut]);
                 assert!(read.is_none_or(|read| set(2) && !read.state.is_empty()), "cut at {cut}");
             }
         }
-        assert_eq!(Frame::read(&[FRAME, 16]), None);
+        assert_eq!(Frame::read(&[FRAME, 32]), None);
         assert_eq!(Frame::read(&[FRAME, 1, 7, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]), None, "too large");
     }
 

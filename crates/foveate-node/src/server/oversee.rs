@@ -1,6 +1,6 @@
 //! What an operator sees of a server, and may change while it runs.
 
-use super::{Server, allowance};
+use super::Server;
 use crate::game::{Game, GameViews, PlayerId};
 use crate::outbox::Link;
 use foveate_sync::ObserverId;
@@ -26,6 +26,12 @@ pub struct Present<'a> {
     pub link: Option<Link>,
     /// Bytes a round at most.
     pub budget: Option<Bytes>,
+    /// What their link carries, bytes a round, if the host knows.
+    pub capacity: Option<Bytes>,
+    /// The view that they chose.
+    pub view: u8,
+    /// What they look from in the place of their avatar.
+    pub watched: Option<ObjectId>,
 }
 
 impl<G: Game> Server<G> {
@@ -38,6 +44,9 @@ impl<G: Game> Server<G> {
             observer: seat.observer,
             link: seat.link,
             budget: seat.budget,
+            capacity: seat.capacity,
+            view: seat.view,
+            watched: seat.watched,
         })
     }
 
@@ -46,12 +55,6 @@ impl<G: Game> Server<G> {
     pub fn observer_of(&self, player: PlayerId) -> Option<ObserverId> {
         let at = *self.by_player.get(&player)?;
         self.seats.get(at as usize)?.as_ref().map(|seat| seat.observer)
-    }
-
-    /// An observer's player, for looking on from outside.
-    pub fn player_of(&self, observer: ObserverId) -> Option<PlayerId> {
-        let at = *self.seat_of.get(observer.0 as usize)?;
-        self.seats.get(at as usize)?.as_ref().map(|seat| seat.player)
     }
 
     /// The view in force for a player: imposed on them, imposed on all, or their own choice.
@@ -143,8 +146,19 @@ impl<G: Game> Server<G> {
                 && let Some(observer) = self.stage.publisher.observer_mut(seat.observer)
             {
                 seat.budget = budget;
-                observer.set_budget(allowance(budget));
+                seat.keep_within(observer);
             }
+        }
+    }
+
+    /// Bytes a round that a player's link carries, as the host measures: states keep within, whatever the
+    /// budget is. `None`: not known.
+    pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+        let at = self.by_link.get(&link).map(|at| *at as usize);
+        let Some(Some(seat)) = at.map(|at| &mut self.seats[at]) else { return };
+        seat.capacity = capacity;
+        if let Some(observer) = self.stage.publisher.observer_mut(seat.observer) {
+            seat.keep_within(observer);
         }
     }
 }

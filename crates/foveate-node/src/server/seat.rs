@@ -1,12 +1,12 @@
 //! One player's place at a server.
 
-use super::{DEAF_AFTER, KEEP_ALIVE, Settings};
+use super::{BURST, DEAF_AFTER, KEEP_ALIVE, Settings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use crate::session::{RELIABLE_EVENTS, ResumeKey};
 use crate::stage::MAX_INPUTS;
-use foveate_sync::ObserverId;
 use foveate_sync::interest::View;
+use foveate_sync::{Observer, ObserverId};
 use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::VecDeque;
 
@@ -21,6 +21,8 @@ const CATCH_UP: usize = 4;
 const MAX_EVENTS: usize = 900;
 /// Bytes of reliable events that wait for the next round, or for the player to come back; likewise.
 pub(super) const MAX_RELIABLE: usize = 8 * 1024;
+/// Rounds for which unused budget is kept where the link is narrower than the budget.
+const NARROW_BURST: u32 = 2;
 /// Actions of one player in a round at most.
 const MAX_ASKED: u32 = 32;
 
@@ -49,8 +51,10 @@ pub(super) struct Seat<G: Game> {
     pub view: u8,
     /// and what an operator put in its place.
     pub imposed: Option<View>,
-    /// Bytes a round at most.
+    /// Bytes a round at most,
     pub budget: Option<Bytes>,
+    /// and what the link carries, if the host knows.
+    pub capacity: Option<Bytes>,
     /// When something came from them,
     pub heard: Micros,
     /// and an acknowledgement.
@@ -98,6 +102,7 @@ impl<G: Game> Seat<G> {
             view: 0,
             imposed: None,
             budget: None,
+            capacity: None,
             heard: now,
             acked: now,
             echo: None,
@@ -122,8 +127,18 @@ impl<G: Game> Seat<G> {
         // Whatever they did while away is not made up for.
         self.waiting.clear();
         (self.next, self.done, self.started) = (None, None, false);
-        // The clock of a link that is over tells nothing of this one's round trip.
-        (self.missed, self.echo) = (0, None);
+        // A link that is over tells nothing of this one's round trip or width.
+        (self.missed, self.echo, self.capacity) = (0, None, None);
+    }
+
+    /// States keep within the budget and what the link carries. Of the latter little is kept for later: a
+    /// burst would queue.
+    pub fn keep_within(&self, observer: &mut Observer) {
+        let narrow = self.capacity.filter(|it| self.budget.is_none_or(|budget| *it < budget));
+        match narrow {
+            Some(rate) => observer.set_rate(Some(rate), NARROW_BURST),
+            None => observer.set_rate(self.budget, BURST),
+        }
     }
 
     pub fn leave_link(&mut self, now: Micros) {

@@ -57,6 +57,13 @@ impl Publisher {
         pairs.filter_map(move |(observer, at)| self.known_of(observer, at))
     }
 
+    /// Where an observer last heard an object to face, in steps of its yaw and pitch; `None` if it was not
+    /// told of the object.
+    pub fn told_facing(&self, id: ObserverId, slot: Slot) -> Option<[i32; 2]> {
+        let mut looks = self.observer(id)?.looks();
+        looks.find(|(of, _)| *of == slot)?.1.reference.map(|state| state.facing)
+    }
+
     /// Where an observer looked from in the last round.
     pub fn pivots(&self, id: ObserverId) -> &[Pivot] {
         self.observer(id).map_or(&[], |observer| &observer.pivots)

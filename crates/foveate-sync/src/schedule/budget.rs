@@ -20,6 +20,17 @@ impl Budget {
         Budget { rate: Some(rate), burst: rate * rounds.max(1) as f32, tokens: rate }
     }
 
+    /// Another rate from now on, or none: what was saved or overspent so far stays.
+    pub(crate) fn set_rate(&mut self, rate: Option<Bytes>, rounds: u32) {
+        let Some(rate) = rate else {
+            *self = Budget::UNLIMITED;
+            return;
+        };
+        let fresh = Budget::per_round(rate, rounds);
+        let tokens = if self.rate.is_some() { self.tokens.min(fresh.burst) } else { fresh.tokens };
+        *self = Budget { tokens, ..fresh };
+    }
+
     /// A new round begins.
     pub(crate) fn refill(&mut self) {
         if let Some(rate) = self.rate {
@@ -58,6 +69,13 @@ mod tests {
         assert_eq!(budget.left(), Some(0.0), "still in debt");
         budget.refill();
         assert_eq!(budget.left(), Some(50.0));
+        budget.spend(150);
+        budget.set_rate(Some(Bytes(60)), 2);
+        assert_eq!(budget.left(), Some(0.0), "another rate does not cancel the debt");
+        (0..9).for_each(|_| budget.refill());
+        assert_eq!(budget.left(), Some(120.0));
+        budget.set_rate(None, 2);
+        assert_eq!(budget.left(), None);
         let mut free = Budget::UNLIMITED;
         free.refill();
         free.spend(1 << 20);

@@ -8,7 +8,7 @@ use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
 use crate::store::{Slot, Store};
 use foveate_wire::packet::Ack;
-use foveate_wire::{Alias, Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
+use foveate_wire::{Alias, Bytes, Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -208,11 +208,11 @@ impl Observer {
 
     /// Free pivots went on, no faster than their reach allows: the neighbourhood need not be looked at
     /// anew.
-    pub fn follow(&mut self, pivot: Pivot) {
+    pub fn follow(&mut self, pivots: &[Pivot]) {
         match &mut self.sources {
-            Pivots::Free(pivots) if pivots.len() == 1 => pivots[0] = pivot,
+            Pivots::Free(known) if known.len() == pivots.len() => known.copy_from_slice(pivots),
             sources => {
-                *sources = Pivots::Free(vec![pivot]);
+                *sources = Pivots::Free(pivots.to_vec());
                 self.look_anew();
             }
         }
@@ -226,6 +226,12 @@ impl Observer {
     /// Another budget from now on.
     pub fn set_budget(&mut self, budget: Budget) {
         self.budget = budget;
+    }
+
+    /// Another rate of the budget, in bytes a round, unused ones being kept for so many rounds; `None`: no
+    /// limit. Unlike with [`set_budget`](Observer::set_budget), what was saved or overspent stays.
+    pub fn set_rate(&mut self, rate: Option<Bytes>, rounds: u32) {
+        self.budget.set_rate(rate, rounds);
     }
 
     /// The observer did something with an object, or the object did something to it. Important deeds
@@ -303,12 +309,6 @@ impl Observer {
     /// Round trips, losses and packets in flight.
     pub fn link(&self) -> &Link {
         &self.link
-    }
-
-    /// Objects that the observer has been told of, and those only watched for it.
-    pub fn pair_counts(&self) -> (usize, usize) {
-        let known = self.wakes.iter().filter(|wake| wake.mode != Mode::Watched).count();
-        (known, self.pairs.len() - known)
     }
 
     /// The object of each pair, and what a look at it needs.
