@@ -51,7 +51,7 @@ interface Observed {
 
 interface Figures {
   bytes_s: number;
-  broadcast_bytes_s: number;
+  broadcast: { samples: number; bytes_s: number; ratio: number | null } | null;
   observers: Observed[];
 }
 

@@ -10,10 +10,12 @@
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
+mod compare;
 mod oversee;
 mod seat;
 mod window;
 
+pub use compare::BroadcastComparison;
 pub use oversee::Present;
 pub use seat::Away;
 
@@ -141,6 +143,8 @@ pub struct Server<G: Game> {
     /// What views in force were made into: everybody with the same view shares one, which is then in
     /// the cache when the next observer's turn comes.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
+    /// Measures what broadcasting would take, while somebody asks for it.
+    shadow: Option<Box<compare::Shadow>>,
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
@@ -163,6 +167,7 @@ impl<G: Game> Server<G> {
             refused: Refused::default(),
             imposed: None,
             policies: VecDeque::new(),
+            shadow: None,
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
@@ -262,6 +267,11 @@ impl<G: Game> Server<G> {
         if let Some(ack) = self.upward.ack {
             seat.acked = now;
             self.stage.publisher.on_ack(seat.observer, &ack, now);
+            if let Some(shadow) = &mut self.shadow {
+                let observer = self.stage.publisher.observer(seat.observer);
+                let round_trip = observer.and_then(|observer| observer.link().rtt());
+                shadow.on_ack(seat.observer, &ack, now, round_trip);
+            }
         }
         for (nth, input) in self.upward.inputs.iter().enumerate() {
             if !self.stage.game.allows(input) {
@@ -497,6 +507,7 @@ impl<G: Game> Server<G> {
         self.tell_events();
         self.look_about(tick);
         self.tell_states(tick, now, out);
+        self.compare(tick, now);
         self.show_out(now, out);
         self.lose_patience(out);
     }
@@ -571,13 +582,16 @@ impl<G: Game> Server<G> {
     }
 
     fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        let Server { stage, seats, seat_of, frame, .. } = self;
+        let Server { stage, seats, seat_of, frame, shadow, .. } = self;
         stage.publisher.round(tick, now, |observer, packet| {
             let at = seat_of[observer.0 as usize] as usize;
             let Some(Some(seat)) = seats.get_mut(at) else { return };
             let Some(link) = seat.link else { return };
             seat.write_frame(tick, now, packet, frame);
             out.datagram(link, frame);
+            if let Some(shadow) = shadow {
+                shadow.on_sent(observer, tick, packet);
+            }
         });
         for seat in seats.iter_mut().flatten() {
             if let Some(link) = seat.link

@@ -7,6 +7,7 @@
 
 mod due;
 mod encode;
+mod fork;
 mod grade;
 mod jumps;
 mod known;

@@ -74,6 +74,7 @@ pub(crate) struct Graded {
 
 /// An observer: its view, what it knows, and its link. What every round needs lies together, and what it seldom needs
 /// at the end.
+#[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Observer {
     pub(crate) link: Link,
@@ -163,6 +164,11 @@ impl Observer {
     pub fn in_team(mut self, team: u8) -> Observer {
         self.team = team;
         self
+    }
+
+    /// Where it looks from.
+    pub fn looks_from(&self) -> &Pivots {
+        &self.sources
     }
 
     /// On another side from now on: mates and others are told apart anew, at once.

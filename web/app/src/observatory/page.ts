@@ -229,9 +229,8 @@ function legend(): HTMLElement {
 function showHeadline(element: HTMLElement, model: Model): void {
   const { figures } = model;
   if (!figures) return;
-  const ratio = figures.bytes_s > 0 ? figures.broadcast_bytes_s / figures.bytes_s : Number.NaN;
   const facts: [string, string][] = [
-    [Number.isFinite(ratio) ? `${ratio.toFixed(1)}×` : "–", "less than broadcast"],
+    lessThanBroadcast(figures.broadcast),
     [`${bytes(figures.bytes_s)}/s`, "to each player"],
     [degrees(figures.error_degrees_p95), "error p95"],
     [percent(figures.bounds_kept), "bounds kept"],
