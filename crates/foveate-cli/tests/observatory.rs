@@ -113,11 +113,16 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
         after[3..].iter().sum::<f64>() / 2.0
     };
     let all = bytes(&mut operator, view(&hello["presets"], "broadcast"));
+    let ratio = |value: &Value| value["broadcast"]["ratio"].as_f64();
+    let figures = operator.wait("figures", |value| ratio(value).is_some());
+    let same = ratio(&figures).unwrap();
+    assert!((same - 1.0).abs() < 0.03, "{same} times less than broadcast while broadcasting");
+    assert_eq!(figures["broadcast"]["samples"], 3);
     // The map is small: of the normal view's objects few are out of sight.
     let narrow = bytes(&mut operator, json!({ "policy": "circle", "view": 15.0 }));
     assert!(all > 2.0 * narrow, "broadcast {all} B/s, a narrow circle {narrow} B/s");
-    let figures = operator.wait("figures", settled);
-    assert!(figures["broadcast_bytes_s"].as_f64() > figures["bytes_s"].as_f64());
+    let figures = operator.wait("figures", |value| ratio(value).is_some());
+    assert!(ratio(&figures).unwrap() > 2.0, "{} times less than broadcast", figures["broadcast"]);
     assert!(figures["bounds_kept"].as_f64().unwrap() > 0.9);
     assert_eq!(figures["observers"].as_array().unwrap().len(), 16);
 }

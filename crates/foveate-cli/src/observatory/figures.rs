@@ -87,6 +87,8 @@ impl Figures {
         self.began = Instant::now();
         let updates = (sum.updates + sum.full) as f64;
         let objects = publisher.store.len();
+        // A server that lags plays fewer rounds, and would broadcast less in a second, too.
+        let played = ticks.len() as f64 * publisher.rounds().length.0 as f64 / 1e6;
         let each = |count: u64| (count as f64 / seconds).round();
         json!({
             "type": "figures",
@@ -98,7 +100,7 @@ impl Figures {
             "bytes_s": sum.bytes as f64 / seconds / players,
             "broadcast": host.server.broadcast_comparison().map(|measured| json!({
                 "samples": measured.samples,
-                "bytes_s": measured.broadcast_bytes_s,
+                "bytes_s": measured.broadcast_bytes_s * played / seconds,
                 "ratio": measured.ratio(),
             })),
             "bounds_kept": sum.bounds_scheduled(),

@@ -412,3 +412,56 @@ fn translate(pivots: &Pivots, from: &Store, to: &Store) -> Pivots {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A player's packets, and a shadow's with two in each of the rounds 1 to 4, numbered from 10.
+    fn fates(sent: &[(u32, u16)]) -> Fates {
+        let mut fates = Fates::default();
+        fates.sent.extend(sent.iter().map(|(tick, seq)| (Tick(*tick), *seq)));
+        for nth in 0..8u16 {
+            let tick = 1 + u32::from(nth) / 2;
+            fates.shadowed(Tick(tick), 10 + nth, Micros::from_millis(50 * u64::from(tick)));
+        }
+        fates
+    }
+
+    fn arrived(fates: &Fates) -> Vec<u16> {
+        fates.shadowed.iter().filter(|it| it.arrived).map(|it| it.seq).collect()
+    }
+
+    #[test]
+    fn a_shadows_packets_arrive_and_are_lost_with_those_of_the_same_round() {
+        let mut fates = fates(&[(1, 0), (2, 1), (3, 2), (4, 3)]);
+        // The second was lost, the fourth is on its way.
+        let ack = fates.on_ack(&Ack { newest: 2, before: 0b10 }, Tick(4), Micros::ZERO);
+        assert_eq!(arrived(&fates), [10, 11, 14, 15]);
+        assert_eq!(ack, Some(Ack { newest: 15, before: 0b11001 }));
+    }
+
+    #[test]
+    fn of_as_many_packets_in_a_round_each_has_its_own_fate() {
+        let mut fates = fates(&[(1, 0), (1, 1), (2, 2), (2, 3), (3, 4), (3, 5), (4, 6), (4, 7)]);
+        let ack = Ack { newest: 6, before: 0b101_010 };
+        assert_eq!(fates.on_ack(&ack, Tick(4), Micros::ZERO), Some(Ack { newest: 16, ..ack }));
+    }
+
+    #[test]
+    fn a_round_in_which_the_player_was_sent_nothing_shares_the_fate_of_the_next() {
+        let mut fates = fates(&[(1, 0), (3, 1)]);
+        fates.on_ack(&Ack { newest: 1, before: 0 }, Tick(4), Micros::ZERO);
+        assert_eq!(arrived(&fates), [12, 13, 14, 15], "the first was lost");
+    }
+
+    #[test]
+    fn where_no_packet_tells_a_round_trip_does() {
+        let mut fates = fates(&[(1, 0)]);
+        let ack = Ack { newest: 0, before: 0 };
+        fates.on_ack(&ack, Tick(4), Micros::from_millis(200));
+        assert_eq!(arrived(&fates), [10, 11], "another packet may come yet that tells");
+        fates.on_ack(&ack, Tick(6), Micros::from_millis(160));
+        assert_eq!(arrived(&fates), [10, 11, 12, 13, 14, 15]);
+    }
+}

@@ -13,7 +13,7 @@ import { Channel, type ChannelState } from "./channel.js";
 import { charts } from "./charts.js";
 import { editor } from "./editor.js";
 import { observatoryMap, type ObservatoryMap } from "./map.js";
-import { Model } from "./model.js";
+import { lessThanBroadcast, Model } from "./model.js";
 import { network } from "./network.js";
 import type { Command, FromServer, Hello, ObserverFigures } from "./protocol.js";
 import { css, SHADES, shadeName } from "./staleness.js";
@@ -230,7 +230,7 @@ function showHeadline(element: HTMLElement, model: Model): void {
   const { figures } = model;
   if (!figures) return;
   const facts: [string, string][] = [
-    lessThanBroadcast(figures.broadcast),
+    lessThanBroadcast(figures),
     [`${bytes(figures.bytes_s)}/s`, "to each player"],
     [degrees(figures.error_degrees_p95), "error p95"],
     [percent(figures.bounds_kept), "bounds kept"],
