@@ -81,7 +81,7 @@ pub fn show<G: Shown>(
         match event {
             Event::Connected { link, .. } => observatory.connected(link, host),
             Event::Message { link, bytes } => observatory.message(link, &bytes, host),
-            Event::Closed { link, .. } => observatory.closed(link),
+            Event::Closed { link, .. } => observatory.closed(link, host),
             Event::Datagram { .. } => {}
         }
     }

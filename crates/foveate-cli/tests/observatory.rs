@@ -111,11 +111,6 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
         assert!(Instant::now() < deadline, "replicas of what there is not");
     }
 
-    // The figures are those of a second on the clock, in which a busy machine plays fewer rounds: hence a
-    // share of what full speed would take with everything sent, and the pairs, which know no time.
-    let share = |figures: &Value| {
-        figures["bytes_s"].as_f64().unwrap() / figures["broadcast_bytes_s"].as_f64().unwrap()
-    };
     let pairs = |figures: &Value| -> u64 {
         let rows = figures["observers"].as_array().unwrap();
         rows.iter().map(|row| row["pairs"].as_u64().unwrap()).sum()
@@ -124,12 +119,15 @@ fn an_operator_sees_the_truth_and_what_each_player_has_and_changes_views() {
         operator.say(&json!({ "type": "view", "player": null, "view": view }));
     };
     look(&mut operator, view(&hello["presets"], "broadcast"));
-    let everything = |figures: &Value| share(figures) > 0.25 && pairs(figures) >= 16 * 32;
-    let all = operator.wait("figures", everything);
+    let ratio = |figures: &Value| figures["broadcast"]["ratio"].as_f64();
+    let same = |figures: &Value| ratio(figures).is_some_and(|it| (it - 1.0).abs() < 0.03);
+    let all = operator.wait("figures", |figures| same(figures) && pairs(figures) >= 16 * 32);
+    assert_eq!(all["broadcast"]["samples"], 3);
     // The map is small: of the normal view's objects few are out of sight.
     look(&mut operator, json!({ "policy": "circle", "view": 15.0 }));
-    let narrow =
-        |figures: &Value| 2.0 * share(figures) < share(&all) && 2 * pairs(figures) < pairs(&all);
+    let narrow = |figures: &Value| {
+        ratio(figures).is_some_and(|it| it > 2.0) && 2 * pairs(figures) < pairs(&all)
+    };
     operator.wait("figures", narrow);
     let figures = operator.wait("figures", |it| it["bounds_kept"].as_f64().unwrap() > 0.9);
     assert_eq!(figures["observers"].as_array().unwrap().len(), 16);

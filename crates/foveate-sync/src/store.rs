@@ -86,7 +86,7 @@ pub(crate) struct Jump {
 }
 
 /// The objects that one node owns or relays.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Store {
     schema: Arc<Schema>,
     rounds_per_second: f32,
@@ -462,6 +462,11 @@ impl Store {
 
     pub(crate) fn pin(&mut self, slot: Slot) {
         self.pins[slot.at()] += 1;
+    }
+
+    /// No pair speaks of any slot.
+    pub(crate) fn unpin_all(&mut self) {
+        self.pins.fill(0);
     }
 
     pub(crate) fn unpin(&mut self, slot: Slot) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { betweenAngles, Model, PAST } from "../src/observatory/model.js";
+import { betweenAngles, lessThanBroadcast, Model, PAST } from "../src/observatory/model.js";
 import type { Figures, Replica } from "../src/observatory/protocol.js";
 
 const world = (x: number, ids = ["1"]) => ({
@@ -51,6 +51,19 @@ test("the past has an end", () => {
   const figures = { type: "figures", observers: [] } as unknown as Figures;
   for (let i = 0; i < PAST + 20; i += 1) model.apply(figures, i);
   assert.equal(model.past.length, PAST);
+});
+
+test("what is saved is told with what it was measured on", () => {
+  const told = (broadcast: Figures["broadcast"]) => lessThanBroadcast({ broadcast } as Figures);
+  assert.deepEqual(told({ samples: 3, bytes_s: 850, ratio: 8.5 }), [
+    "8.5×",
+    "less than broadcast, measured on 3 sampled players",
+  ]);
+  assert.deepEqual(told({ samples: 1, bytes_s: 0, ratio: null }), [
+    "–",
+    "less than broadcast, measured on 1 sampled player",
+  ]);
+  assert.deepEqual(told(null), ["…", "less than broadcast, measuring"]);
 });
 
 test("angles turn the shorter way", () => {

@@ -51,7 +51,7 @@ interface Observed {
 
 interface Figures {
   bytes_s: number;
-  broadcast_bytes_s: number;
+  broadcast: { samples: number; bytes_s: number; ratio: number | null } | null;
   observers: Observed[];
 }
 
@@ -91,6 +91,12 @@ async function meanBytes(seconds: number): Promise<number> {
   return seen.reduce((sum, value) => sum + value, 0) / seen.length;
 }
 
+/** What the server measured of broadcasting, once it has. */
+async function measured(): Promise<NonNullable<Figures["broadcast"]>> {
+  const figures = await operator.until<Figures>("figures", (one) => one.broadcast !== null, "it is measured", SLOW);
+  return figures.broadcast!;
+}
+
 async function choose(preset: string, policy: string): Promise<void> {
   await operator.page.getByTestId(`preset-${preset}`).click();
   await operator.until<{ policy: string }>("view", (view) => view.policy === policy, `${preset} is in force`, SLOW);
@@ -100,8 +106,12 @@ async function choose(preset: string, policy: string): Promise<void> {
 test("the editor switches normal, broadcast, A3, and bytes follow", async (t) => {
   await choose("normal", "vfc");
   const normal = await meanBytes(8);
+  const told = await measured();
+  assert.ok(told.samples === 3 && told.ratio! > 1, JSON.stringify(told));
   await choose("broadcast", "broadcast");
   const broadcast = await meanBytes(8);
+  const same = await measured();
+  assert.ok(Math.abs(same.ratio! - 1) < 0.03, `while broadcasting ${same.ratio} times less than broadcast`);
   await operator.screenshot("observatory-broadcast");
   await choose("a3", "a3");
   const a3 = await meanBytes(8);

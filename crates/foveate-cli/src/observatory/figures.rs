@@ -87,8 +87,8 @@ impl Figures {
         self.began = Instant::now();
         let updates = (sum.updates + sum.full) as f64;
         let objects = publisher.store.len();
-        let update_bytes = (sum.bits.state + sum.bits.full) / 8.0 / updates.max(1.0);
-        let rounds = 1e6 / publisher.rounds().length.0 as f64;
+        // A server that lags plays fewer rounds, and would broadcast less in a second, too.
+        let played = ticks.len() as f64 * publisher.rounds().length.0 as f64 / 1e6;
         let each = |count: u64| (count as f64 / seconds).round();
         json!({
             "type": "figures",
@@ -98,7 +98,11 @@ impl Figures {
             "tick_ms_p50": usage::quantile(&mut ticks, 0.5),
             "tick_ms_p99": usage::quantile(&mut ticks, 0.99),
             "bytes_s": sum.bytes as f64 / seconds / players,
-            "broadcast_bytes_s": objects as f64 * rounds * update_bytes,
+            "broadcast": host.server.broadcast_comparison().map(|measured| json!({
+                "samples": measured.samples,
+                "bytes_s": measured.broadcast_bytes_s * played / seconds,
+                "ratio": measured.ratio(),
+            })),
             "bounds_kept": sum.bounds_scheduled(),
             "updates_s": updates / seconds,
             "fired": {
@@ -147,8 +151,6 @@ fn since(after: &Counters, before: &Counters) -> Counters {
     passed.bytes = after.bytes.saturating_sub(before.bytes);
     passed.updates = after.updates.saturating_sub(before.updates);
     passed.full = after.full.saturating_sub(before.full);
-    passed.bits.state -= before.bits.state;
-    passed.bits.full -= before.bits.full;
     let less = |mine: &mut [u64], theirs: &[u64]| {
         mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_sub(*theirs));
     };

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// Rounds from one picture of the world to the next.
 const EVERY: u32 = 2;
+/// Players on whom it is measured what broadcasting would take.
+const BROADCAST_SAMPLES: usize = 3;
 
 type Host<G> = ServerHost<G, MainDoor>;
 /// Who is in, as operators were told: number, name, avatar, whether there is a link.
@@ -51,6 +53,7 @@ impl Observatory {
     pub fn connected<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         if self.operators.is_empty() {
             self.figures = Figures::begin(host);
+            host.server.compare_with_broadcast(BROADCAST_SAMPLES);
         }
         self.operators.insert(link, None);
         self.roster = roster(host);
@@ -78,8 +81,11 @@ impl Observatory {
     }
 
     /// An operator has gone.
-    pub fn closed(&mut self, link: LinkId) {
+    pub fn closed<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         self.operators.remove(&link);
+        if self.operators.is_empty() {
+            host.server.compare_with_broadcast(0);
+        }
     }
 
     /// An operator said something.

@@ -10,12 +10,14 @@
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
+mod compare;
 mod events;
 mod oversee;
 mod quality;
 mod seat;
 mod window;
 
+pub use compare::BroadcastComparison;
 pub use events::EventCounts;
 pub use oversee::Present;
 pub use quality::Resources;
@@ -154,6 +156,8 @@ pub struct Server<G: Game> {
     /// What views in force were made into: everybody with the same view shares one, which is then in
     /// the cache when the next observer's turn comes.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
+    /// Measures what broadcasting would take, while somebody asks for it.
+    shadow: Option<Box<compare::Shadow>>,
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
@@ -181,6 +185,7 @@ impl<G: Game> Server<G> {
             imposed: None,
             first_view: None,
             policies: VecDeque::new(),
+            shadow: None,
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
@@ -286,6 +291,11 @@ impl<G: Game> Server<G> {
         if let Some(ack) = self.upward.ack {
             seat.acked = now;
             self.stage.publisher.on_ack(seat.observer, &ack, now);
+            if let Some(shadow) = &mut self.shadow {
+                let observer = self.stage.publisher.observer(seat.observer);
+                let round_trip = observer.and_then(|observer| observer.link().rtt());
+                shadow.on_ack(seat.observer, &ack, now, round_trip);
+            }
         }
         for (nth, input) in self.upward.inputs.iter().enumerate() {
             if !self.stage.game.allows(input) {
@@ -526,6 +536,7 @@ impl<G: Game> Server<G> {
         self.look_about(tick);
         self.sort_teams(tick);
         self.tell_states(tick, now, out);
+        self.compare(tick, now);
         self.show_out(now, out);
         self.lose_patience(out);
     }
@@ -618,7 +629,7 @@ impl<G: Game> Server<G> {
 
     fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         self.send_reliable_events(out);
-        let Server { stage, seats, seat_of, frame, quality, .. } = self;
+        let Server { stage, seats, seat_of, frame, quality, shadow, .. } = self;
         stage.publisher.round(tick, now, |observer, packet| {
             let at = seat_of[observer.0 as usize] as usize;
             let Some(Some(seat)) = seats.get_mut(at) else { return };
@@ -626,6 +637,9 @@ impl<G: Game> Server<G> {
             seat.write_frame(tick, now, packet, frame);
             quality.note_sent(frame.len());
             out.datagram(link, frame);
+            if let Some(shadow) = shadow {
+                shadow.on_sent(observer, tick, packet);
+            }
         });
         for seat in seats.iter_mut().flatten() {
             if let Some(link) = seat.link

@@ -118,6 +118,7 @@ impl<G: Game> Server<G> {
         if let Some(view) = &view {
             self.policy(view)?;
         }
+        self.shadow.iter_mut().for_each(|shadow| shadow.restart());
         match player {
             None => {
                 // What counts for all counts for those who had something else.
@@ -138,6 +139,7 @@ impl<G: Game> Server<G> {
 
     /// Another budget in bytes a round, for one player or for all, those who come later included.
     pub fn ration(&mut self, player: Option<PlayerId>, budget: Option<Bytes>) {
+        self.shadow.iter_mut().for_each(|shadow| shadow.restart());
         if player.is_none() {
             self.settings.budget = budget;
         }

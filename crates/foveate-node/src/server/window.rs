@@ -53,6 +53,7 @@ impl<G: Game> Server<G> {
         }
         self.look_about(tick);
         self.tell_states(tick, now, out);
+        self.compare(tick, now);
         self.show_out(now, out);
         Ok(())
     }

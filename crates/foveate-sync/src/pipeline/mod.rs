@@ -7,6 +7,7 @@
 
 mod due;
 mod encode;
+mod fork;
 mod grade;
 mod jumps;
 mod known;
@@ -216,6 +217,11 @@ impl Publisher {
     /// Loosens all grades from the next round on, or restores them.
     pub fn set_strain(&mut self, strain: Strain) {
         self.strain = strain;
+    }
+
+    /// How much grades give way.
+    pub fn strain(&self) -> Strain {
+        self.strain
     }
 
     /// What was lost to strain so far.

@@ -78,6 +78,7 @@ pub(crate) struct Graded {
 
 /// An observer: its view, what it knows, and its link. What every round needs lies together, and what it seldom needs
 /// at the end.
+#[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Observer {
     pub(crate) link: Link,
@@ -167,6 +168,11 @@ impl Observer {
     pub fn in_team(mut self, team: u8) -> Observer {
         self.team = team;
         self
+    }
+
+    /// What it is told to look from.
+    pub fn sources(&self) -> &Pivots {
+        &self.sources
     }
 
     /// On another side from now on: mates and others are told apart anew, at once.

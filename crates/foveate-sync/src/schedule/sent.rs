@@ -48,7 +48,7 @@ struct SentPacket {
 }
 
 /// The sending half of a link's memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Link {
     next_seq: u16,
     packets: Queue<SentPacket>,
@@ -224,7 +224,7 @@ impl Link {
 
 /// A queue that stays at the beginning of its memory. Mostly few things are in it, and those then always use the same
 /// lines of the cache; a ring would walk through all of its memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Queue<T> {
     /// Those before `first` have left.
     items: Vec<T>,

@@ -27,12 +27,12 @@ interface Spec {
 const SPECS: readonly Spec[] = [
   {
     title: "Bytes a second",
-    about: "Mean to each player, and what broadcast would take; logarithmic",
+    about: "Mean to each player, and what broadcast would take, measured on sampled players; logarithmic",
     log: true,
     format: bytes,
     lines: [
       { label: "sent", colour: "--accent", of: (f) => f.bytes_s || null },
-      { label: "broadcast", colour: "--soft", dash: [5, 4], of: (f) => f.broadcast_bytes_s || null },
+      { label: "broadcast", colour: "--soft", dash: [5, 4], of: (f) => f.broadcast?.bytes_s || null },
     ],
   },
   {

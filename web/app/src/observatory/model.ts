@@ -21,6 +21,14 @@ const JUMP = 6;
 /** Between two messages of the world, in milliseconds, when nothing is known yet. */
 const USUAL_GAP = 100;
 
+/** What is saved against broadcasting, and on what that was measured. */
+export function lessThanBroadcast({ broadcast }: Figures): [value: string, label: string] {
+  const label = "less than broadcast";
+  if (!broadcast) return ["…", `${label}, measuring`];
+  const on = `measured on ${broadcast.samples} sampled ${broadcast.samples === 1 ? "player" : "players"}`;
+  return [broadcast.ratio === null ? "–" : `${broadcast.ratio.toFixed(1)}×`, `${label}, ${on}`];
+}
+
 export class Model {
   hello: Hello | null = null;
   readonly players = new Map<number, Player>();

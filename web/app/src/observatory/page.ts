@@ -13,7 +13,7 @@ import { Channel, type ChannelState } from "./channel.js";
 import { charts } from "./charts.js";
 import { editor } from "./editor.js";
 import { observatoryMap, type ObservatoryMap } from "./map.js";
-import { Model } from "./model.js";
+import { lessThanBroadcast, Model } from "./model.js";
 import { network } from "./network.js";
 import type { Command, FromServer, Hello, ObserverFigures } from "./protocol.js";
 import { css, SHADES, shadeName } from "./staleness.js";
@@ -229,9 +229,8 @@ function legend(): HTMLElement {
 function showHeadline(element: HTMLElement, model: Model): void {
   const { figures } = model;
   if (!figures) return;
-  const ratio = figures.bytes_s > 0 ? figures.broadcast_bytes_s / figures.bytes_s : Number.NaN;
   const facts: [string, string][] = [
-    [Number.isFinite(ratio) ? `${ratio.toFixed(1)}×` : "–", "less than broadcast"],
+    lessThanBroadcast(figures),
     [`${bytes(figures.bytes_s)}/s`, "to each player"],
     [degrees(figures.error_degrees_p95), "error p95"],
     [percent(figures.bounds_kept), "bounds kept"],

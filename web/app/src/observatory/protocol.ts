@@ -119,6 +119,15 @@ export interface ObserverFigures {
 
 export const CAUSES = ["new", "age", "missed", "error", "refresh"] as const;
 
+/** What broadcasting would take, measured on sampled players. */
+export interface BroadcastFigures {
+  samples: number;
+  /** To each player, states only. */
+  bytes_s: number;
+  /** How many times less is sent; null if nothing is. */
+  ratio: number | null;
+}
+
 export interface Figures {
   type: "figures";
   tick: number;
@@ -127,7 +136,8 @@ export interface Figures {
   tick_ms_p50: number;
   tick_ms_p99: number;
   bytes_s: number;
-  broadcast_bytes_s: number;
+  /** Null for a few seconds at first, and after an operator changed a view or a budget. */
+  broadcast: BroadcastFigures | null;
   bounds_kept: number;
   updates_s: number;
   fired: Record<(typeof CAUSES)[number], number>;
