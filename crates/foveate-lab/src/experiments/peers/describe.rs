@@ -19,7 +19,8 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
     games.iter().try_for_each(|row| outcome.push(row))?;
     lies.iter().try_for_each(|row| outcome.push(row))?;
     tampered.iter().try_for_each(|row| outcome.push(row))?;
-    let verdicts = [game_verdicts(&games), lie_verdicts(&lies, options.quick)].concat();
+    let verdicts =
+        [game_verdicts(&games, options.quick), lie_verdicts(&lies, options.quick)].concat();
     verdicts.into_iter().for_each(|verdict| outcome.judge(verdict));
     tampered.iter().flat_map(tampered_verdicts).for_each(|verdict| outcome.judge(verdict));
     let mut report = Report::new("peers", "A game without a server").summary(
@@ -82,7 +83,7 @@ fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
     })
 }
 
-fn game_verdicts(games: &[&Row]) -> Vec<Verdict> {
+fn game_verdicts(games: &[&Row], quick: bool) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let mut growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
     growing.sort_by_key(|row| row.nodes);
@@ -91,7 +92,8 @@ fn game_verdicts(games: &[&Row]) -> Vec<Verdict> {
         let bytes = large.bytes_s / small.bytes_s;
         let name =
             format!("bytes per node grow less than nodes, {} to {}", small.nodes, large.nodes);
-        verdicts.push(Verdict::at_most(name, bytes, nodes, "×"));
+        // In a small game everybody is in view, so that bytes grow nearly as fast as nodes.
+        verdicts.push(Verdict::at_most(name, bytes, nodes, "×").reported_only(quick));
         let busiest = growing.iter().map(|row| row.uplink_share).fold(0.0, f64::max);
         verdicts.push(Verdict::at_most("busiest uplink", 100.0 * busiest, 100.0, "%"));
     }
