@@ -57,6 +57,13 @@ impl<G: Game> Node<G> {
         let since = self.ticked.0.saturating_sub(time.0).div_ceil(round.0);
         Tick(self.peer.stage.publisher.store.tick().0.wrapping_sub(since as u32))
     }
+
+    /// What it wanted to send in a second as a share of its uplink, headers of UDP and IP and dropped
+    /// datagrams included; 0 where the uplink has no limit.
+    pub fn uplink_load(&self, sent: &Sent) -> f64 {
+        let whole = sent.bytes() + OVERHEAD * (sent.datagrams + sent.messages);
+        self.uplink.map_or(0.0, |uplink| whole as f64 / uplink)
+    }
 }
 
 impl Sent {
@@ -83,6 +90,8 @@ pub struct Node<G: Game> {
     pub peer: Peer<G>,
     /// What it sent so far.
     pub sent: Sent,
+    /// Bytes that arrived, the transport's own not counted.
+    pub received: u64,
     /// What happened to it: the verdicts that it passed.
     pub verdicts: Vec<(Micros, foveate_node::game::PlayerId, foveate_node::peer::Fault)>,
     /// When it came in.
@@ -194,6 +203,7 @@ impl<G: Game> PeerNet<G> {
         let node = Node {
             peer,
             sent,
+            received: 0,
             verdicts,
             inside: None,
             log: None,
@@ -419,6 +429,9 @@ impl<G: Game> PeerNet<G> {
         let (link, now) = (Link(wire as u64), self.now);
         let Some(node) = self.nodes[to].as_mut() else { return };
         let (skewed, mut out) = (now + node.skew, Letters::default());
+        if let Letter::Datagram(bytes) | Letter::Message(bytes) = letter {
+            node.received += bytes.len() as u64;
+        }
         match letter {
             Letter::Datagram(bytes) => node.peer.datagram(link, bytes, skewed),
             Letter::Message(bytes) => node.peer.message(link, bytes, skewed, &mut out),

@@ -1,14 +1,19 @@
 //! What `foveate lab ownership` found, for people and for programs.
 
-use super::run::{Crash, Looks, SETTLED_WITHIN, Second};
-use super::{Done, ExperimentError, Options, Ran, Row, Size, row};
-use crate::output::{Align, Outcome, Table};
-use crate::report::{Axis, Mark, Plot, Report, Series};
+use super::load::PeakRates;
+use super::run::{Crash, SETTLED_WITHIN, Second};
+use super::{Done, ExperimentError, Options, Ran, Row, Size, row, sweep};
+use crate::output::{Align, Outcome, Table, Verdict};
+use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
-/// The source's bounds on bytes per second and player.
+/// The source's limits on bytes per second of any one player: once all is stable, over
+/// [`WINDOW`](super::load::WINDOW) seconds,
 const STABLE: f64 = 2_000.0;
+/// and in any second while conflicts are settled.
 const CONFLICT: f64 = 4_000.0;
+/// The largest game that keeps to the first of them; larger ones are reported.
+const LARGEST_KEPT: usize = 32;
 /// Coherence after the crash of half may be this much worse.
 const WORSE: f64 = 1.2;
 
@@ -29,23 +34,24 @@ pub(super) fn done(ran: &[Ran], wrong: Size, options: Options) -> Result<Done, E
                     ..row(after, wrong, *seed, &change.after)
                 });
             }
+            Ran::Sweep(part, spec, looks) => rows.push(row(part, *spec, options.seed, looks)),
         }
     }
     rows.iter().try_for_each(|row| outcome.push(row))?;
     let mut report = Report::new("ownership", "Objects owned by whoever cares most").summary(
         "Ships fly about and take bases that wander; every base is owned by the player who cares most \
          for it. Bytes are payload, headers of UDP and IP not counted. Δ is the source's coherence in \
-         view radii: larger is worse.",
+         view radii: larger is worse. Limits on bytes are judged by the player with the most.",
     );
-    for (verdict, text, figure) in findings(&rows, ran) {
-        report = report.finding(verdict, text, figure);
+    verdicts(&rows, ran, options.quick).into_iter().for_each(|verdict| outcome.judge(verdict));
+    let tables = vec![table(&rows), sweep::table(&rows)];
+    for table in &tables {
+        report = report.section(table.caption_text().unwrap_or_default(), "").table(table);
     }
-    let table = table(&rows);
-    report = report.section("All games", "").table(&table);
-    for plot in plots(ran) {
+    for plot in plots(ran).into_iter().chain(sweep::plots(&rows)) {
         report = report.plot(plot);
     }
-    Ok(Done { outcome, tables: vec![table], notes: notes(&rows, ran), report })
+    Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
 fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [Row; 2] {
@@ -68,7 +74,12 @@ fn table(rows: &[Row]) -> Table {
         "owned",
         "max",
         "B/s",
-        "p95",
+        "sent mean",
+        "10 s",
+        "1 s",
+        "received mean",
+        "10 s",
+        "1 s",
         "messages/s",
         "Δ",
         "Δ p95",
@@ -79,8 +90,12 @@ fn table(rows: &[Row]) -> Table {
     ];
     let columns =
         columns.map(|name| (name, if name == "part" { Align::Left } else { Align::Right }));
-    let mut table = Table::new(columns).caption("Per player and second; Δ in view radii");
-    for row in rows {
+    let mut table = Table::new(columns).caption(
+        "Per player and second: B/s sent on average, then the largest of one player; Δ in view radii",
+    );
+    for row in rows.iter().filter(|row| !sweep::PARTS.contains(&row.part)) {
+        let PeakRates { mean, window, second } = row.sent;
+        let received = row.received;
         table.row([
             row.part.to_owned(),
             row.players.to_string(),
@@ -89,7 +104,12 @@ fn table(rows: &[Row]) -> Table {
             format!("{:.2}", row.owned_mean),
             row.owned_max.to_string(),
             format!("{:.0}", row.bytes_s),
-            format!("{:.0}", row.bytes_s_p95),
+            format!("{mean:.0}"),
+            format!("{window:.0}"),
+            format!("{second:.0}"),
+            format!("{:.0}", received.mean),
+            format!("{:.0}", received.window),
+            format!("{:.0}", received.second),
             format!("{:.2}", row.protocol_s),
             format!("{:.5}", row.delta),
             format!("{:.5}", row.delta_p95),
@@ -100,12 +120,6 @@ fn table(rows: &[Row]) -> Table {
         ]);
     }
     table
-}
-
-type Finding = (Mark, String, String);
-
-fn verdict(holds: bool) -> Mark {
-    if holds { Mark::Holds } else { Mark::FallsShort }
 }
 
 /// Δ over all seeds, before and after half of all crashed.
@@ -120,60 +134,54 @@ fn pooled(ran: &[Ran]) -> Option<(f64, f64)> {
     (before.count() > 0).then(|| (before.quantile(0.95), after.quantile(0.95)))
 }
 
-fn findings(rows: &[Row], ran: &[Ran]) -> Vec<Finding> {
+fn verdicts(rows: &[Row], ran: &[Ran], quick: bool) -> Vec<Verdict> {
     let of = |part: &'static str| rows.iter().filter(move |row| row.part == part);
-    let mut found: Vec<Finding> = Vec::new();
+    let mut verdicts = Vec::new();
     for row in of("steady") {
-        let text = format!(
-            "{} players, {} objects: at most {STABLE} B/s per player once stable",
-            row.players, row.objects
-        );
-        found.push((verdict(row.bytes_s <= STABLE), text, format!("{:.0} B/s", row.bytes_s)));
+        let falls_short = row.players > LARGEST_KEPT;
+        for (what, rates) in [("sent", row.sent), ("received", row.received)] {
+            let Row { players, objects, .. } = row;
+            let name = format!(
+                "{players} players, {objects} objects, stable: {what} by any player, 10 s windows"
+            );
+            let verdict = Verdict::at_most(name, rates.window, STABLE, "B/s");
+            verdicts.push(verdict.reported_only(falls_short));
+        }
     }
-    let busiest = ran.iter().filter_map(|it| match it {
-        Ran::Crash(_, crash) => Some(busiest_second(&crash.after)),
-        Ran::Change(_, _, change) => Some(busiest_second(&change.after)),
-        Ran::Steady(..) => None,
-    });
-    let busiest = busiest.fold(0.0, f64::max);
-    let text =
-        format!("At most {CONFLICT} B/s per player while conflicts are settled (busiest second)");
-    found.push((verdict(busiest <= CONFLICT), text, format!("{busiest:.0} B/s")));
-    let crashes = || of("after_crash");
-    let slowest = crashes().filter_map(|row| row.settled_s).fold(0.0, f64::max);
-    let text = "Half crash: one owner each within 2 s of detection, in every game".to_owned();
-    found.push((verdict(crashes().all(|row| row.one_owner)), text, format!("{slowest:.2} s")));
+    let conflicts = [
+        ("crash or partition", &["after_crash", "healed"]),
+        ("churn, newcomers included", &["churn", "after_churn"]),
+    ];
+    for (when, parts) in conflicts {
+        let rows = || rows.iter().filter(|row| parts.contains(&row.part));
+        let sent = rows().map(|row| row.sent.second).fold(0.0, f64::max);
+        let received = rows().map(|row| row.received.second).fold(0.0, f64::max);
+        for (what, busiest) in [("sent", sent), ("received", received)] {
+            let name = format!("{when}: {what} by any player in any second");
+            // It falls short: all that is owned and linked is told to every neighbour at once.
+            verdicts.push(Verdict::at_most(name, busiest, CONFLICT, "B/s").reported_only(true));
+        }
+    }
+    let settled = |part| of(part).filter_map(|row| row.settled_s).fold(0.0, f64::max);
+    verdicts.push(Verdict::at_most(
+        "half crash: one owner for each object, after detection, slowest game",
+        settled("after_crash"),
+        SETTLED_WITHIN.as_secs(),
+        "s",
+    ));
     if let Some((before, after)) = pooled(ran) {
+        let name = "half crash: Δ p95 over all seeds, after against before";
         let ratio = after / before.max(1e-9);
-        let text = format!("Half crash: Δ p95 over all seeds at most {WORSE}× before");
-        found.push((
-            verdict(ratio <= WORSE),
-            text,
-            format!("{before:.5} → {after:.5}: {ratio:.2}×"),
-        ));
+        verdicts.push(Verdict::at_most(name, ratio, WORSE, "×").reported_only(quick));
     }
-    for part in ["after_churn", "healed"] {
-        let clean = of(part).all(|row| row.one_owner && row.lost == 0);
-        let slowest = of(part).filter_map(|row| row.settled_s).fold(0.0, f64::max);
-        let text = format!("{part}: one owner each, none lost, none doubled");
-        found.push((verdict(clean), text, format!("after {slowest:.1} s")));
+    for (part, what) in [("after_churn", "churn"), ("healed", "partition")] {
+        let wrong = of(part).filter(|row| !row.one_owner || row.lost > 0).count();
+        let name =
+            format!("{what}: games that end with an object lost, doubled or without an owner");
+        verdicts.push(Verdict::at_most(name, wrong as f64, 0.0, ""));
     }
-    found
-}
-
-/// The busiest second, as the mean over players.
-fn busiest_second(looks: &Looks) -> f64 {
-    looks.line.iter().map(|second| second.bytes_s).fold(0.0, f64::max)
-}
-
-fn notes(rows: &[Row], ran: &[Ran]) -> Vec<String> {
-    let mark = |verdict| match verdict {
-        Mark::Holds => "holds",
-        Mark::FallsShort => "FALLS SHORT",
-        Mark::Info => "",
-    };
-    let found = findings(rows, ran).into_iter();
-    found.map(|(verdict, text, figure)| format!("{text}: {figure} ({})", mark(verdict))).collect()
+    verdicts.extend(sweep::verdicts(rows));
+    verdicts
 }
 
 fn plots(ran: &[Ran]) -> Vec<Plot> {
@@ -202,6 +210,8 @@ fn plots(ran: &[Ran]) -> Vec<Plot> {
         plot("Objects per owner, mean", "objects", "", |second| second.owned_mean),
         plot("Objects per owner, most", "objects", "", |second| second.owned_max as f64),
         plot("Bytes sent per player", "sent", "B/s", |second| second.bytes_s),
+        plot("Most bytes sent by one player", "sent", "B/s", |second| second.bytes_max),
+        plot("Most bytes received by one player", "received", "B/s", |second| second.received_max),
         plot("Protocol messages per player", "messages", "1/s", |second| second.protocol_s),
         plot("Coherence Δ", "Δ", "view radii", |second| second.delta),
     ]

@@ -2,12 +2,18 @@
 //!
 //! Ships fly about and take bases that wander; the managed objects are the bases. All of a game's bases
 //! begin with its first player. Steady games of three sizes, half of all players crash at once, steady
-//! churn, a partition that heals.
+//! churn, a partition that heals; and two sweeps: of the view's share of the world, and of density until
+//! an uplink is full.
 
 mod describe;
+mod load;
 mod run;
+mod sweep;
 
-pub use run::{Change, Crash, Looks, Second, Size, churn, crash, game, partition, steady};
+pub use load::{PeakRates, PlayerBytes};
+pub use run::{
+    Change, Crash, GameSpec, Looks, ROUND, Second, Size, churn, crash, game, partition, steady,
+};
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::output::Progress;
@@ -24,6 +30,8 @@ const SIZES: [Size; 3] = [
 const WRONG: Size = Size { players: 32, objects: 72 };
 /// The share of players that leave in a minute of churn.
 const CHURN: f64 = 0.1;
+/// Bytes of UDP's and IP's headers around each datagram.
+const HEADERS: f64 = 28.0;
 
 /// How long everything takes.
 struct Plan {
@@ -35,6 +43,8 @@ struct Plan {
     partition: Micros,
     seeds: u64,
     partitions: u64,
+    sweeps: Vec<(&'static str, GameSpec)>,
+    sweep: Micros,
 }
 
 impl Plan {
@@ -44,12 +54,14 @@ impl Plan {
             return Plan {
                 sizes: &SIZES[..1],
                 wrong: Size { players: 12, objects: 24 },
-                steady: seconds(5),
+                steady: seconds(12),
                 around_crash: seconds(5),
                 churn: seconds(20),
                 partition: seconds(5),
                 seeds: 1,
                 partitions: 1,
+                sweeps: sweep::quick(),
+                sweep: seconds(4),
             };
         }
         Plan {
@@ -61,6 +73,8 @@ impl Plan {
             partition: seconds(30),
             seeds: 10,
             partitions: 3,
+            sweeps: sweep::full(),
+            sweep: seconds(30),
         }
     }
 }
@@ -75,8 +89,20 @@ pub struct Row {
     seconds: f64,
     owned_mean: f64,
     owned_max: usize,
+    /// Side of the world, how far players see, and what an uplink carries in bytes per second.
+    side: f32,
+    view: f32,
+    uplink: u32,
     bytes_s: f64,
     bytes_s_p95: f64,
+    /// The largest rates of one player.
+    sent: PeakRates,
+    received: PeakRates,
+    /// What players wanted to send as a share of their uplinks, headers included: the mean, and the
+    /// busiest in a second.
+    uplink_share: f64,
+    uplink_peak: f64,
+    dropped: u64,
     packets_s: f64,
     protocol_s: f64,
     delta: f64,
@@ -96,15 +122,19 @@ enum Job {
     Crash(u64),
     Churn,
     Partition(u64),
+    Sweep(&'static str, GameSpec),
 }
 
 enum Ran {
     Steady(Size, Box<(Looks, Looks)>),
     Crash(u64, Box<Crash>),
     Change(&'static str, u64, Box<Change>),
+    Sweep(&'static str, GameSpec, Box<Looks>),
 }
 
-fn row(part: &'static str, size: Size, seed: u64, looks: &Looks) -> Row {
+fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) -> Row {
+    let GameSpec { size, side, view, uplink } = spec.into();
+    let whole = looks.bytes.mean() + HEADERS * looks.packets.mean();
     let protocol = looks.line.iter().map(|second| second.protocol_s).sum::<f64>();
     Row {
         part,
@@ -114,8 +144,16 @@ fn row(part: &'static str, size: Size, seed: u64, looks: &Looks) -> Row {
         seconds: looks.line.len() as f64,
         owned_mean: looks.owned.1,
         owned_max: looks.owned.0,
+        side,
+        view,
+        uplink,
         bytes_s: looks.bytes.mean(),
         bytes_s_p95: looks.bytes.quantile(0.95),
+        sent: looks.sent.peaks(),
+        received: looks.received.peaks(),
+        uplink_share: whole / f64::from(uplink),
+        uplink_peak: looks.uplink_share,
+        dropped: looks.dropped,
         packets_s: looks.packets.mean(),
         protocol_s: protocol / looks.line.len().max(1) as f64,
         delta: looks.delta.mean(),
@@ -132,6 +170,7 @@ fn row(part: &'static str, size: Size, seed: u64, looks: &Looks) -> Row {
 pub fn lab(options: Options) -> Result<Done, ExperimentError> {
     let plan = Plan::new(options);
     let mut jobs: Vec<Job> = plan.sizes.iter().rev().map(|size| Job::Steady(*size)).collect();
+    jobs.extend(plan.sweeps.iter().map(|(part, spec)| Job::Sweep(part, *spec)));
     jobs.push(Job::Churn);
     jobs.extend((0..plan.partitions).map(|at| Job::Partition(options.seed + at)));
     jobs.extend((0..plan.seeds).map(|at| Job::Crash(options.seed + at)));
@@ -146,6 +185,8 @@ pub fn lab(options: Options) -> Result<Done, ExperimentError> {
                 .map(|change| Ran::Change("churn", options.seed, Box::new(change))),
             Job::Partition(seed) => partition(plan.wrong, plan.partition, *seed)
                 .map(|change| Ran::Change("partition", *seed, Box::new(change))),
+            Job::Sweep(part, spec) => steady(*spec, plan.sweep, options.seed)
+                .map(|(_, looks)| Ran::Sweep(part, *spec, Box::new(looks))),
         };
         progress.tick(1);
         ran

@@ -1,5 +1,6 @@
 //! The runs of `foveate lab ownership`: steady games, half of all crash, churn, a partition.
 
+use super::load::PlayerBytes;
 use crate::movement::{Waypoint, WaypointSpec};
 use crate::net::Latency;
 use crate::peers::{Census, Coherence, MeadowSpec, NetSpec, Play};
@@ -11,9 +12,10 @@ use std::collections::BTreeMap;
 
 /// The length of a round.
 pub const ROUND: Micros = Micros(50_000);
-/// How far players see, and reach.
+/// How far players see in the source's games,
 pub const VIEW: f32 = 300.0;
-const INTERACTION: f32 = 100.0;
+/// and the share of it within which they can act.
+const REACH: f32 = 1.0 / 3.0;
 /// A region of eight bases is this wide: a player may see several.
 const REGION: f32 = 400.0;
 /// How fast ships fly, and bases wander.
@@ -40,18 +42,43 @@ pub struct Size {
     pub objects: usize,
 }
 
+/// A game's world: how many play in it, how large it is, how far they see and what they can send.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct GameSpec {
+    /// Players and bases.
+    pub size: Size,
+    /// Side of the square world.
+    pub side: f32,
+    /// How far players see; they reach a third of it.
+    pub view: f32,
+    /// Bytes per second that each player's uplink carries.
+    pub uplink: u32,
+}
+
+impl From<Size> for GameSpec {
+    /// The source's world of this size.
+    fn from(size: Size) -> GameSpec {
+        let side = REGION * (size.objects as f32 / 8.0).sqrt();
+        GameSpec { size, side, view: VIEW, uplink: UPLINK }
+    }
+}
+
 pub(super) fn seconds(seconds: u64) -> Micros {
     Micros(seconds * 1_000_000)
 }
 
 /// A game of this size; there is movement for so many more.
-pub fn game(size: Size, spare: usize, seed: u64) -> Result<Play<Waypoint>, SchemaError> {
-    let side = REGION * (size.objects as f32 / 8.0).sqrt();
+pub fn game(
+    spec: impl Into<GameSpec>,
+    spare: usize,
+    seed: u64,
+) -> Result<Play<Waypoint>, SchemaError> {
+    let GameSpec { size, side, view, .. } = spec.into();
     let world = MeadowSpec {
         side,
         bases: size.objects,
-        view: VIEW,
-        interaction: INTERACTION,
+        view,
+        interaction: REACH * view,
         speeds: SPEEDS,
         rate: 1e6 / ROUND.0 as f32,
         seed,
@@ -88,6 +115,14 @@ pub struct Looks {
     pub looks: f64,
     /// Bytes that one player sent in one second.
     pub bytes: Spread,
+    /// The same by player,
+    pub sent: PlayerBytes,
+    /// and what arrived at each.
+    pub received: PlayerBytes,
+    /// Datagrams that an uplink's queue had no room for.
+    pub dropped: u64,
+    /// The busiest uplink in a second, headers of UDP and IP included, as a share of its rate.
+    pub uplink_share: f64,
     /// Messages and datagrams that one player sent in one second.
     pub packets: Spread,
     /// The most objects of one owner, by look, and the mean.
@@ -113,8 +148,10 @@ pub struct Second {
     pub protocol_s: f64,
     /// Bytes that one player sent, on average,
     pub bytes_s: f64,
-    /// and the most.
+    /// and the most;
     pub bytes_max: f64,
+    /// and that one player received, the most.
+    pub received_max: f64,
     /// Δ in view radii.
     pub delta: f64,
 }
@@ -135,7 +172,7 @@ impl Looks {
 
     fn second(&mut self, play: &mut Play<Waypoint>, each: &mut impl FnMut(&mut Play<Waypoint>)) {
         let before: BTreeMap<usize, _> =
-            play.net.present().map(|(at, node)| (at, node.sent)).collect();
+            play.net.present().map(|(at, node)| (at, (node.sent, node.received))).collect();
         let mut deltas = Vec::new();
         for round in 0..1_000_000 / ROUND.0 {
             play.round();
@@ -155,12 +192,19 @@ impl Looks {
         let players = play.net.present().count();
         let (owned_max, owned_mean) = Census::take(&play.net).load(players);
         self.owned = (self.owned.0.max(owned_max), owned_mean);
-        let sent =
-            play.net.present().filter_map(|(at, node)| Some(node.sent.since(before.get(&at)?)));
-        let sent: Vec<_> = sent.collect();
-        for it in &sent {
+        let mut sent = Vec::new();
+        let mut received_max = 0;
+        for (at, node) in play.net.present() {
+            let Some((sent_before, received_before)) = before.get(&at) else { continue };
+            let (it, received) = (node.sent.since(sent_before), node.received - received_before);
             self.bytes.add(it.bytes() as f64);
             self.packets.add((it.datagrams + it.messages) as f64);
+            self.sent.add(at, it.bytes() as f64);
+            self.received.add(at, received as f64);
+            self.dropped += it.dropped;
+            self.uplink_share = self.uplink_share.max(node.uplink_load(&it));
+            received_max = received_max.max(received);
+            sent.push(it);
         }
         let mean = |sum: u64| sum as f64 / sent.len().max(1) as f64;
         self.line.push(Second {
@@ -171,6 +215,7 @@ impl Looks {
             protocol_s: mean(sent.iter().map(|it| it.messages).sum()),
             bytes_s: mean(sent.iter().map(|it| it.bytes()).sum()),
             bytes_max: sent.iter().map(|it| it.bytes()).max().unwrap_or(0) as f64,
+            received_max: received_max as f64,
             delta: deltas.iter().sum::<f64>() / deltas.len().max(1) as f64,
         });
     }
@@ -183,16 +228,18 @@ impl Looks {
 
 /// Everybody has entered and settled.
 pub(super) fn started(
-    size: Size,
+    spec: impl Into<GameSpec>,
     spare: usize,
     seed: u64,
 ) -> Result<(Play<Waypoint>, Looks), SchemaError> {
-    let mut play = game(size, spare, seed)?;
+    let spec = spec.into();
+    let size = spec.size;
+    let mut play = game(spec, spare, seed)?;
     let mut looks = Looks::default();
     let mut rng = fastrand::Rng::with_seed(seed ^ 0x9ee5);
     for _ in 0..size.players.div_ceil(ENTER) {
         for _ in 0..ENTER.min(size.players - play.net.nodes.len()) {
-            enter(&mut play, &mut rng);
+            enter(&mut play, spec.uplink, &mut rng);
         }
         looks.second(&mut play, &mut |_| {});
     }
@@ -202,16 +249,20 @@ pub(super) fn started(
 }
 
 /// One more comes, by way of anybody who is in.
-pub(super) fn enter(play: &mut Play<Waypoint>, rng: &mut fastrand::Rng) -> Option<usize> {
+fn enter(play: &mut Play<Waypoint>, uplink: u32, rng: &mut fastrand::Rng) -> Option<usize> {
     let inside: Vec<usize> =
         play.net.present().filter(|(_, node)| node.inside.is_some()).map(|it| it.0).collect();
     let contact = (!inside.is_empty()).then(|| inside[rng.usize(..inside.len())]);
-    play.enter(contact, Some(UPLINK))
+    play.enter(contact, Some(uplink))
 }
 
 /// A game in which nothing goes wrong: its beginning, and how it goes on.
-pub fn steady(size: Size, time: Micros, seed: u64) -> Result<(Looks, Looks), SchemaError> {
-    let (mut play, beginning) = started(size, 0, seed)?;
+pub fn steady(
+    spec: impl Into<GameSpec>,
+    time: Micros,
+    seed: u64,
+) -> Result<(Looks, Looks), SchemaError> {
+    let (mut play, beginning) = started(spec, 0, seed)?;
     let looks = Looks::over(&mut play, time, |_| {});
     Ok((beginning, looks))
 }
@@ -285,7 +336,7 @@ pub fn churn(size: Size, time: Micros, per_minute: f64, seed: u64) -> Result<Cha
         } else {
             play.net.crash(gone);
         }
-        enter(play, &mut rng);
+        enter(play, UPLINK, &mut rng);
     });
     Ok(settle(play, during))
 }

@@ -2,8 +2,8 @@
 
 use super::liars::{Harm, Lie};
 use super::{Done, ExperimentError, LieRow, Options, Ran, Row, TamperedRow};
-use crate::output::{Align, Outcome, Table};
-use crate::report::{Axis, Mark, Plot, Report, Series};
+use crate::output::{Align, Outcome, Table, Verdict};
+use crate::report::{Axis, Plot, Report, Series};
 
 /// The honest may be off by this much more, as a share.
 const HARM: f64 = 0.05;
@@ -19,14 +19,14 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
     games.iter().try_for_each(|row| outcome.push(row))?;
     lies.iter().try_for_each(|row| outcome.push(row))?;
     tampered.iter().try_for_each(|row| outcome.push(row))?;
-    let found = findings(&games, &lies, &tampered);
+    let verdicts =
+        [game_verdicts(&games, options.quick), lie_verdicts(&lies, options.quick)].concat();
+    verdicts.into_iter().for_each(|verdict| outcome.judge(verdict));
+    tampered.iter().flat_map(tampered_verdicts).for_each(|verdict| outcome.judge(verdict));
     let mut report = Report::new("peers", "A game without a server").summary(
         "Every node is a player and owns what it cares for most; neighbours are told by grade, the rest \
          is gossip. Bytes are payload, headers of UDP and IP not counted.",
     );
-    for (verdict, text, figure) in &found {
-        report = report.finding(*verdict, text.clone(), figure.clone());
-    }
     let mut tables = vec![game_table(&games)];
     if !lies.is_empty() {
         tables.push(lie_table(&lies));
@@ -43,11 +43,7 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
             .series(Series::points("graded", points));
         report = report.plot(plot);
     }
-    let notes = found.into_iter().map(|(verdict, text, figure)| {
-        let mark = if verdict == Mark::Holds { "holds" } else { "FALLS SHORT" };
-        format!("{text}: {figure} ({mark})")
-    });
-    Ok(Done { outcome, tables, notes: notes.collect(), report })
+    Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
 fn as_game(ran: &Ran) -> Option<&Row> {
@@ -69,7 +65,8 @@ fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
         .collect();
     let first = harms.first()?;
     let change = |harm: &&Harm| harm.lied_to / harm.honest.max(1e-9) - 1.0;
-    let named = |harm: &&Harm| harm.named as f64 / harm.met.max(1) as f64;
+    let sum = |count: fn(&Harm) -> usize| harms.iter().map(|harm| count(harm)).sum::<usize>();
+    let (named, met) = (sum(|harm| harm.named), sum(|harm| harm.met));
     Some(LieRow {
         part: "liar",
         lie: lie.name(),
@@ -77,46 +74,61 @@ fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
         delta_honest: median(harms.iter().map(|harm| harm.honest).collect()),
         delta_lied_to: median(harms.iter().map(|harm| harm.lied_to).collect()),
         change: median(harms.iter().map(change).collect()),
-        named_share: harms.iter().map(named).sum::<f64>() / harms.len() as f64,
+        met,
+        named_share: named as f64 / met as f64,
+        shown_s: harms.iter().map(|harm| harm.shown_s).fold(0.0, f64::max),
         named_after_s: harms.iter().filter_map(|harm| harm.named_s).reduce(f64::max),
         named_for: first.fault.map(|fault| format!("{fault:?}")),
         wronged: harms.iter().map(|harm| harm.wronged).sum(),
     })
 }
 
-type Finding = (Mark, String, String);
-
-fn findings(games: &[&Row], lies: &[LieRow], tampered: &[TamperedRow]) -> Vec<Finding> {
-    let verdict = |holds: bool| if holds { Mark::Holds } else { Mark::FallsShort };
-    let mut found = Vec::new();
+fn game_verdicts(games: &[&Row], quick: bool) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
     let mut growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
     growing.sort_by_key(|row| row.nodes);
     if let [small, .., large] = growing[..] {
         let nodes = large.nodes as f64 / small.nodes as f64;
         let bytes = large.bytes_s / small.bytes_s;
-        let text = "Bytes per node grow less than the number of nodes".to_owned();
-        found.push((verdict(bytes < nodes), text, format!("{bytes:.2}× at {nodes:.1}× the nodes")));
+        let name =
+            format!("bytes per node grow less than nodes, {} to {}", small.nodes, large.nodes);
+        // In a small game everybody is in view, so that bytes grow nearly as fast as nodes.
+        verdicts.push(Verdict::at_most(name, bytes, nodes, "×").reported_only(quick));
         let busiest = growing.iter().map(|row| row.uplink_share).fold(0.0, f64::max);
-        let text = "No node sends more than its uplink".to_owned();
-        found.push((verdict(busiest < 1.0), text, format!("busiest at {:.1} %", 100.0 * busiest)));
+        verdicts.push(Verdict::at_most("busiest uplink", 100.0 * busiest, 100.0, "%"));
     }
-    for row in games {
-        let text = format!("{} nodes ({}): no honest peer is named", row.nodes, row.part);
-        found.push((verdict(row.wronged == 0), text, row.wronged.to_string()));
-    }
-    for lie in lies {
-        let harmless = lie.change < HARM && lie.named_share > 0.0 && lie.wronged == 0;
-        let text =
-            format!("One who {}: the honest are off by less than 5 % more, it is named", lie.lie);
-        let (change, named) = (100.0 * lie.change, 100.0 * lie.named_share);
-        let figure = format!("{change:+.1} %, named by {named:.0} % of those it met");
-        found.push((verdict(harmless), text, figure));
-    }
-    for row in tampered {
-        let text = format!("Of {} tampered digests none is believed", row.tampered);
-        found.push((verdict(row.accepted == 0), text, row.accepted.to_string()));
-    }
-    found
+    let wronged = |row: &&&Row| {
+        let name = format!("{} nodes ({}): honest peers named", row.nodes, row.part);
+        Verdict::at_most(name, row.wronged as f64, 0.0, "")
+    };
+    verdicts.extend(games.iter().map(|row| wronged(&row)));
+    verdicts
+}
+
+fn lie_verdicts(lies: &[LieRow], quick: bool) -> Vec<Verdict> {
+    let verdicts = lies.iter().flat_map(|lie| {
+        let name = |what: &str| format!("one that {}: {what}", lie.lie);
+        [
+            Verdict::at_least(
+                name("named by those that met it"),
+                100.0 * lie.named_share,
+                100.0,
+                "%",
+            ),
+            Verdict::at_most(name("honest peers named"), lie.wronged as f64, 0.0, ""),
+            Verdict::at_most(name("Δ of the honest grows"), 100.0 * lie.change, 100.0 * HARM, "%")
+                .reported_only(quick),
+        ]
+    });
+    verdicts.collect()
+}
+
+fn tampered_verdicts(row: &TamperedRow) -> [Verdict; 2] {
+    let name = |what: &str| format!("of {} digests {what}", row.tampered);
+    [
+        Verdict::at_most(name("tampered with, believed"), row.accepted as f64, 0.0, ""),
+        Verdict::at_most(name("left as they were, refused"), row.genuine_refused as f64, 0.0, ""),
+    ]
 }
 
 fn game_table(rows: &[&Row]) -> Table {
@@ -172,7 +184,9 @@ fn lie_table(rows: &[LieRow]) -> Table {
         ("Δ honest", Align::Right),
         ("Δ lied to", Align::Right),
         ("change", Align::Right),
+        ("met by", Align::Right),
         ("named by", Align::Right),
+        ("shown s", Align::Right),
         ("after s", Align::Right),
         ("for", Align::Left),
         ("wronged", Align::Right),
@@ -185,7 +199,9 @@ fn lie_table(rows: &[LieRow]) -> Table {
             format!("{:.5}", row.delta_honest),
             format!("{:.5}", row.delta_lied_to),
             format!("{:+.1} %", 100.0 * row.change),
-            format!("{:.0} %", 100.0 * row.named_share),
+            row.met.to_string(),
+            format!("{:.1} %", 100.0 * row.named_share),
+            format!("{:.1}", row.shown_s),
             row.named_after_s.map(|s| format!("{s:.1}")).unwrap_or_default(),
             row.named_for.clone().unwrap_or_default(),
             row.wronged.to_string(),

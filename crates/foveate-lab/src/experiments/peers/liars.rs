@@ -1,8 +1,8 @@
 //! Peers that lie, each in a way of its own, and what becomes of the others.
 
-use crate::experiments::ownership::{Size, game};
+use crate::experiments::ownership::{ROUND, Size, game};
 use crate::movement::{Pose, Waypoint};
-use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, Node, Play, SHIP};
+use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, Node, Play, SHIP, Ship};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::outbox::{Letters, Outbox};
 use foveate_node::peer::identity::Sealed;
@@ -12,7 +12,10 @@ use foveate_node::peer::{Fault, Signer};
 use foveate_node::session::write_message;
 use foveate_wire::schema::LANE_EPOCH;
 use foveate_wire::{Micros, ObjectId, SchemaError};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Rounds between two looks at coherence.
+const LOOK_EVERY: u64 = 5;
 
 /// A way of lying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +83,8 @@ fn forge(node: &mut Node<Meadow>) -> Option<Pose> {
         if stage.restore(id, &lanes).is_err()
             && let Some(slot) = stage.publisher.store.find(id)
         {
-            let moved = stage.publisher.store.set_lanes(slot, &lanes);
-            debug_assert!(moved.is_ok());
+            // Refused only if it does not fit, and then there is no lie to be found out.
+            let _ = stage.publisher.store.set_lanes(slot, &lanes);
         }
     }
     None
@@ -142,6 +145,9 @@ fn bend(digest: &Digest, sealed: &Sealed, rng: &mut fastrand::Rng) -> Sealed {
     bent
 }
 
+/// A peer has met a liar if it had a link with it for so long while it was shown the lie.
+const NOTICE: Micros = Micros(2_000_000);
+
 /// What a lie did to the honest.
 #[derive(Clone, Copy, Debug)]
 pub struct Harm {
@@ -149,9 +155,9 @@ pub struct Harm {
     pub honest: f64,
     /// and with them.
     pub lied_to: f64,
-    /// How many named the liar,
+    /// Honest peers that named the liar,
     pub named: usize,
-    /// of how many who had met it.
+    /// of those that met it: were shown the lie for two seconds, or named it sooner.
     pub met: usize,
     /// For what most of them did.
     pub fault: Option<Fault>,
@@ -159,6 +165,8 @@ pub struct Harm {
     pub wronged: usize,
     /// Seconds until the first named it.
     pub named_s: Option<f64>,
+    /// The longest that any peer was shown the lie, in seconds.
+    pub shown_s: f64,
 }
 
 /// The same game twice: everybody honest, and one who lies.
@@ -168,47 +176,114 @@ pub fn harm(size: Size, lie: Lie, time: Micros, seed: u64) -> Result<Harm, Schem
     Ok(Harm { honest: honest.lied_to, ..lied })
 }
 
+impl Lie {
+    /// Whether a neighbour of the liar's is shown the lie. Forged avatars are told like any: to those
+    /// that have them in view. All else goes to every neighbour.
+    fn is_shown_to(self, liar: &Node<Meadow>, other: &Node<Meadow>) -> bool {
+        let linked = |a: &Node<Meadow>, b: &Node<Meadow>| {
+            a.peer.neighbours().any(|it| it == b.peer.player())
+        };
+        let sees_a_forgery = || {
+            let view = other.peer.stage.game.spec().view;
+            let own = other.peer.world().get::<Ship>(other.peer.avatar());
+            let store = &liar.peer.stage.publisher.store;
+            let forged = store.iter().filter(|(id, _)| {
+                id.kind() == SHIP && ![liar.peer.avatar(), other.peer.avatar()].contains(id)
+            });
+            own.is_some_and(|own| {
+                forged
+                    .map(|(_, slot)| store.position(slot))
+                    .any(|at| (at[0] - own.pos[0]).hypot(at[1] - own.pos[1]) <= view)
+            })
+        };
+        linked(liar, other) && linked(other, liar) && (self != Lie::Forges || sees_a_forgery())
+    }
+}
+
+/// How long each peer has been shown a lie.
+#[derive(Default)]
+struct Exposure(BTreeMap<usize, Micros>);
+
+impl Exposure {
+    fn look(&mut self, play: &Play<Waypoint>, liar: usize, lie: Lie, span: Micros) {
+        let Some(node) = play.net.nodes[liar].as_ref() else { return };
+        for (at, other) in play.net.present().filter(|(at, _)| *at != liar) {
+            if lie.is_shown_to(node, other) {
+                let shown = self.0.entry(at).or_default();
+                *shown = *shown + span;
+            }
+        }
+    }
+
+    fn of(&self, at: usize) -> Micros {
+        self.0.get(&at).copied().unwrap_or_default()
+    }
+}
+
 fn run(size: Size, lie: Option<Lie>, time: Micros, seed: u64) -> Result<Harm, SchemaError> {
     let mut play: Play<Waypoint> = game(size, 0, seed)?;
     play.fill(size.players, Micros(300_000), |_| Some(125_000));
     play.run(Micros(15_000_000));
     let liar = size.players / 2;
     let name = play.net.nodes[liar].as_ref().map(|node| node.peer.player());
-    let met: Vec<PlayerId> =
-        play.net.nodes[liar].iter().flat_map(|node| node.peer.neighbours()).collect();
     if let Some(lie) = lie {
         play.corrupt(liar, lie.mischief(seed));
     }
     let begin = play.net.now();
     let (mut sum, mut looks) = (0.0, 0.0f64);
-    for _ in 0..time.0 / 250_000 {
-        play.run(Micros(250_000));
-        if let Some(seen) = Coherence::look(&play.net, |at| at != liar) {
+    let mut exposure = Exposure::default();
+    for round in 1..=time.0 / ROUND.0 {
+        play.run(ROUND);
+        if let Some(lie) = lie {
+            exposure.look(&play, liar, lie, ROUND);
+        }
+        if round % LOOK_EVERY == 0
+            && let Some(seen) = Coherence::look(&play.net, |at| at != liar)
+        {
             (sum, looks) = (sum + seen.delta, looks + 1.0);
         }
     }
-    let others = play.net.present().filter(|(at, _)| *at != liar);
-    let verdicts = others.flat_map(|(_, node)| &node.verdicts);
+    let others = || play.net.present().filter(|(at, _)| *at != liar);
+    let is_named = |node: &Node<Meadow>| node.verdicts.iter().any(|it| Some(it.1) == name);
+    let met = others().filter(|(at, node)| is_named(node) || exposure.of(*at) >= NOTICE);
+    let verdicts = others().flat_map(|(_, node)| &node.verdicts);
     type Named<'a> = Vec<&'a (Micros, PlayerId, Fault)>;
     let (named, wronged): (Named<'_>, Named<'_>) = verdicts.partition(|it| Some(it.1) == name);
     let most = |fault: &Fault| named.iter().filter(|it| it.2 == *fault).count();
     Ok(Harm {
         honest: 0.0,
         lied_to: sum / looks.max(1.0),
-        named: named.len(),
-        met: met.len(),
+        named: others().filter(|(_, node)| is_named(node)).count(),
+        met: met.count(),
         fault: Fault::ALL.into_iter().filter(|fault| most(fault) > 0).max_by_key(most),
         wronged: wronged.len(),
         named_s: named.iter().map(|it| (it.0 - begin).as_secs()).reduce(f64::min),
+        shown_s: exposure.0.values().map(|shown| shown.as_secs()).fold(0.0, f64::max),
     })
 }
 
-/// How many of so many relayed digests that were tampered with are believed.
-pub fn tampered(count: usize, seed: u64) -> usize {
+/// What became of relayed digests: those that were tampered with must not be believed, and the same
+/// digests untouched must be, or nothing would be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Relayed {
+    /// Tampered digests that were believed.
+    pub forged_believed: usize,
+    /// Genuine digests that were not.
+    pub genuine_refused: usize,
+}
+
+/// Tampers with so many relayed digests, each by a turned bit, another's signature, or the signature of
+/// something else, and has them read; and the same digests untouched.
+pub fn tampered(count: usize, seed: u64) -> Relayed {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let keys: Vec<Keys> = (0..64).filter_map(|_| Keys::new(rng.u64(..))).collect();
-    let Some((reader, authors)) = keys.split_first() else { return usize::MAX };
-    let mut believed = 0;
+    let keys: Vec<Keys> =
+        std::iter::repeat_with(|| Keys::new(rng.u64(..))).flatten().take(64).collect();
+    relay(count, &keys[0], &keys[1..], &mut rng)
+}
+
+/// The reader judges signatures as `judge` does.
+fn relay(count: usize, judge: &dyn Signer, authors: &[Keys], rng: &mut fastrand::Rng) -> Relayed {
+    let mut relayed = Relayed::default();
     for turn in 0..count {
         let author = &authors[turn % authors.len()];
         let digest = Digest {
@@ -222,28 +297,65 @@ pub fn tampered(count: usize, seed: u64) -> usize {
         };
         let sealed = Sealed::new(&digest, author);
         let forged = match turn % 3 {
-            // A bit of the body turned,
             0 => {
                 let mut bent = sealed.clone();
                 let at = rng.usize(..bent.body.len());
                 bent.body[at] ^= 1 << rng.u8(..8);
                 bent
             }
-            // another's signature,
-            1 => Sealed { body: sealed.body.clone(), ..Sealed::new(&digest, reader) },
-            // or the signature of something else that the author said.
+            1 => Sealed { body: sealed.body.clone(), ..Sealed::new(&digest, judge) },
             _ => {
                 let other = Digest { number: digest.number.wrapping_add(1), ..digest.clone() };
                 Sealed { body: sealed.body.clone(), ..Sealed::new(&other, author) }
             }
         };
-        let mut members = Members::new(reader.key().player());
-        let here = Reader { now: Micros::ZERO, world: None, here: [0.0; 3] };
-        let learnt = members.learn(here, forged, None, reader);
-        believed += usize::from(matches!(learnt, Ok(Learnt::News(_))));
-        // What was not tampered with is believed.
-        let learnt = members.learn(here, sealed, None, reader);
-        debug_assert!(matches!(learnt, Ok(Learnt::News(_))));
+        let is_believed = |sealed: Sealed| {
+            let mut members = Members::new(judge.key().player());
+            let here = Reader { now: Micros::ZERO, world: None, here: [0.0; 3] };
+            matches!(members.learn(here, sealed, None, judge), Ok(Learnt::News(_)))
+        };
+        relayed.forged_believed += usize::from(is_believed(forged));
+        relayed.genuine_refused += usize::from(!is_believed(sealed));
     }
-    believed
+    relayed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Judges all signatures alike.
+    struct Blind {
+        keys: Keys,
+        verdict: bool,
+    }
+
+    impl Signer for Blind {
+        fn key(&self) -> foveate_node::peer::Key {
+            self.keys.key()
+        }
+        fn sign(&self, bytes: &[u8]) -> [u8; 64] {
+            self.keys.sign(bytes)
+        }
+        fn verify(&self, _: &foveate_node::peer::Key, _: &[u8], _: &[u8; 64]) -> bool {
+            self.verdict
+        }
+    }
+
+    #[test]
+    fn tampered_digests_are_refused_and_genuine_ones_believed() {
+        assert_eq!(tampered(60, 1), Relayed::default());
+    }
+
+    /// The control works in every build profile: a reader that believes or refuses everything shows.
+    #[test]
+    fn a_reader_that_does_not_look_at_signatures_is_found_out() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let authors: Vec<Keys> = (0..4).filter_map(Keys::new).collect();
+        let blind = |verdict| Blind { keys: Keys::new(9).unwrap(), verdict };
+        let credulous = relay(60, &blind(true), &authors, &mut rng);
+        assert!(credulous.forged_believed >= 40 && credulous.genuine_refused == 0, "{credulous:?}");
+        let paranoid = relay(60, &blind(false), &authors, &mut rng);
+        assert_eq!(paranoid, Relayed { forged_believed: 0, genuine_refused: 60 });
+    }
 }

@@ -73,19 +73,23 @@ pub struct LieRow {
     delta_lied_to: f64,
     /// The median over seeds of the change, as a share.
     change: f64,
-    /// Mean over seeds of those who met the liar and named it.
+    /// Honest peers that met the liar, over all seeds, and the share of them that named it.
+    met: usize,
     named_share: f64,
+    /// The longest that any peer was shown the lie without having dropped the liar.
+    shown_s: f64,
     named_after_s: Option<f64>,
     named_for: Option<String>,
     wronged: usize,
 }
 
-/// How many tampered digests were believed.
+/// How many tampered digests were believed, and how many genuine ones were not.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TamperedRow {
     part: &'static str,
     tampered: usize,
     accepted: usize,
+    genuine_refused: usize,
 }
 
 /// A game of anybody's choice.
@@ -184,8 +188,13 @@ pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentErr
                 liars::harm(LIED_TO, *lie, lied, *seed).map(|harm| Ran::Lie(*lie, harm))
             }
             Job::Tampered(tampered) => {
-                let accepted = liars::tampered(*tampered, options.seed);
-                Ok(Ran::Tampered(TamperedRow { part: "tampered", tampered: *tampered, accepted }))
+                let relayed = liars::tampered(*tampered, options.seed);
+                Ok(Ran::Tampered(TamperedRow {
+                    part: "tampered",
+                    tampered: *tampered,
+                    accepted: relayed.forged_believed,
+                    genuine_refused: relayed.genuine_refused,
+                }))
             }
         };
         progress.tick(1);

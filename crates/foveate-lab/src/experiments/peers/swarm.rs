@@ -1,6 +1,6 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
-use crate::experiments::silac::{ACT_EVERY, noticeable};
+use crate::experiments::silac::{ACT_EVERY, LOST_AFTER, noticeable};
 use crate::movement::{Movement, Pose};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, Node, Play, SHIP, Ship};
@@ -19,8 +19,6 @@ const NEAR: f64 = 0.2 * SIDE as f64;
 const FAR: f64 = 1.0;
 /// Those who look: all of a small game, and of a large one the ones nearest to its middle.
 const MAX_WATCHERS: usize = 100;
-/// A deed that is not known after this is lost.
-const LOST_AFTER: Micros = Micros(2_000_000);
 /// A newcomer that is not known by all after this never is.
 const JOIN_LIMIT: Micros = Micros(20_000_000);
 /// How far avatars see: as the arena's do.
@@ -66,7 +64,8 @@ pub struct Found {
     pub delay_near: Spread,
     /// and of those far away.
     pub delay_far: Spread,
-    /// Deeds that those near by should have learnt of, and those they did not.
+    /// Pairs of a deed and a watcher that was near when it was done, and those of them in which the
+    /// watcher had not learnt of it [`LOST_AFTER`] later.
     pub deeds: (u64, u64),
     /// The most links of one node.
     pub links: usize,
@@ -84,6 +83,8 @@ pub struct Found {
 struct Acting {
     walk: Box<dyn Movement>,
     deeds: Vec<u8>,
+    /// Those who did something in the last step.
+    acted: Vec<usize>,
     rng: fastrand::Rng,
 }
 
@@ -93,9 +94,11 @@ impl Movement for Acting {
     }
 
     fn step(&mut self) -> bool {
-        for deed in &mut self.deeds {
+        self.acted.clear();
+        for (at, deed) in self.deeds.iter_mut().enumerate() {
             if self.rng.u64(..ACT_EVERY.0) < ROUND.0 {
                 *deed = deed.wrapping_add(1);
+                self.acted.push(at);
             }
         }
         self.walk.step()
@@ -119,19 +122,21 @@ impl Movement for Acting {
     }
 }
 
-/// One pair's history, as the auditor sees it.
-#[derive(Clone, Copy, Default)]
-struct Pair {
-    /// Since when it has differed.
-    wrong: Option<Micros>,
-    /// The deed that has not been learnt yet, and since when.
-    deed: Option<(u8, Micros)>,
+/// A deed, and the watchers that were near when it was done and have not learnt of it yet.
+struct OpenDeed {
+    by: usize,
+    /// The doer's count of its deeds, this one included.
+    number: u8,
+    at: Micros,
+    unaware: Vec<usize>,
 }
 
 struct Auditor {
     watchers: Vec<usize>,
     players: Vec<PlayerId>,
-    pairs: BTreeMap<(usize, usize), Pair>,
+    /// Since when a pair has differed.
+    wrong: BTreeMap<(usize, usize), Micros>,
+    deeds: Vec<OpenDeed>,
     /// Rounds between two looks.
     every: u32,
     found: Found,
@@ -159,7 +164,7 @@ pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaErro
     };
     let count = walk.len();
     let rng = fastrand::Rng::with_seed(game.seed ^ 0xdeed);
-    let walk = Acting { walk, deeds: vec![0; count], rng };
+    let walk = Acting { walk, deeds: vec![0; count], acted: Vec::new(), rng };
     let mut play: Play<Acting> = Play::new(world, net, walk)?;
     let mut rng = fastrand::Rng::with_seed(game.seed ^ 0x0b11);
     let uplinks: Vec<u32> =
@@ -172,12 +177,14 @@ pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaErro
     let rounds = game.measured.0 / ROUND.0;
     for round in 0..rounds {
         play.round();
+        auditor.note_deeds(&play);
+        auditor.follow_deeds(&play);
         if round % u64::from(every) == 0 {
             auditor.look(&play);
         }
     }
-    let mut found = auditor.found;
     let seconds = game.measured.as_secs();
+    let found = &mut auditor.found;
     for ((at, node), before) in play.net.present().zip(&before) {
         let sent = node.sent.since(before);
         let rate = sent.bytes() as f64 / seconds;
@@ -189,6 +196,12 @@ pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaErro
         found.links = found.links.max(node.peer.neighbours().count());
         found.wronged += node.verdicts.len();
     }
+    // The last deeds have as long to become known as the first.
+    while !auditor.deeds.is_empty() {
+        play.round();
+        auditor.follow_deeds(&play);
+    }
+    let mut found = auditor.found;
     newcomer(&mut play, uplinks[game.nodes], &mut found);
     Ok(found)
 }
@@ -244,7 +257,44 @@ impl Auditor {
         watchers.truncate(MAX_WATCHERS);
         let players = play.net.nodes.iter().flatten().map(|node| node.peer.player()).collect();
         let watchers = watchers.into_iter().map(|it| it.1).collect();
-        Auditor { watchers, players, pairs: BTreeMap::new(), every, found: Found::default() }
+        let (wrong, deeds) = (BTreeMap::new(), Vec::new());
+        Auditor { watchers, players, wrong, deeds, every, found: Found::default() }
+    }
+
+    /// Notes what was done in this round, and which watchers were near.
+    fn note_deeds(&mut self, play: &Play<Acting>) {
+        let (movement, at) = (play.movement(), play.net.now() - ROUND);
+        for by in movement.acted.iter().copied().filter(|by| *by < self.players.len()) {
+            let Some(pose) = movement.pose(by) else { continue };
+            let near = |watcher: &usize| {
+                let there = movement.pose(*watcher).filter(|_| *watcher != by);
+                there.is_some_and(|it| {
+                    gap([it.pos[0], it.pos[1]], [pose.pos[0], pose.pos[1]]) <= NEAR
+                })
+            };
+            let unaware: Vec<usize> = self.watchers.iter().copied().filter(near).collect();
+            self.found.deeds.0 += unaware.len() as u64;
+            self.deeds.push(OpenDeed { by, number: pose.state, at, unaware });
+        }
+    }
+
+    /// Looks which watchers have learnt of which deeds. A later state tells of earlier deeds, too.
+    fn follow_deeds(&mut self, play: &Play<Acting>) {
+        let now = play.net.now();
+        for deed in &mut self.deeds {
+            let id = ObjectId::new(SHIP, self.players[deed.by].0, 0);
+            deed.unaware.retain(|watcher| {
+                let node = play.net.nodes[*watcher].as_ref();
+                let ship = node.and_then(|node| node.peer.world().get::<Ship>(id));
+                ship.is_none_or(|ship| ship.deed.wrapping_sub(deed.number) >= 128)
+            });
+        }
+        let lost = &mut self.found.deeds.1;
+        self.deeds.retain(|deed| {
+            let is_over = now - deed.at > LOST_AFTER;
+            *lost += if is_over { deed.unaware.len() as u64 } else { 0 };
+            !is_over && !deed.unaware.is_empty()
+        });
     }
 
     fn look(&mut self, play: &Play<Acting>) {
@@ -300,28 +350,16 @@ impl Auditor {
             self.found.seen.1 += 1;
             self.found.seen.0 += u64::from(held.is_some());
         }
-        let near = distance <= NEAR;
-        let pair = self.pairs.entry((at, of)).or_default();
         let told = held.as_ref().is_some_and(|ship| ship.deed == truth.deed);
-        match pair.deed {
-            _ if told => pair.deed = None,
-            None => {
-                pair.deed = Some((truth.deed, now));
-                self.found.deeds.0 += u64::from(near);
-            }
-            Some((_, since)) if now - since > LOST_AFTER => {
-                self.found.deeds.1 += u64::from(near);
-                pair.deed = Some((truth.deed, now));
-                self.found.deeds.0 += u64::from(near);
-            }
-            Some(_) => {}
-        }
         let differs = !(right && told);
         // It arose at some time since the last look; the earliest counts.
         let arose = now - ROUND * self.every;
-        let since = if differs { Some(*pair.wrong.get_or_insert(arose)) } else { None };
-        pair.wrong = since;
-        let delay = since.map_or(0.0, |since| (now - since).as_secs());
+        let delay = if differs {
+            (now - *self.wrong.entry((at, of)).or_insert(arose)).as_secs()
+        } else {
+            self.wrong.remove(&(at, of));
+            0.0
+        };
         Some(Known { distance: distance / AVATAR_WIDTH, differs, delay })
     }
 }

@@ -37,7 +37,7 @@ pub struct Bin {
     pub arrival: Spread,
     /// Interactions that somebody at this distance should have learnt of.
     pub deeds: u64,
-    /// Those never learnt of.
+    /// Those not learnt of within [`LOST_AFTER`](super::LOST_AFTER).
     pub lost: u64,
     /// From an interaction to its being learnt of: milliseconds.
     pub learnt: Spread,
@@ -52,7 +52,7 @@ impl Bin {
         self.lost += other.lost;
     }
 
-    /// The share of interactions never learnt of.
+    /// The share of interactions not learnt of in time.
     pub fn lost_share(&self) -> f64 {
         share(self.lost, self.deeds)
     }

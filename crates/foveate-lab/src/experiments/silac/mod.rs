@@ -14,7 +14,7 @@ mod tests;
 
 pub use findings::{Arrived, Bin, Findings, noticeable};
 pub use gossip::{BySilac, Gossip, Moment, Said, Seat};
-pub use swarm::{ACT_EVERY, Game, Swarm};
+pub use swarm::{ACT_EVERY, Game, LOST_AFTER, Swarm};
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::movement::Movement;
@@ -44,7 +44,7 @@ const QUICK_SIZES: [usize; 3] = [10, 20, 30];
 const QUICK_FAN_OUTS: [usize; 3] = [2, 3, 4];
 const QUICK_NODES: usize = 20;
 const QUICK_MEASURED: Micros = Micros(2_000_000);
-const QUICK_DRAWS: u32 = 5_000;
+const QUICK_DRAWS: u32 = 60_000;
 
 /// One game's figures; the same for every protocol.
 #[derive(Clone, Debug, Serialize)]

@@ -29,8 +29,8 @@ const OVERHEAD: u32 = 28;
 const ENTER_EVERY: Micros = Micros(12_500);
 /// After the last has entered, so long until anything is measured.
 const WARM: Micros = Micros(3_000_000);
-/// After the last interaction that counts, so long until it is taken for lost.
-const SETTLE: Micros = Micros(2_000_000);
+/// An interaction that somebody has not learnt of after this is lost on them.
+pub const LOST_AFTER: Micros = Micros(2_000_000);
 /// Each avatar does something once in this time, on average.
 pub const ACT_EVERY: Micros = Micros(2_000_000);
 /// An interaction that changes the world goes on for at most so many frames; a shot for one.
@@ -172,7 +172,7 @@ impl<P: Gossip> Swarm<P> {
         self.fill();
         self.run_for(WARM);
         self.measure();
-        self.run_for(SETTLE);
+        self.run_for(LOST_AFTER + FRAME);
         self.close_deeds();
         for (at, contacts) in self.game.newcomers.clone().into_iter().enumerate() {
             self.run_for(JOIN_GAP);
@@ -391,7 +391,7 @@ impl<P: Gossip> Swarm<P> {
         }
     }
 
-    /// Counts who never learnt of what.
+    /// Counts who did not learn of what in time.
     fn close_deeds(&mut self) {
         for ((by, _), deed) in &self.deeds {
             self.found.deeds += 1;
@@ -404,9 +404,9 @@ impl<P: Gossip> Swarm<P> {
                 }
                 let bin = &mut self.found.bins[bin(*share)];
                 bin.deeds += 1;
-                match learnt {
-                    Some(when) => bin.learnt.add((*when - deed.at).as_millis()),
-                    None => bin.lost += 1,
+                match learnt.map(|when| when - deed.at) {
+                    Some(after) if after <= LOST_AFTER => bin.learnt.add(after.as_millis()),
+                    _ => bin.lost += 1,
                 }
             }
         }
