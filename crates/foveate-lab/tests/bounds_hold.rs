@@ -64,9 +64,9 @@ fn judge_under<M: Movement>(
     for (name, view) in views {
         let world = World::new(make(), view.build().unwrap(), spec, round);
         let opinion: Opinion = world.judge(rounds);
-        assert!(opinion.samples > 10_000, "{name}: {opinion:?}");
+        assert!(opinion.audited.samples > 10_000, "{name}: {opinion:?}");
         assert_eq!(opinion.scheduled, 1.0, "{name}: the engine's own count");
-        if opinion.count > 0 {
+        if opinion.audited.broken > 0 {
             broken.push(format!("{name}: {opinion:#?}"));
         }
     }
