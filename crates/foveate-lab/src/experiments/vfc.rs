@@ -253,7 +253,8 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
         check(path, &trace)?;
         let name = super::trace_name(path);
         notes.push(format!("{name}: {}", Recorded::new(&trace, natural_round(&trace))?.angles()));
-        let rows = measure(&trace, &name, options)?;
+        let (rows, violations) = measure(&trace, &name, options)?;
+        notes.extend(violations);
         tables.push(table(&name, &rows));
         report = describe(report, &name, &rows);
         judge(&mut outcome, &name, &rows, options);
@@ -275,21 +276,26 @@ pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> 
 /// Recordings of the source's game: their names begin so.
 const SOURCE_GAME: &str = "cube2";
 /// Server output of the original divided by the managed one, as the source measured it: least and most over its maps.
-const SOURCE_RANGES: [(&str, f64, f64); 3] =
-    [("normal", 1.5, 3.0), ("zoom", 2.6, 3.0), ("vfc", 1.6, 1.8)];
-
+const SOURCE_RANGES: [(&str, f64, f64); 2] = [("normal", 1.5, 3.0), ("vfc", 1.6, 1.8)];
 /// Our map is none of the source's: ratios may be off their range by this much.
 const SOURCE_ROOM: f64 = 0.15;
+/// Zoom's ratio divided by normal's: the source has 0.96 to 1.0 on three maps.
+const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
+/// What is out of reach for ten seconds is forgotten, and cannot be told of again before the observer has acknowledged
+/// that: a round trip in which an object that comes back at that very moment is missing.
+const KEPT_AT_AN_EDGE: f64 = 0.9999;
 
 fn judge(outcome: &mut Outcome, name: &str, rows: &[Row], options: Options) {
-    let audited = rows.iter().map(|row| row.bounds_audited).fold(1.0, f64::min);
-    outcome.judge(Verdict::at_least(
-        format!("{name}: bounds audited, worst view"),
-        audited,
-        1.0,
-        "",
-    ));
-    let unsent = rows.iter().map(|row| row.violations_budget).sum::<u64>();
+    let worst = |edged: bool| {
+        let rows = rows.iter().filter(|row| OF_SOURCE.contains(&row.view) != edged);
+        rows.map(|row| row.bounds_audited).fold(1.0, f64::min)
+    };
+    let text = format!("{name}: bounds audited, worst view that covers the world");
+    outcome.judge(Verdict::at_least(text, worst(false), 1.0, ""));
+    let text = format!("{name}: bounds audited, worst view that ends somewhere");
+    outcome.judge(Verdict::at_least(text, worst(true), KEPT_AT_AN_EDGE, ""));
+    let covering = rows.iter().filter(|row| OF_SOURCE.contains(&row.view));
+    let unsent = covering.map(|row| row.violations_budget).sum::<u64>();
     let text = format!("{name}: observed violations that are due to neither latency nor loss");
     outcome.judge(Verdict::at_most(text, unsent as f64, 0.0, ""));
     for zones in [Zones::Share, Zones::Source] {
@@ -300,11 +306,17 @@ fn judge(outcome: &mut Outcome, name: &str, rows: &[Row], options: Options) {
         let at = format!("{name}, {}", zones.name());
         let text = format!("{at}: updates of vfc divided by those of normal");
         outcome.judge(Verdict::at_least(text, ratio("normal") / ratio("vfc"), 1.1, "×"));
-        for (view, least, most) in SOURCE_RANGES.iter().filter(|_| name.starts_with(SOURCE_GAME)) {
+        if !name.starts_with(SOURCE_GAME) {
+            continue;
+        }
+        for (view, least, most) in SOURCE_RANGES {
             let aim = ((least + most) / 2.0, (most - least) / 2.0 + SOURCE_ROOM);
             let text = format!("{at}: fewer updates, {view}, as in the source's maps");
             outcome.judge(Verdict::near(text, ratio(view), aim, "×").reported_only(options.quick));
         }
+        let text = format!("{at}: fewer updates of zoom divided by those of normal");
+        let zoom = Verdict::near(text, ratio("zoom") / ratio("normal"), SOURCE_ZOOM, "");
+        outcome.judge(zoom.reported_only(options.quick));
     }
 }
 
@@ -326,7 +338,12 @@ fn check(path: &Path, trace: &Trace) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-fn measure(trace: &Arc<Trace>, name: &str, options: Options) -> Result<Vec<Row>, ExperimentError> {
+/// The rows of a recording, and the first violations that the sender's auditor found, in words.
+fn measure(
+    trace: &Arc<Trace>,
+    name: &str,
+    options: Options,
+) -> Result<(Vec<Row>, Vec<String>), ExperimentError> {
     let round_ms = natural_round(trace);
     let rounds = (f64::from(trace.duration_ms()) / round_ms) as u64 + 1;
     let rounds = if options.quick { rounds.min(QUICK_ROUNDS) } else { rounds };
@@ -338,7 +355,13 @@ fn measure(trace: &Arc<Trace>, name: &str, options: Options) -> Result<Vec<Row>,
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let rows = views.into_iter().zip(runs.chunks(2));
-    rows.map(|(view, runs)| row(trace, name, view, round_ms, [&runs[0], &runs[1]])).collect()
+    let violations = rows.clone().flat_map(|((view, zones), runs)| {
+        let described = runs.iter().flat_map(|found| &found.sender.described);
+        described.map(move |it| format!("{name}, {view}, {}: {it}", zones.name()))
+    });
+    let violations = violations.collect();
+    let rows = rows.map(|(view, runs)| row(trace, name, view, round_ms, [&runs[0], &runs[1]]));
+    Ok((rows.collect::<Result<_, _>>()?, violations))
 }
 
 fn table(name: &str, rows: &[Row]) -> Table {

@@ -520,3 +520,12 @@ fn comments_before_the_header_state_how_angles_are_counted() {
     let error = read(&format!("{stated}# yaw: clockwise from +y; pitch: up\n")).unwrap_err();
     assert_eq!(error.line, 2, "{error}");
 }
+
+#[test]
+fn rounds_count_every_row_that_came_in_also_replaced_ones() {
+    let text = "t_ms,id,x,y,z,yaw,pitch\n0,1,0,0,0,0,0\n10,1,1,0,0,0,0\n10,1,2,0,0,0,0\n\
+                33,2,0,0,0,0,0\n40,1,3,0,0,0,0\n70,1,3,0,0,0,0\n";
+    let trace = Trace::from_reader(text.as_bytes(), Path::new("x.csv")).unwrap();
+    let rounds = trace.resample(33.0).unwrap();
+    assert_eq!(Vec::from_iter((0..rounds.rounds()).map(|round| rounds.rows(round))), [1, 3, 1]);
+}

@@ -26,6 +26,8 @@ pub struct Opinion {
 pub struct World<M> {
     movement: M,
     policy: Arc<dyn Policy>,
+    /// The policy that the auditor applies; mostly the same.
+    judged_by: Arc<dyn Policy>,
     round: Micros,
     publisher: Publisher,
     schema: Arc<Schema>,
@@ -47,7 +49,13 @@ impl<M: Movement> World<M> {
         let seats = std::iter::repeat_with(|| None).take(movement.len()).collect();
         let audit = SenderAudit::new(movement.len(), avatar, round);
         let (joined, tick) = (0, Tick(0));
-        World { movement, policy, round, publisher, schema, seats, audit, joined, tick }
+        let judged_by = Arc::clone(&policy);
+        World { movement, policy, judged_by, round, publisher, schema, seats, audit, joined, tick }
+    }
+
+    /// The same with an auditor who applies another policy than the engine.
+    pub fn judged_by(self, policy: Arc<dyn Policy>) -> World<M> {
+        World { judged_by: policy, ..self }
     }
 
     /// Plays so many rounds, or to the end of the movement.
@@ -59,10 +67,10 @@ impl<M: Movement> World<M> {
             self.tick = self.tick.plus(1);
             (0..self.seats.len()).for_each(|at| self.place(at));
             self.publish();
-            let World { seats, audit, policy, tick, .. } = &mut self;
+            let World { seats, audit, judged_by, tick, .. } = &mut self;
             for (at, seat) in seats.iter().enumerate() {
                 let Some(seat) = seat else { continue };
-                audit.look(at, &**policy, &seat.replicas, *tick);
+                audit.look(at, &**judged_by, &seat.replicas, *tick);
             }
         }
         let scheduled = self.publisher.totals().bounds_scheduled();
