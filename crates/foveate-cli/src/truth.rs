@@ -58,7 +58,7 @@ impl Record {
             std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
         };
         let mut file = BufWriter::new(File::create(path).map_err(named)?);
-        writeln!(file, "t_ms,id,x,y,z,yaw,pitch")?;
+        writeln!(file, "{}", foveate_lab::trace::opening_lines())?;
         Ok(Record(file))
     }
 

@@ -6,9 +6,11 @@
 
 mod coherence;
 mod findings;
+mod sender;
 
 pub use coherence::{Coherence, CoherenceSpec};
 pub use findings::{Bin, Broken, Causes, Findings, Refusals};
+pub use sender::{SenderAudit, SenderFindings};
 
 use coherence::Moment;
 use foveate_sync::interest::Grade;
@@ -175,10 +177,12 @@ impl Audit {
         self.found.refused.add(refused);
     }
 
-    pub(crate) fn count_round(&mut self, present: u64) {
+    /// So many observers are present; `updates`: how many the game itself took in, each for all others.
+    pub(crate) fn count_round(&mut self, present: u64, updates: u64) {
         self.found.rounds += 1;
         self.found.observer_rounds += present;
-        self.found.all_pairs += present * present.saturating_sub(1);
+        self.found.updates += updates;
+        self.found.relayed += updates * present.saturating_sub(1);
     }
 
     pub(crate) fn truth(&mut self, at: usize, tick: Tick, lanes: &[i32]) {

@@ -1,13 +1,13 @@
 //! A session in virtual time: one source, everybody an observer, links in between, and an auditor
 //! who knows the truth.
 
-use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample};
+use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample, SenderAudit};
 use crate::avatar::{Avatar, AvatarSpec};
 use crate::movement::{Movement, Pose};
 use crate::net::{Agenda, Fate, Link, LinkSpec};
 use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::Policy;
-use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds, Slot};
+use foveate_sync::{Budget, Observer, ObserverId, Pivots, ReplicaSet, Rounds, Slot};
 use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Schema, SchemaError, Tick};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct SessionSpec {
     pub avatar: AvatarSpec,
     /// What the links' fates are drawn from.
     pub seed: u64,
-    /// Whether the auditor looks at every pair in every round. Without, only the source's own
+    /// Whether the auditors look at every pair in every round. Without, only the source's own
     /// counters are there.
     pub audited: bool,
 }
@@ -38,6 +38,8 @@ struct Seat {
     slot: Slot,
     observer: ObserverId,
     viewer: Viewer,
+    /// What the viewer would know had every packet arrived at once.
+    told: ReplicaSet,
     down: Link,
     up: Link,
     /// A packet of this round was lost.
@@ -60,6 +62,7 @@ pub struct Session<M> {
     agenda: Agenda<Arrival>,
     tick: Tick,
     audit: Audit,
+    sender: SenderAudit,
     digest: Digest,
 }
 
@@ -87,8 +90,10 @@ impl<M: Movement> Session<M> {
         let source = Source::new(Arc::clone(&schema), Rounds::every(spec.round));
         let seats = std::iter::repeat_with(|| None).take(movement.len()).collect();
         let audit = Audit::new(movement.len(), &schema, spec.round);
+        let sender = SenderAudit::new(movement.len(), spec.avatar, spec.round);
         let (agenda, digest) = (Agenda::default(), Digest(0xcbf2_9ce4_8422_2325));
-        Ok(Session { movement, spec, schema, source, seats, agenda, tick: Tick(0), audit, digest })
+        let tick = Tick(0);
+        Ok(Session { movement, spec, schema, source, seats, agenda, tick, audit, sender, digest })
     }
 
     /// The same, with findings by distance in so many bins of this width.
@@ -111,6 +116,7 @@ impl<M: Movement> Session<M> {
     /// Findings begin now: what came before was warming up. Nobody must have left by then.
     pub fn begin_findings(&mut self) {
         self.audit.begin(self.source.publisher.totals());
+        self.sender.begin();
     }
 
     /// A hash of all packets so far, in both directions.
@@ -132,7 +138,7 @@ impl<M: Movement> Session<M> {
         self.transmit(now);
         self.deliver(now);
         let present = self.seats.iter().flatten().count() as u64;
-        self.audit.count_round(present);
+        self.audit.count_round(present, self.movement.updates().unwrap_or(present));
         if self.spec.audited {
             self.look();
         }
@@ -169,6 +175,7 @@ impl<M: Movement> Session<M> {
             slot,
             observer,
             viewer: Viewer::new(Arc::clone(&self.schema), self.tick),
+            told: ReplicaSet::new(Arc::clone(&self.schema), self.tick),
             down: Link::new(self.spec.down, seed),
             up: Link::new(self.spec.up, seed + 1),
             lost_now: false,
@@ -190,6 +197,7 @@ impl<M: Movement> Session<M> {
         let removed = self.source.publisher.store.remove(seat.slot);
         debug_assert!(removed.is_ok());
         self.audit.forget(at);
+        self.sender.forget(at);
     }
 
     /// Whose observer it is: observers are seats' own.
@@ -202,6 +210,10 @@ impl<M: Movement> Session<M> {
             });
             let Some((at, seat)) = found else { continue };
             self.digest.packet(at, &bytes);
+            if self.spec.audited {
+                // What cannot be decoded is missing from what was told, and found there.
+                let _ = seat.told.receive(&bytes, |_| {});
+            }
             let agenda = &mut self.agenda;
             let fate = seat.down.carry(now, bytes.len(), |when| {
                 agenda.plan(when, Arrival::AtViewer(at, bytes.clone()));
@@ -234,13 +246,20 @@ impl<M: Movement> Session<M> {
         }
     }
 
-    /// The auditor compares every observer's replicas with the truth.
+    /// The auditors compare what every observer was told, and what it has, with the truth.
     fn look(&mut self) {
-        let Session { audit, seats, source, movement, tick, .. } = self;
+        let Session { audit, sender, seats, source, movement, tick, spec, .. } = self;
         let (publisher, now) = (&source.publisher, *tick);
         for (at, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
             audit.truth(at, now, publisher.store.lanes(seat.slot));
+            if let Ok(shown) = publisher.store.get(seat.slot) {
+                sender.publish(at, publisher.store.id(seat.slot), shown, now);
+            }
+        }
+        for (at, seat) in seats.iter().enumerate() {
+            let Some(seat) = seat else { continue };
+            sender.look(at, &*spec.policy, &seat.told, now);
         }
         let places: Vec<_> = (0..seats.len()).map(|at| Some(movement.pose(at)?.pos)).collect();
         let mut waiting = vec![None; seats.len()];
@@ -278,7 +297,7 @@ impl<M: Movement> Session<M> {
         for at in 0..self.seats.len() {
             self.leave(at);
         }
-        self.audit.findings()
+        Findings { sender: self.sender.found().clone(), ..self.audit.findings() }
     }
 }
 

@@ -64,13 +64,32 @@ fn judge_under<M: Movement>(
     for (name, view) in views {
         let world = World::new(make(), view.build().unwrap(), spec, round);
         let opinion: Opinion = world.judge(rounds);
-        assert!(opinion.samples > 10_000, "{name}: {opinion:?}");
+        assert!(opinion.audited.samples > 10_000, "{name}: {opinion:?}");
         assert_eq!(opinion.scheduled, 1.0, "{name}: the engine's own count");
-        if opinion.count > 0 {
+        if opinion.audited.broken > 0 {
             broken.push(format!("{name}: {opinion:#?}"));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// An engine that keeps looser bounds than it should finds nothing wrong with itself. The auditor does.
+#[test]
+fn the_auditor_finds_what_the_scheduler_does_not_count() {
+    let make = || Crowd::new(16, 20.0, 5);
+    let (near, middle) = (0.2 * make().side(), 0.4 * make().side());
+    let stated = presets::normal(near, middle);
+    let mut late = stated.clone();
+    late.kappa[2].iter_mut().for_each(|bound| bound.age_ms = bound.age_ms.map(|age| age + 100));
+    let mut narrow = stated.clone();
+    narrow.fields[0] = 60.0;
+    for (name, kept) in [("late", late), ("narrow", narrow)] {
+        let world = World::new(make(), kept.build().unwrap(), avatar(&make(), 1.0 / 64.0), ROUND);
+        let opinion = world.judged_by(stated.build().unwrap()).judge(400);
+        assert_eq!(opinion.scheduled, 1.0, "{name}");
+        let Opinion { audited, .. } = opinion;
+        assert!(audited.broken > 10 && audited.kept() < 1.0, "{name}: {audited:?}");
+    }
 }
 
 #[test]

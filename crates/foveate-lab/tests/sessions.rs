@@ -52,6 +52,8 @@ fn a_perfect_link_shows_the_observer_what_the_sender_believes() {
     let (found, _) = run(LinkSpec::PERFECT, None, (1, 600));
     assert_eq!((found.kept, found.causes.total()), (found.samples, 0));
     assert_eq!(found.counters.bounds_scheduled(), 1.0);
+    assert_eq!((found.bounds_audited(), found.sender.samples), (1.0, found.samples));
+    assert_eq!(found.relayed, 600 * 16 * 15, "no recording: everybody to everybody in each round");
     assert_eq!(found.longest_wait, found.longest_sender_wait);
     let binned: u64 = found.by_distance.iter().map(|bin| bin.error.count()).sum();
     assert!(binned > 0 && binned <= found.samples);
@@ -63,6 +65,7 @@ fn every_observed_violation_has_a_cause() {
     for (seed, link) in [(1, BAD), (2, BAD), (3, worse), (4, worse)] {
         let (found, _) = run(link, None, (seed, 1_200));
         assert_eq!(found.counters.bounds_scheduled(), 1.0, "seed {seed}");
+        assert_eq!(found.sender.broken, 0, "seed {seed}: {:#?}", found.sender.described);
         assert!(found.causes.latency > 0 && found.causes.loss > 0, "seed {seed}");
         assert_eq!(found.causes.budget, 0, "seed {seed}: something was never sent");
         assert_eq!(found.refused.malformed, 0, "seed {seed}");
@@ -82,6 +85,8 @@ fn a_budget_of_a_few_bytes_still_reaches_everybody() {
     assert!(found.longest_first_wait < Micros::from_secs(30.0), "{:?}", found.longest_first_wait);
     let unknown = found.violations.iter().map(|bounds| bounds[Broken::Unknown as usize].budget);
     assert!(unknown.sum::<u64>() < found.samples / 4);
+    let (audited, scheduled) = (found.bounds_audited(), found.counters.bounds_scheduled());
+    assert!(audited < 0.9 && (audited - scheduled).abs() < 0.1, "{audited}, {scheduled}");
     let bytes = found.bytes_per_round();
     assert!((5.0..6.2).contains(&bytes), "the budget is used, and kept: {bytes}");
 }
@@ -93,4 +98,15 @@ fn the_same_seed_gives_the_same_bytes() {
         assert_eq!(digest(7), digest(7));
         assert_ne!(digest(7), digest(8));
     }
+}
+
+/// Error is told apart by zone and by field: what is behind may be wrong by more than what is ahead.
+#[test]
+fn errors_are_counted_by_zone_and_field() {
+    let (found, _) = run(LinkSpec::PERFECT, None, (1, 1_200));
+    let (ahead, behind) = (&found.degrees_by_class[6], &found.degrees_by_class[8]);
+    assert!(ahead.count() > 1_000 && behind.count() > 1_000);
+    assert!(ahead.mean() < behind.mean(), "{} ahead, {} behind", ahead.mean(), behind.mean());
+    let counted: u64 = found.degrees_by_class[..9].iter().map(|spread| spread.count()).sum();
+    assert_eq!(counted, found.degrees.count(), "three zones and three fields");
 }

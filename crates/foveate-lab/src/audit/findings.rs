@@ -1,6 +1,6 @@
 //! What the auditor found.
 
-use super::Coherence;
+use super::{Coherence, SenderFindings};
 use foveate_sync::interest::CLASSES;
 use foveate_sync::metrics::{Counters, Spread};
 use foveate_wire::{Metres, Micros};
@@ -119,12 +119,16 @@ pub struct Findings {
     pub rounds: u64,
     /// (observer, round) samples: how long observers were there in all.
     pub observer_rounds: u64,
-    /// (observer, other) pairs that everyone-to-everyone would have sent.
-    pub all_pairs: u64,
+    /// Updates that the game itself took in: those of a recording, otherwise one per avatar and round.
+    pub updates: u64,
+    /// Updates that the game itself would have sent: each of them to all others present.
+    pub relayed: u64,
     /// Bytes of acknowledgements.
     pub up_bytes: u64,
     /// Packets that were not applied.
     pub refused: Refusals,
+    /// What the sender's auditor found.
+    pub sender: SenderFindings,
     /// (pair, round) samples in interest.
     pub samples: u64,
     /// Those in which the observer's replica was within its bounds.
@@ -161,9 +165,11 @@ impl Default for Findings {
             counters: Counters::default(),
             rounds: 0,
             observer_rounds: 0,
-            all_pairs: 0,
+            updates: 0,
+            relayed: 0,
             up_bytes: 0,
             refused: Refusals::default(),
+            sender: SenderFindings::default(),
             samples: 0,
             kept: 0,
             causes: Causes::default(),
@@ -188,14 +194,19 @@ impl Findings {
         if self.samples == 0 { 1.0 } else { self.kept as f64 / self.samples as f64 }
     }
 
-    /// Updates that everyone-to-everyone takes for each that was sent.
-    pub fn fewer_updates(&self) -> f64 {
-        self.all_pairs as f64 / (self.counters.updates + self.counters.full).max(1) as f64
+    /// `bounds_kept`, audited: what left the sender, decoded and compared with the truth.
+    pub fn bounds_audited(&self) -> f64 {
+        self.sender.kept()
     }
 
-    /// Bytes that everyone-to-everyone takes at `each` per update, for each that was sent.
+    /// Updates that the game itself would have sent for each that was sent.
+    pub fn fewer_updates(&self) -> f64 {
+        self.relayed as f64 / (self.counters.updates + self.counters.full).max(1) as f64
+    }
+
+    /// Bytes that the game itself would have sent at `each` per update, for each that was sent.
     pub fn fewer_bytes(&self, each: f64) -> f64 {
-        self.all_pairs as f64 * each / self.counters.bytes.max(1) as f64
+        self.relayed as f64 * each / self.counters.bytes.max(1) as f64
     }
 
     /// Bytes per observer and second.
@@ -213,7 +224,9 @@ impl Findings {
         self.counters.add(&other.counters);
         self.rounds += other.rounds;
         self.observer_rounds += other.observer_rounds;
-        self.all_pairs += other.all_pairs;
+        self.updates += other.updates;
+        self.relayed += other.relayed;
+        self.sender.merge(&other.sender);
         self.up_bytes += other.up_bytes;
         self.refused.add(other.refused);
         self.samples += other.samples;

@@ -24,6 +24,8 @@ const ROUND: Micros = Micros(50_000);
 const PRECISION: f32 = 1.0 / 64.0;
 /// Zones end at these shares of the world's side.
 const ZONES: [f32; 2] = [0.2, 0.4];
+/// Fields of the normal view.
+const FIELDS: usize = 3;
 /// What cannot be seen is this many times looser, in the second view.
 const HIDDEN: f32 = 4.0;
 const SEEDS: u64 = 10;
@@ -198,6 +200,7 @@ struct Row {
     part: &'static str,
     view: &'static str,
     bounds_scheduled: f64,
+    bounds_audited: f64,
     bounds_observed: f64,
     violations_latency: u64,
     violations_loss: u64,
@@ -224,12 +227,13 @@ struct Row {
     inj: f64,
 }
 
-/// Violations of one bound in one zone.
+/// Violations of one bound in one zone and field.
 #[derive(Clone, Debug, Serialize)]
 struct ViolationRow {
     part: &'static str,
     view: &'static str,
     zone: usize,
+    field: usize,
     bound: &'static str,
     violations_latency: u64,
     violations_loss: u64,
@@ -262,6 +266,7 @@ fn row(part: Part, sees: Sees, found: &Findings) -> Row {
         part: part.name(),
         view: sees.name(),
         bounds_scheduled: found.counters.bounds_scheduled(),
+        bounds_audited: found.bounds_audited(),
         bounds_observed: found.bounds_observed(),
         violations_latency: found.causes.latency,
         violations_loss: found.causes.loss,
@@ -291,14 +296,15 @@ fn row(part: Part, sees: Sees, found: &Findings) -> Row {
 
 fn violation_rows(part: Part, sees: Sees, found: &Findings) -> Vec<ViolationRow> {
     let mut rows = Vec::new();
-    for (zone, bounds) in found.violations.iter().enumerate().take(ZONES.len() + 1) {
+    for (class, bounds) in found.violations.iter().enumerate() {
         for broken in Broken::ALL {
             let causes = bounds[broken as usize];
             if causes.total() > 0 {
                 rows.push(ViolationRow {
                     part: part.name(),
                     view: sees.name(),
-                    zone: zone + 1,
+                    zone: class / FIELDS + 1,
+                    field: class % FIELDS + 1,
                     bound: broken.name(),
                     violations_latency: causes.latency,
                     violations_loss: causes.loss,
@@ -458,6 +464,7 @@ pub fn lab(
             }
         }
     }
+    describe::judge(&mut outcome, &measured, options);
     Ok(describe::done(outcome, &measured, (seeds, seconds)))
 }
 

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_recording_of_people_who_stand_is_refused_by_name() {
         let rows: String = (0..20).map(|at| format!("{},1,5,5,5,0,0\n", at * 50)).collect();
-        let text = format!("t_ms,id,x,y,z,yaw,pitch\n{rows}");
+        let text = format!("{}\n{rows}", crate::trace::opening_lines());
         let trace = Trace::from_reader(text.as_bytes(), Path::new("still.csv")).unwrap();
         let recording = Recorded::new(&trace, 50.0).unwrap();
         let still = Named { name: "still".into(), recording };

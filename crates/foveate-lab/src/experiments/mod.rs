@@ -12,9 +12,10 @@ pub mod scale;
 pub mod silac;
 pub mod vfc;
 
+use crate::movement::PlaybackError;
 use crate::output::{Outcome, OutputError, Table};
 use crate::report::Report;
-use crate::trace::{ResampleError, TraceError};
+use crate::trace::TraceError;
 use foveate_sync::interest::ViewError;
 use foveate_wire::SchemaError;
 use thiserror::Error;
@@ -46,9 +47,9 @@ pub enum ExperimentError {
     /// The trace is not usable.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The trace cannot be played at this rate.
+    /// The trace cannot be played.
     #[error(transparent)]
-    Resample(#[from] ResampleError),
+    Playback(#[from] PlaybackError),
     /// The world does not fit a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),

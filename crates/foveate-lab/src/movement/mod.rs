@@ -1,12 +1,14 @@
 //! Who moves how: recorded traces, random waypoints, crowds; a game brings its own.
 
+mod angles;
 mod crowd;
 mod recorded;
 mod tiled;
 mod waypoint;
 
+pub use angles::AngleGuess;
 pub use crowd::Crowd;
-pub use recorded::Recorded;
+pub use recorded::{PlaybackError, Recorded};
 pub use tiled::Tiled;
 pub use waypoint::{Waypoint, WaypointSpec};
 
@@ -35,6 +37,11 @@ pub trait Movement {
     fn step(&mut self) -> bool;
     /// Where one is now; none: not in the world.
     fn pose(&self, at: usize) -> Option<Pose>;
+    /// Updates that the recorded game took in for this round, each of which it relayed to everybody; none:
+    /// not a recording.
+    fn updates(&self) -> Option<u64> {
+        None
+    }
     /// The longer side of the world.
     fn side(&self) -> f32;
     /// No coordinate is larger.

@@ -1,19 +1,30 @@
 //! A recorded trace as movement, whatever game it is from.
 
-use super::{Movement, Pose};
-use crate::trace::{ResampleError, Resampled, Trace};
+use super::{AngleGuess, Movement, Pose};
+use crate::trace::{AngleConvention, ResampleError, Resampled, Trace};
+use std::path::PathBuf;
 use std::sync::Arc;
+use thiserror::Error;
 
-/// Games measure yaw from different axes and pitch up or down; which, the recording tells: people
-/// run where they look, and look at whom they aim at.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Convention {
-    /// Degrees to add to a yaw that counts counter-clockwise from +x.
-    pub yaw_offset: f32,
-    /// 1: counter-clockwise, −1: clockwise.
-    pub yaw_sign: f32,
-    /// 1: up, −1: down.
-    pub pitch_sign: f32,
+/// A recording that cannot be played.
+#[derive(Debug, Error)]
+pub enum PlaybackError {
+    /// It cannot be cut into such rounds.
+    #[error(transparent)]
+    Resample(#[from] ResampleError),
+    /// Its angles are not stated, and its movement does not tell.
+    #[error(
+        "{}: the file does not state how its angles are counted, and its movement does not tell: the best \
+         guess is {guess}; add a first line such as \"{}\"",
+        file.display(),
+        AngleConvention::default().statement()
+    )]
+    UnknownAngles {
+        /// The recording.
+        file: PathBuf,
+        /// What its movement suggests.
+        guess: AngleGuess,
+    },
 }
 
 /// A trace, round by round.
@@ -21,7 +32,8 @@ pub struct Convention {
 pub struct Recorded {
     samples: Arc<Resampled>,
     rounds: usize,
-    convention: Convention,
+    convention: AngleConvention,
+    guess: Option<AngleGuess>,
     round: usize,
     started: bool,
     side: f32,
@@ -33,13 +45,26 @@ pub struct Recorded {
 const JUMP_FACTOR: f32 = 2.5;
 
 impl Recorded {
-    /// Plays a trace in rounds of this length.
-    pub fn new(trace: &Trace, round_ms: f64) -> Result<Recorded, ResampleError> {
+    /// Plays a trace in rounds of this length. Refused if the file does not state how its angles are counted
+    /// and its movement leaves it in doubt.
+    pub fn new(trace: &Trace, round_ms: f64) -> Result<Recorded, PlaybackError> {
         let samples = trace.resample(round_ms)?;
+        let (convention, guess) = match trace.convention() {
+            Some(stated) => (stated, None),
+            None => {
+                let guess = AngleGuess::of(&samples);
+                if !guess.is_sure() {
+                    let file = trace.name().to_path_buf();
+                    return Err(PlaybackError::UnknownAngles { file, guess });
+                }
+                (guess.convention, Some(guess))
+            }
+        };
         let bounds = trace.bounds();
         let coordinate = bounds.min.iter().chain(&bounds.max).fold(1.0, |a: f32, b| a.max(b.abs()));
         Ok(Recorded {
-            convention: Convention::of(&samples),
+            convention,
+            guess,
             max_speed: usual_speed(&samples) * JUMP_FACTOR,
             rounds: samples.rounds(),
             samples: Arc::new(samples),
@@ -94,19 +119,31 @@ impl Recorded {
         self.round
     }
 
-    /// What the recording says of its angles.
-    pub fn convention(&self) -> Convention {
+    /// How the recording counts its angles.
+    pub fn convention(&self) -> AngleConvention {
         self.convention
+    }
+
+    /// The guess that the convention rests on; none where the file states it.
+    pub fn guess(&self) -> Option<AngleGuess> {
+        self.guess
+    }
+
+    /// Where the convention is from, in words.
+    pub fn angles(&self) -> String {
+        match self.guess {
+            Some(guess) => format!("angles not stated, guessed from the movement: {guess}"),
+            None => format!("angles as stated: {}", self.convention),
+        }
     }
 
     /// The pose of one in any round.
     pub fn pose_in(&self, round: usize, at: usize) -> Option<Pose> {
         let sample = self.samples.sample(round, at)?;
-        let Convention { yaw_offset, yaw_sign, pitch_sign } = self.convention;
         Some(Pose {
             pos: sample.pos,
-            yaw: (yaw_sign * sample.yaw + yaw_offset).to_radians(),
-            pitch: (pitch_sign * sample.pitch).to_radians(),
+            yaw: self.convention.yaw(sample.yaw),
+            pitch: self.convention.pitch(sample.pitch),
             state: 0,
         })
     }
@@ -127,6 +164,10 @@ impl Movement for Recorded {
 
     fn pose(&self, at: usize) -> Option<Pose> {
         self.pose_in(self.round, at)
+    }
+
+    fn updates(&self) -> Option<u64> {
+        Some(u64::from(self.samples.rows(self.round)))
     }
 
     fn side(&self) -> f32 {
@@ -163,62 +204,4 @@ fn usual_speed(samples: &Resampled) -> f32 {
     }
     speeds.sort_by(f32::total_cmp);
     speeds[speeds.len() * 95 / 100] * 1_000.0 / samples.round_ms() as f32
-}
-
-impl Convention {
-    fn of(samples: &Resampled) -> Convention {
-        let mut best = (f64::MIN, Convention { yaw_offset: 0.0, yaw_sign: 1.0, pitch_sign: 1.0 });
-        for yaw_sign in [1.0, -1.0] {
-            for quarter in 0..4 {
-                let convention =
-                    Convention { yaw_offset: 90.0 * quarter as f32, yaw_sign, pitch_sign: 1.0 };
-                let score = convention.runs_ahead(samples);
-                if score > best.0 {
-                    best = (score, convention);
-                }
-            }
-        }
-        let mut convention = best.1;
-        if convention.aims_up(samples) < 0.0 {
-            convention.pitch_sign = -1.0;
-        }
-        convention
-    }
-
-    fn yaw(&self, degrees: f32) -> f32 {
-        (self.yaw_sign * degrees + self.yaw_offset).to_radians()
-    }
-
-    /// How far people run where they look.
-    fn runs_ahead(&self, samples: &Resampled) -> f64 {
-        let ahead = |(round, player, d): (usize, usize, [f32; 3])| {
-            let yaw = self.yaw(samples.sample(round, player).map_or(0.0, |sample| sample.yaw));
-            let length = d[0].hypot(d[1]).max(1e-6);
-            f64::from((d[0] * yaw.cos() + d[1] * yaw.sin()) / length)
-        };
-        moves(samples).filter(|(.., d)| d[0].hypot(d[1]) > 1e-3).map(ahead).sum()
-    }
-
-    /// How far people look up at those above them, among those they look at.
-    fn aims_up(&self, samples: &Resampled) -> f64 {
-        let step = (samples.rounds() / 200).max(1);
-        let mut sum = 0.0;
-        for round in (0..samples.rounds()).step_by(step) {
-            let all: Vec<_> =
-                (0..samples.players()).filter_map(|player| samples.sample(round, player)).collect();
-            for eye in &all {
-                let yaw = self.yaw(eye.yaw);
-                for other in &all {
-                    let d = [0, 1, 2].map(|i| other.pos[i] - eye.pos[i]);
-                    let level = d[0].hypot(d[1]);
-                    let ahead = d[0] * yaw.cos() + d[1] * yaw.sin();
-                    // Nearly straight ahead, and clearly above or below.
-                    if ahead > 0.98 * level && level > 1e-3 {
-                        sum += f64::from(d[2].atan2(level) * eye.pitch.to_radians());
-                    }
-                }
-            }
-        }
-        sum
-    }
 }

@@ -1,13 +1,14 @@
-//! Reads `t_ms,id,x,y,z,yaw,pitch`.
+//! Reads `t_ms,id,x,y,z,yaw,pitch`, and the comment lines before it.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::by_player::{Grouper, Slots};
 use super::csv::{Columns, Lines, number, whole};
-use super::error::{TraceError, TraceFault};
+use super::error::{TraceError, TraceFault, quoted};
 use super::{
-    Bounds, COLUMNS, Limits, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_SILENCE_MS, Sample, Trace,
+    AngleConvention, Bounds, COLUMNS, Limits, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_SILENCE_MS,
+    Sample, Trace, UnknownConvention,
 };
 
 /// Whole numbers up to this are exact in the f64 that parsing goes through.
@@ -19,7 +20,8 @@ const ANGLES: (f64, f64) = (-MAX_ANGLE, MAX_ANGLE);
 pub(super) fn read(source: impl Read, name: &Path, limits: Limits) -> Result<Trace, TraceError> {
     let fail = |line, fault| TraceError::new(name, line, fault);
     let mut lines = Lines::new(source, limits.unpacked_bytes).map_err(|fault| fail(1, fault))?;
-    let columns = header(&mut lines, &COLUMNS).map_err(|fault| fail(1, fault))?;
+    let opened = opening(&mut lines);
+    let (columns, convention) = opened.map_err(|fault| fail(lines.line(), fault))?;
     let mut reader = Reader::new(limits);
     loop {
         match read_row(&mut lines, &columns, &mut reader) {
@@ -28,7 +30,32 @@ pub(super) fn read(source: impl Read, name: &Path, limits: Limits) -> Result<Tra
             Err(fault) => return Err(fail(lines.line(), fault)),
         }
     }
-    reader.finish().ok_or_else(|| fail(lines.line(), TraceFault::NoRows))
+    let trace = reader.finish().ok_or_else(|| fail(lines.line(), TraceFault::NoRows))?;
+    Ok(Trace { convention, name: name.to_path_buf(), ..trace })
+}
+
+/// Comment lines, then the header. A comment that speaks of yaw must be a statement that can be read:
+/// a misspelt one must not pass for a remark.
+fn opening<R: Read>(
+    lines: &mut Lines<R>,
+) -> Result<(Columns<7>, Option<AngleConvention>), TraceFault> {
+    let mut convention = None;
+    loop {
+        let Some(line) = lines.next_line()? else {
+            return Err(TraceFault::Empty { expected: COLUMNS.join(",") });
+        };
+        let Some(comment) = line.strip_prefix(b"#") else {
+            return Ok((Columns::parse(line, &COLUMNS)?, convention));
+        };
+        let text = String::from_utf8_lossy(comment).to_lowercase();
+        if text.contains("yaw") {
+            let bad = || TraceFault::BadConvention { found: quoted(comment) };
+            let stated = text.parse().map_err(|UnknownConvention| bad())?;
+            if convention.replace(stated).is_some_and(|before| before != stated) {
+                return Err(bad());
+            }
+        }
+    }
 }
 
 fn read_row<R: Read>(
@@ -41,7 +68,7 @@ fn read_row<R: Read>(
     Ok(true)
 }
 
-/// Reads the header line of any of the three files.
+/// Reads the header line of a companion.
 pub(super) fn header<R: Read, const N: usize>(
     lines: &mut Lines<R>,
     schema: &[&'static str; N],
@@ -142,13 +169,15 @@ impl Reader {
     }
 
     /// The recording, or none if it has no rows.
-    fn finish(self) -> Option<Trace> {
+    fn finish(mut self) -> Option<Trace> {
         let origin_ms = self.clock.origin?;
-        let superseded = self.rows.superseded();
+        let superseded = self.rows.take_superseded();
         let (ids, rank) = self.slots.ranked();
         let (samples, arrivals) = self.rows.finish(&rank);
         let bounds = Bounds::of(arrivals.iter().map(|&(_, at)| samples.row(at as usize)))?;
         Some(Trace {
+            name: PathBuf::new(),
+            convention: None,
             origin_ms,
             duration_ms: (self.clock.last - origin_ms) as u32,
             ids,

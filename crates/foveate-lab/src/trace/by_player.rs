@@ -43,12 +43,18 @@ pub(super) struct Grouper<T> {
     player_of_row: Vec<u32>,
     /// Per player, the place of its newest row and how many rows shared that row's time.
     newest: Vec<Option<(usize, u32)>>,
-    superseded: u64,
+    /// Times of the rows that were replaced.
+    superseded: Vec<u32>,
 }
 
 impl<T: Timed + Copy + Default> Grouper<T> {
     pub(super) fn new() -> Self {
-        Self { rows: Vec::new(), player_of_row: Vec::new(), newest: Vec::new(), superseded: 0 }
+        Self {
+            rows: Vec::new(),
+            player_of_row: Vec::new(),
+            newest: Vec::new(),
+            superseded: Vec::new(),
+        }
     }
 
     /// The newest row of a player so far.
@@ -65,7 +71,7 @@ impl<T: Timed + Copy + Default> Grouper<T> {
         match &mut self.newest[player] {
             Some((at, shared)) if self.rows[*at].t_ms() == row.t_ms() => {
                 self.rows[*at] = row;
-                self.superseded += 1;
+                self.superseded.push(row.t_ms());
                 *shared += 1;
                 *shared
             }
@@ -78,8 +84,9 @@ impl<T: Timed + Copy + Default> Grouper<T> {
         }
     }
 
-    pub(super) fn superseded(&self) -> u64 {
-        self.superseded
+    /// The times of replaced rows, taken out.
+    pub(super) fn take_superseded(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.superseded)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -69,6 +69,15 @@ pub enum TraceFault {
     /// A header without rows.
     #[error("found the end of the file, expected at least one row after the header")]
     NoRows,
+    /// A comment about yaw that does not state a convention, or contradicts an earlier one.
+    #[error(
+        "found the comment {found}, expected \"yaw: SENSE from AXIS; pitch: UP\" once: SENSE is \
+         clockwise or counter-clockwise, AXIS is +x, +y, -x or -y, UP is up or down"
+    )]
+    BadConvention {
+        /// The comment as found, without its mark.
+        found: String,
+    },
     /// The header lacks a column.
     #[error("column {column} is missing: found {found}, expected {expected}")]
     MissingColumn {

@@ -10,12 +10,12 @@
 //! a [`Trace`] holds only valid values. It refuses to guess: nothing is interpolated, no row is
 //! skipped, and a broken file gives one [`TraceError`] with its line.
 //!
-//! **Units are the game's own.** Angles are degrees, lengths the engine's units. Pitch is left raw
-//! because its sign differs: OpenArena counts downwards as positive, Cube 2 upwards. Yaw is not
-//! wrapped.
+//! **Units are the game's own.** Angles are degrees, lengths the engine's units. Samples hold angles
+//! as recorded; [`Trace::convention`] is what the file states about them. Yaw is not wrapped.
 
 mod base;
 mod by_player;
+mod convention;
 mod csv;
 mod error;
 mod resample;
@@ -30,11 +30,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+pub use convention::{AngleConvention, UnknownConvention};
 pub use error::{TraceError, TraceFault};
 pub use resample::{ABSENT_AFTER_MS, MAX_RESAMPLED, ResampleError, Resampled};
 pub use state::PlayerState;
 pub use visibility::{VISIBILITY_STALE_AFTER_MS, Visibility};
-pub use writer::TraceWriter;
+pub use writer::{TraceWriter, opening_lines};
 
 use by_player::{ByPlayer, Timed};
 use state::States;
@@ -137,13 +138,16 @@ impl Bounds {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Trace {
+    name: PathBuf,
+    convention: Option<AngleConvention>,
     origin_ms: u64,
     duration_ms: u32,
     ids: Vec<u32>,
     samples: ByPlayer<Sample>,
     /// Player and place of each sample, in order of time.
     arrivals: Vec<(u32, u32)>,
-    superseded: u64,
+    /// Times of the rows that a later row of the same player and millisecond replaced.
+    superseded: Vec<u32>,
     states: Option<States>,
     visibility: Option<Visibility>,
     bounds: Bounds,
@@ -216,7 +220,22 @@ impl Trace {
 
     /// Rows that a later row of the same player and millisecond replaced.
     pub fn superseded(&self) -> u64 {
-        self.superseded
+        self.superseded.len() as u64
+    }
+
+    /// The times of all rows of the file, replaced ones included, in no particular order.
+    pub(crate) fn row_times(&self) -> impl Iterator<Item = u32> {
+        self.arrivals().map(|(_, sample)| sample.t_ms).chain(self.superseded.iter().copied())
+    }
+
+    /// The file that it was read from, or the name it was given.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// How its angles are counted, if the file states it.
+    pub fn convention(&self) -> Option<AngleConvention> {
+        self.convention
     }
 
     /// Stretches in which a player had no row for longer than [`ABSENT_AFTER_MS`], so that it

@@ -49,6 +49,8 @@ pub struct Resampled {
     /// Round-major: all players of round 0, then of round 1, and so on.
     samples: Vec<Sample>,
     flags: Vec<u8>,
+    /// Rows of the file that came in since the round before.
+    rows: Vec<u32>,
 }
 
 impl Resampled {
@@ -97,6 +99,15 @@ impl Resampled {
         self.has(round, player, FRESH)
     }
 
+    /// Rows of the file that came in since the round before, of all players; also those that a later row of the
+    /// same millisecond replaced: a server that relays does so for each.
+    ///
+    /// # Panics
+    /// If there is no such round.
+    pub fn rows(&self, round: usize) -> u32 {
+        self.rows[round]
+    }
+
     /// Whether a player is present and alive; present suffices where the recording does not tell.
     ///
     /// # Panics
@@ -142,7 +153,15 @@ pub(super) fn resample(trace: &Trace, round_ms: f64) -> Result<Resampled, Resamp
         players,
         samples: vec![Sample::default(); rounds * players],
         flags: vec![0; rounds * players],
+        rows: vec![0; rounds],
     };
+    for t_ms in trace.row_times() {
+        // The first round that is not earlier; what comes after the last one is in none.
+        let round = (f64::from(t_ms) / round_ms).ceil() as usize;
+        if let Some(rows) = resampled.rows.get_mut(round) {
+            *rows += 1;
+        }
+    }
     for player in 0..players {
         fill_player(trace, &mut resampled, player);
     }

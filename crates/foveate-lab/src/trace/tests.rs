@@ -501,3 +501,31 @@ proptest! {
         prop_assert_eq!(read, expected);
     }
 }
+
+#[test]
+fn comments_before_the_header_state_how_angles_are_counted() {
+    let row = "t_ms,id,x,y,z,yaw,pitch\n0,1,0,0,0,0,0\n";
+    let read = |comment: &str| {
+        Trace::from_reader(format!("{comment}{row}").as_bytes(), Path::new("x.csv"))
+    };
+    assert_eq!(read("").unwrap().convention(), None);
+    assert_eq!(read("# made by hand\n").unwrap().convention(), None);
+    let stated = "# yaw: clockwise from -y; pitch: down\n";
+    let trace = read(&format!("# a remark\n{stated}")).unwrap();
+    assert_eq!(trace.convention().unwrap().statement() + "\n", stated);
+    for wrong in ["# yaw: clockwise from north; pitch: up\n", "#yaw +90\n"] {
+        let error = read(wrong).unwrap_err().to_string();
+        assert!(error.starts_with("x.csv:1: found the comment"), "{error}");
+    }
+    let error = read(&format!("{stated}# yaw: clockwise from +y; pitch: up\n")).unwrap_err();
+    assert_eq!(error.line, 2, "{error}");
+}
+
+#[test]
+fn rounds_count_every_row_that_came_in_also_replaced_ones() {
+    let text = "t_ms,id,x,y,z,yaw,pitch\n0,1,0,0,0,0,0\n10,1,1,0,0,0,0\n10,1,2,0,0,0,0\n\
+                33,2,0,0,0,0,0\n40,1,3,0,0,0,0\n70,1,3,0,0,0,0\n";
+    let trace = Trace::from_reader(text.as_bytes(), Path::new("x.csv")).unwrap();
+    let rounds = trace.resample(33.0).unwrap();
+    assert_eq!(Vec::from_iter((0..rounds.rounds()).map(|round| rounds.rows(round))), [1, 3, 1]);
+}

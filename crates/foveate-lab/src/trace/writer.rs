@@ -8,9 +8,13 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{COLUMNS, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_PLAYERS, MAX_SILENCE_MS};
+use super::{
+    AngleConvention, COLUMNS, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_PLAYERS, MAX_SILENCE_MS,
+};
 
 /// Writes `t_ms,id,x,y,z,yaw,pitch`, packed with gzip or not.
+///
+/// Rows have yaw in degrees counter-clockwise from +x and pitch up; the file states so in its first line.
 ///
 /// A row that the reader would refuse is refused here, with [`io::ErrorKind::InvalidInput`], and
 /// nothing of it is written; the rows before it stand, and writing may go on.
@@ -69,7 +73,7 @@ impl<W: Write> TraceWriter<W> {
     /// Writes the header, if it is not yet there. The first row does so by itself.
     pub fn write_header(&mut self) -> io::Result<()> {
         if !self.header_written {
-            writeln!(self.sink, "{}", COLUMNS.join(","))?;
+            writeln!(self.sink, "{}", opening_lines())?;
             self.header_written = true;
         }
         Ok(())
@@ -139,6 +143,11 @@ impl<W: Write> TraceWriter<W> {
             _ => Ok(1),
         }
     }
+}
+
+/// The first two lines of a recording with the engine's own angles, without the last line end.
+pub fn opening_lines() -> String {
+    format!("{}\n{}", AngleConvention::default().statement(), COLUMNS.join(","))
 }
 
 impl<W: Write> Write for Sink<W> {

@@ -34,7 +34,7 @@ pub struct Grade {
     pub facing: f32,
     /// Share of the budget under pressure.
     pub weight: f32,
-    /// The class that metrics count the pair under: a zone, or a zone and field. Below [`CLASSES`].
+    /// The class that metrics count the pair under: for [`Vfc`] see [`Vfc::class`], otherwise 0. Below [`CLASSES`].
     pub class: u8,
     /// What the policy can say of the pair's next grades; none: it must be asked in every round.
     pub outlook: Option<Outlook>,

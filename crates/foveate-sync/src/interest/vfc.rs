@@ -50,6 +50,15 @@ impl Vfc {
         self.zones.len()
     }
 
+    /// The class of a zone and field, which tells what is ahead from what is behind: zone × fields + field. A view with
+    /// more of them than there are [`CLASSES`] has its zones as classes.
+    #[inline]
+    pub fn class(&self, zone: usize, field: usize) -> u8 {
+        let fields = self.fields.len();
+        let class = if self.zones.len() * fields <= CLASSES { zone * fields + field } else { zone };
+        class.min(CLASSES - 1) as u8
+    }
+
     #[inline]
     fn field(&self, cos_angle: f32) -> usize {
         self.fields.iter().position(|cos| cos_angle >= *cos).unwrap_or(self.fields.len() - 1)
@@ -91,7 +100,7 @@ impl Policy for Vfc {
             facing,
             // Under pressure what is far gives way first, also within a zone.
             weight: (-distance / (FADE * self.zones[0])).exp2().max(FAINTEST),
-            class: zone.min(CLASSES - 1) as u8,
+            class: self.class(zone, field),
             outlook: Some(outlook),
         })
     }

@@ -578,6 +578,22 @@ mod tests {
         assert_eq!(grade(1000.0, 71.0), (300, 300.0));
     }
 
+    #[test]
+    fn a_class_tells_the_zone_and_what_is_ahead_from_what_is_behind() {
+        let view = presets::normal(300.0, 600.0).vfc().unwrap();
+        let classes = [100.0, 500.0, 1_000.0]
+            .map(|distance| [0.0, 60.0, 180.0].map(|angle| (distance, angle)))
+            .map(|zone| zone.map(|(far, angle)| view.grade(&sight(far, angle)).unwrap().class));
+        assert_eq!(classes, [[0, 1, 2], [3, 4, 5], [6, 7, 8]]);
+        // Where there are more than metrics can tell apart, the zones remain.
+        let mut wide = presets::normal(300.0, 600.0);
+        wide.zones = vec![100.0, 200.0, 300.0, 400.0, 500.0, f32::INFINITY];
+        wide.kappa = [0, 0, 1, 1, 2, 2].map(|zone| wide.kappa[zone].clone()).to_vec();
+        let wide = wide.vfc().unwrap();
+        let class = |far, angle| wide.grade(&sight(far, angle)).unwrap().class;
+        assert_eq!([class(50.0, 0.0), class(50.0, 180.0), class(9e3, 180.0)], [0, 0, 5]);
+    }
+
     fn refused(change: impl Fn(&mut View)) -> String {
         let mut view = presets::normal(300.0, 600.0);
         change(&mut view);

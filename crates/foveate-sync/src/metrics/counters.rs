@@ -46,7 +46,8 @@ pub struct Streams {
 
 impl Counters {
     /// `bounds_kept`, as scheduled: the share of (pair, round) samples in which the sender's
-    /// reference replica was within its bounds. One where there was nothing to keep.
+    /// reference replica was within its bounds. One where there was nothing to keep. It is the scheduler's own
+    /// account: below one only where something due had to wait.
     pub fn bounds_scheduled(&self) -> f64 {
         let (samples, broken) = (self.samples.iter().sum::<u64>(), self.broken.iter().sum::<u64>());
         if samples == 0 { 1.0 } else { (samples - broken) as f64 / samples as f64 }

@@ -35,7 +35,7 @@ pub struct Known {
     pub distance: Metres,
     /// Rounds since the state that the replica rests on.
     pub age: u32,
-    /// The class of its last grade.
+    /// The class of its grade in the last round; out of interest, of its last grade.
     pub class: u8,
     /// What is known of its fate.
     pub held: Held,
@@ -54,7 +54,12 @@ impl Publisher {
         let observer = self.observer(id).into_iter();
         let pairs =
             observer.flat_map(|observer| (0..observer.pairs.len()).map(move |at| (observer, at)));
-        pairs.filter_map(move |(observer, at)| self.known_of(observer, at))
+        let known = pairs.filter_map(move |(observer, at)| self.known_of(observer, at));
+        known.map(move |known| {
+            // A pair that rests was graded when it was last looked at; its observer may have turned since.
+            let class = self.grade_of(id, known.slot).map_or(known.class, |(grade, _)| grade.class);
+            Known { class, ..known }
+        })
     }
 
     /// Where an observer last heard an object to face, in steps of its yaw and pitch; `None` if it was not
