@@ -414,6 +414,7 @@ impl Play<'_> {
     /// Makes a tie whose observer looks from `at`.
     fn connect_as(&mut self, route: Route, policy: Arc<dyn Policy>, at: [f32; 3]) {
         let (channel, from, to) = route;
+        debug_assert!(self.channels[channel].tie(from, to).is_none(), "tied already: {route:?}");
         let (tick, eyes) = (Tick(self.frame as u32), vec![eye(at)]);
         let mut observer = Observer::new(policy, Pivots::Free(eyes), tick).without_own_objects();
         if let Some(Bytes(bytes)) = self.ours.budget {

@@ -252,3 +252,17 @@ fn a_newcomer_takes_two_round_trips_to_know_all_peers_but_the_entry() {
     assert_eq!(case(PLAIN), [40_000, 80_000], "the entry's objects, then the others'");
     assert_eq!(case(FOVEATE), [40_000, 80_000]);
 }
+
+#[test]
+fn peers_that_come_in_the_same_frame_connect_to_each_other_once() {
+    for seed in 1..4 {
+        let script = Script::new(Scenario::Moving3, seed, true);
+        let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
+        let theirs = gvo::play(&script, Topology::Peers, thinned, seed).meter;
+        let (_, ours) = engine(Scenario::Moving3, Topology::Peers, Ours::default(), seed);
+        // A second connection of a pair is never acknowledged, so that everything is sent again.
+        let (ours, theirs) =
+            (ours.meter.sent_of(&meter::Stream::ALL), theirs.sent_of(&meter::Stream::ALL));
+        assert!(ours < theirs, "seed {seed}: {ours} of {theirs}");
+    }
+}

@@ -107,13 +107,19 @@ impl Play<'_> {
             for view in tie.viewer.replicas.iter() {
                 let other = self.topology.node(view.id().origin() as usize - 1);
                 let tied = self.channels[0].tie(tie.to, other).is_some();
-                if other != tie.to && !tied && !pairs.contains(&(tie.to, other)) {
-                    pairs.push((tie.to, other));
+                // Two that come in the same frame are each told of the other: one connection does.
+                let pair = (tie.to.max(other), tie.to.min(other));
+                if other != tie.to && !tied && !pairs.contains(&pair) {
+                    pairs.push(pair);
                 }
             }
         }
         for (me, other) in pairs {
-            if self.topology.player(other).is_some_and(|p| self.script.present(p, self.frame)) {
+            let there = |node| {
+                let player = self.topology.player(node);
+                player.is_some_and(|player| self.script.present(player, self.frame))
+            };
+            if there(me) && there(other) {
                 self.meet(me, other)?;
             }
         }
