@@ -1,28 +1,31 @@
 //! Codecs of others, for comparison only.
 
+mod bitmap;
+
 use crate::movement::{Movement, Recorded};
 use crate::training::lanes_of;
+use bitmap::{AvatarRecord, RECORD, Recorder};
 use foveate_wire::packet::STATE_HEADER;
 use foveate_wire::{Kind, PlaceLanes};
 
-/// A codec of others.
+/// A codec whose size does not depend on the other records of its packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rival {
     /// Five floats and a 16-bit name.
     Raw,
     /// GVO: 8-bit offsets to the last full position; a new full one when an offset does not fit.
     Increments,
-    /// VFC4FPS: a record of 24 bytes, of which those that are not zero are sent, and a bitmap.
-    Bitmap,
 }
 
 impl Rival {
+    /// All of them.
+    pub const ALL: [Rival; 2] = [Rival::Raw, Rival::Increments];
+
     /// Its name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Rival::Raw => "raw",
             Rival::Increments => "increments",
-            Rival::Bitmap => "bitmap",
         }
     }
 }
@@ -30,29 +33,53 @@ impl Rival {
 const NAME_BITS: u64 = 16;
 const FLOAT_BITS: u64 = 32;
 
-/// Bits per update and of its position, headers shared out as for ours. None of these codecs looks
-/// at a baseline's age.
+/// What a rival took for a recording.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    bits: u64,
+    position: u64,
+    updates: u64,
+    packets: u64,
+}
+
+impl Sum {
+    /// Bits per update and of its position, headers shared out as for ours.
+    fn each(&self) -> (f64, f64) {
+        let each = self.updates.max(1) as f64;
+        let header = STATE_HEADER as u64 * 8 * self.packets;
+        ((self.bits + header) as f64 / each, self.position as f64 / each)
+    }
+}
+
+/// Players that are there in a round and were in the one before: those that every codec tells of.
+fn there(recording: &Recorded, round: usize) -> impl Iterator<Item = usize> + '_ {
+    let known = move |player: &usize| {
+        let at = |round| recording.pose_in(round, *player).is_some();
+        at(round) && at(round - 1)
+    };
+    (0..recording.len()).filter(known)
+}
+
+/// Bits per update and of its position. None of these codecs looks at a baseline's age.
 pub fn bits(rival: Rival, recording: &Recorded, kind: &Kind) -> (f64, f64) {
     let Some(place) = &kind.place else { return (0.0, 0.0) };
-    let (mut all, mut position, mut updates, mut packets) = (0, 0, 0u64, 0u64);
+    let mut sum = Sum::default();
     let mut full: Vec<Option<[i32; 3]>> = vec![None; recording.len()];
     for round in 1..recording.rounds() {
-        let before = updates;
-        for (player, full) in full.iter_mut().enumerate() {
-            let lanes = |round| recording.pose_in(round, player).map(|pose| lanes_of(kind, pose));
-            let (Some(now), Some(then)) = (lanes(round), lanes(round - 1)) else { continue };
+        let before = sum.updates;
+        for player in there(recording, round) {
+            let Some(pose) = recording.pose_in(round, player) else { continue };
             let (whole, part) = match rival {
+                Rival::Increments => increment(place, &lanes_of(kind, pose), &mut full[player]),
                 Rival::Raw => (NAME_BITS + 5 * FLOAT_BITS, 3 * FLOAT_BITS),
-                Rival::Increments => increment(place, &now, full),
-                Rival::Bitmap => bitmap(kind, place, &now, &then),
             };
-            (all, position, updates) = (all + whole, position + part, updates + 1);
+            sum.bits += whole;
+            sum.position += part;
+            sum.updates += 1;
         }
-        packets += u64::from(updates > before);
+        sum.packets += u64::from(sum.updates > before);
     }
-    let each = updates.max(1) as f64;
-    let header = (STATE_HEADER as u64 * 8 * packets) as f64 / each;
-    (all as f64 / each + header, position as f64 / each)
+    sum.each()
 }
 
 fn increment(place: &PlaceLanes, now: &[i32], full: &mut Option<[i32; 3]>) -> (u64, u64) {
@@ -65,22 +92,64 @@ fn increment(place: &PlaceLanes, now: &[i32], full: &mut Option<[i32; 3]>) -> (u
     (NAME_BITS + 5 * FLOAT_BITS, 3 * FLOAT_BITS)
 }
 
-fn bitmap(kind: &Kind, place: &PlaceLanes, now: &[i32], then: &[i32]) -> (u64, u64) {
-    let (at, was) = (place.coordinates(now), place.coordinates(then));
-    let facing = |lane: Option<(usize, u32)>| lane.map_or(0, |(lane, _)| now[lane]);
-    let mut position = [0; 6];
-    let mut rest = [0; 18];
-    for axis in 0..3 {
-        position[axis * 2..][..2].copy_from_slice(&(at[axis] as u16).to_le_bytes());
-        let velocity = (at[axis] - was[axis]) as i16;
-        rest[5 + axis * 2..][..2].copy_from_slice(&velocity.to_le_bytes());
+/// What VFC4FPS's bitmap compression makes of a recording's records, all of a round in one packet.
+#[derive(Clone, Copy)]
+pub struct BitmapSize {
+    sum: Sum,
+    /// Packets from which the decoder did not give back the records.
+    pub broken: u64,
+}
+
+impl BitmapSize {
+    /// Encodes and decodes every round: all avatars, or only those that changed since the round
+    /// before, which is what the source's clients send.
+    pub fn of(recording: &Recorded, changed_only: bool) -> BitmapSize {
+        let recorder = Recorder::new(recording);
+        let mut size = BitmapSize { sum: Sum::default(), broken: 0 };
+        for round in 1..recording.rounds() {
+            let due = |player: &usize| {
+                let pose = |round| recording.pose_in(round, *player);
+                !changed_only || pose(round) != pose(round - 1)
+            };
+            let records: Vec<AvatarRecord> = there(recording, round)
+                .filter(due)
+                .filter_map(|player| recorder.record(round, player))
+                .collect();
+            if records.is_empty() {
+                continue;
+            }
+            let packet = bitmap::encode(&records);
+            size.broken += u64::from(bitmap::decode(&packet).as_ref() != Some(&records));
+            size.sum.bits += packet.len() as u64 * 8;
+            size.sum.position += records.iter().map(position_bits).sum::<u64>();
+            size.sum.updates += records.len() as u64;
+            size.sum.packets += 1;
+        }
+        size
     }
-    rest[2..4].copy_from_slice(&(facing(kind.yaw) as i16).to_le_bytes());
-    rest[4] = facing(kind.pitch) as u8;
-    // The name, which is not zero, and what follows the velocity: falling, state, flags, weapon.
-    rest[0] = 1;
-    let sent = |bytes: &[u8]| bytes.iter().filter(|byte| **byte != 0).count() as u64 * 8;
-    let maps = |bytes: &[u8]| bytes.len() as u64;
-    let part = sent(&position) + maps(&position);
-    (part + sent(&rest) + maps(&rest), part)
+
+    pub fn records(&self) -> u64 {
+        self.sum.updates
+    }
+
+    /// Bytes per avatar, without a packet's header.
+    pub fn bytes_per_avatar(&self) -> f64 {
+        self.sum.bits as f64 / 8.0 / self.sum.updates.max(1) as f64
+    }
+
+    /// The size as a share of the records' own.
+    pub fn share(&self) -> f64 {
+        self.bytes_per_avatar() / RECORD as f64
+    }
+
+    /// Bits per update and of its position, headers shared out.
+    pub fn bits(&self) -> (f64, f64) {
+        self.sum.each()
+    }
+}
+
+/// Bits that the place takes: its part of the bitmap, and its bytes that are not zero.
+fn position_bits(record: &AvatarRecord) -> u64 {
+    let bytes = &record.to_bytes()[AvatarRecord::PLACE];
+    bytes.len() as u64 + 8 * bytes.iter().filter(|byte| **byte != 0).count() as u64
 }

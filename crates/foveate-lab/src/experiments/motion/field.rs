@@ -149,42 +149,73 @@ pub struct Moment {
     pub course: Course,
 }
 
-/// A whole run of the field: every unit in every frame.
+/// What a player tells its units, and when.
 #[derive(Clone)]
-pub struct Rollout {
+pub struct Orders {
     pub walk: Arc<dyn Walk>,
+    /// Where the units stand at first.
+    pub places: Vec<Point>,
+    /// Frame, unit, target; in the order of time.
+    pub given: Vec<(u32, usize, Point)>,
+}
+
+impl Orders {
+    /// What the player orders in this frame: unit and target.
+    pub fn given_in(&self, frame: usize) -> Vec<(usize, Point)> {
+        let now = self.given.iter().filter(|(when, ..)| *when as usize == frame);
+        now.map(|(_, unit, target)| (*unit, *target)).collect()
+    }
+}
+
+/// The field as it unfolds: every unit in every frame so far. What comes later is not known, so that
+/// nobody can act on it.
+pub struct Rollout {
+    field: Field,
     /// By unit, then by frame.
-    pub units: Vec<Vec<Moment>>,
+    units: Vec<Vec<Moment>>,
 }
 
 impl Rollout {
-    /// Plays orders (frame, unit, target), in the order of time.
-    pub fn play(
-        walk: Arc<dyn Walk>,
-        places: &[Point],
-        orders: &[(u32, usize, Point)],
-        frames: u32,
-    ) -> Rollout {
-        let mut field = Field::new(Arc::clone(&walk), places);
-        let mut units = vec![Vec::new(); places.len()];
-        for frame in 0..frames {
-            if frame > 0 {
-                field.step();
-            }
-            for (_, unit, target) in orders.iter().filter(|(when, ..)| *when == frame) {
-                field.order(*unit, *target);
-            }
-            for (unit, moments) in units.iter_mut().enumerate() {
-                moments.push(Moment { pose: field.pose(unit), course: field.course(unit) });
-            }
-        }
-        Rollout { walk, units }
+    pub fn new(orders: &Orders) -> Rollout {
+        let field = Field::new(Arc::clone(&orders.walk), &orders.places);
+        Rollout { field, units: vec![Vec::new(); orders.places.len()] }
     }
 
-    /// Whether the authority has something to say of a unit's course in this frame.
-    pub fn turns(&self, unit: usize, frame: usize) -> bool {
-        let course = |frame: usize| self.units[unit][frame].course;
-        frame > 0 && course(frame) != course(frame - 1)
+    /// Goes on to the next frame, in which the authority acts on these orders.
+    pub fn advance(&mut self, orders: &[(usize, Point)]) {
+        if self.units.iter().any(|moments| !moments.is_empty()) {
+            self.field.step();
+        }
+        for (unit, target) in orders {
+            self.field.order(*unit, *target);
+        }
+        for (unit, moments) in self.units.iter_mut().enumerate() {
+            moments.push(Moment { pose: self.field.pose(unit), course: self.field.course(unit) });
+        }
+    }
+
+    /// Plays so many frames in which every order is acted on as it is given.
+    pub fn play(orders: &Orders, frames: u32) -> Rollout {
+        let mut run = Rollout::new(orders);
+        (0..frames as usize).for_each(|frame| run.advance(&orders.given_in(frame)));
+        run
+    }
+
+    /// By unit, then by frame.
+    pub fn units(&self) -> &[Vec<Moment>] {
+        &self.units
+    }
+
+    /// The newest moment of a unit, and the one before it.
+    pub fn newest(&self, unit: usize) -> Option<(Moment, Moment)> {
+        let moments = &self.units[unit];
+        let now = moments.last()?;
+        Some((*now, *moments.get(moments.len().wrapping_sub(2)).unwrap_or(now)))
+    }
+
+    /// Whether a unit collided in any of the last `frames` frames.
+    pub fn collided_within(&self, unit: usize, frames: usize) -> bool {
+        self.units[unit].iter().rev().take(frames).any(|moment| moment.course.colliding)
     }
 }
 
@@ -196,7 +227,7 @@ mod tests {
     fn crossing() -> Rollout {
         let walk = Arc::new(Grid::open(20, 5));
         let [a, b] = [[1_000, 3_000], [3_000, 3_000]];
-        Rollout::play(walk, &[a, b], &[(2, 0, b), (2, 1, a)], 600)
+        Rollout::play(&Orders { walk, places: vec![a, b], given: vec![(2, 0, b), (2, 1, a)] }, 600)
     }
 
     #[test]
@@ -214,7 +245,7 @@ mod tests {
         let run = crossing();
         for unit in &run.units {
             for (frame, moment) in unit.iter().enumerate().filter(|(_, m)| !m.course.colliding) {
-                let (at, facing) = moment.course.at(&*run.walk, frame as u32);
+                let (at, facing) = moment.course.at(&*run.field.walk, frame as u32);
                 assert_eq!(pose(at, facing).pos, moment.pose.pos, "frame {frame}");
             }
         }

@@ -1,12 +1,14 @@
 //! The source's protocol, for comparison only: its messages, its two topologies, and each of its
 //! optimisations on and off.
 //!
-//! The network is the source's laboratory: a constant delay, no loss. So nothing has to be kept in
-//! flight: what is sent in a frame arrives in it, and the server answers in it.
+//! The network is the source's laboratory: a constant delay, and no loss but where a run asks for it.
+//! So nothing has to be kept in flight: what is sent in a frame arrives in it, and the server answers
+//! in it. What TCP carries is acknowledged, and repeated until it arrives.
 
 use super::Topology;
+use super::field::Rollout;
 use super::messages as say;
-use super::meter::{Carrier, Meter, Stream, share};
+use super::meter::{Carrier, Meter, Split, Stream, share};
 use super::script::{FRAME, Script, ZONE};
 use super::squeeze::Squeeze;
 use crate::movement::Pose;
@@ -24,6 +26,10 @@ pub const FACING: f32 = 15.0;
 const OFFSET: f32 = 1.0 / 16.0;
 /// What a TCP segment holds.
 const SEGMENT: usize = 1_460;
+/// TCP repeats what was not acknowledged after this: the shortest that Linux waits.
+const RETRANSMIT: Micros = Micros(200_000);
+/// TCP acknowledges every second segment, and the last of a burst.
+const SEGMENTS_PER_ACK: usize = 2;
 /// Whose the objects are that nobody owns.
 const NOBODY: u16 = u16::MAX;
 
@@ -38,6 +44,17 @@ pub struct Tricks {
     pub squeeze: Option<Squeeze>,
     /// Orders instead of positions, where the script has any.
     pub actions: bool,
+    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    pub near_spawn: bool,
+    /// Packets lost, in percent.
+    pub loss: u32,
+}
+
+/// What came of a run.
+pub struct SourceRun {
+    pub meter: Meter,
+    /// Full states as they arrived: when, node, thing.
+    pub learned: Vec<(Micros, usize, usize)>,
 }
 
 /// What one end of a hop last told the other of an object.
@@ -56,7 +73,10 @@ struct Play<'a> {
     script: &'a Script,
     topology: Topology,
     tricks: Tricks,
-    meter: Meter,
+    ran: SourceRun,
+    /// Units under orders, if those travel.
+    units: Option<Rollout>,
+    rng: fastrand::Rng,
     queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
     told: BTreeMap<(usize, usize, usize), Told>,
     /// Players who have joined and not left.
@@ -71,35 +91,63 @@ fn zone(pose: &Pose) -> Zone {
 }
 
 /// Plays a script by the source's protocol.
-pub fn play(script: &Script, topology: Topology, tricks: Tricks) -> Meter {
+pub fn play(script: &Script, topology: Topology, tricks: Tricks, seed: u64) -> SourceRun {
     let meter = Meter::new(topology.nodes(script.players.len()));
-    let (queue, told, joined) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut play = Play { script, topology, tricks, meter, queue, told, joined, frame: 0 };
+    let mut play = Play {
+        script,
+        topology,
+        tricks,
+        ran: SourceRun { meter, learned: Vec::new() },
+        units: script.orders.as_ref().filter(|_| tricks.actions).map(Rollout::new),
+        rng: fastrand::Rng::with_seed(seed),
+        queue: BTreeMap::new(),
+        told: BTreeMap::new(),
+        joined: BTreeSet::new(),
+        frame: 0,
+    };
     for frame in 0..script.frames {
         play.frame = frame;
-        for player in 0..script.players.len() {
-            if script.players[player].start == frame {
-                play.join(player);
-            } else if script.players[player].end == frame {
-                play.leave(player);
-            }
-        }
-        let ordered = script.orders.as_ref().filter(|_| tricks.actions);
-        let units = ordered.map_or(0, |run| run.units.len());
-        (0..units).for_each(|unit| play.command(unit));
-        (units..script.things.len()).for_each(|thing| play.report(thing));
-        if tricks.zoning && frame > 0 {
-            (0..script.things.len()).for_each(|thing| play.cross(thing));
-        }
-        play.flush();
+        play.round();
     }
-    play.meter
+    play.ran
 }
 
 impl Play<'_> {
-    fn post(&mut self, stage: u8, (from, to): (usize, usize), stream: Stream, bytes: Vec<u8>) {
+    fn round(&mut self) {
+        let (script, frame) = (self.script, self.frame);
+        for player in 0..script.players.len() {
+            if script.players[player].start == frame {
+                self.join(player);
+            } else if script.players[player].end == frame {
+                self.leave(player);
+            }
+        }
+        if let Some((run, orders)) = self.units.as_mut().zip(script.orders.as_ref()) {
+            run.advance(&orders.given_in(frame));
+        }
+        let units = self.units.as_ref().map_or(0, |run| run.units().len());
+        (0..units).for_each(|unit| self.command(unit));
+        (units..script.things.len()).for_each(|thing| self.report(thing));
+        if self.tricks.zoning && frame > 0 {
+            (0..script.things.len()).for_each(|thing| self.cross(thing));
+        }
+        self.flush();
+    }
+
+    /// Puts a message on its stream's channel.
+    fn post(&mut self, stage: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
-        self.queue.entry((stage, from, to, carrier)).or_default().push((stream, bytes));
+        self.post_by(carrier, stage, hop, (stream, bytes));
+    }
+
+    fn post_by(
+        &mut self,
+        carrier: Carrier,
+        stage: u8,
+        (from, to): (usize, usize),
+        message: (Stream, Vec<u8>),
+    ) {
+        self.queue.entry((stage, from, to, carrier)).or_default().push(message);
     }
 
     fn node(&self, player: usize) -> usize {
@@ -111,53 +159,82 @@ impl Play<'_> {
         self.joined.iter().copied().filter(|player| Some(*player) != but).collect()
     }
 
-    fn objects(&self, owner: Option<usize>) -> Vec<u8> {
-        let things =
-            (0..self.script.things.len()).filter(|t| self.script.things[*t].owner == owner);
-        let poses = things.filter_map(|thing| Some((thing, self.script.pose(thing, self.frame)?)));
-        say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses.collect::<Vec<_>>())
+    /// Sends the objects of a player, or of nobody.
+    fn post_objects(&mut self, stage: u8, hop: (usize, usize), owner: Option<usize>) {
+        let script = self.script;
+        let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
+        let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
+        let poses: Vec<(usize, Pose)> = poses.collect();
+        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(stage) + 1);
+        self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
+        let bytes = say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses);
+        self.post(stage, hop, Stream::FullState, bytes);
     }
 
-    fn list(&mut self, stage: u8, from: usize) {
-        let there = self.others(None);
-        let ids: Vec<u16> = there.iter().map(|player| *player as u16).collect();
-        let topology = self.topology;
-        let nodes = there.into_iter().map(|player| topology.node(player));
-        for to in nodes.filter(|to| *to != from) {
-            self.post(stage, (from, to), Stream::Control, say::player_list(from as u16, &ids));
+    /// Tells everybody who is there; a newcomer only of the players `near` it, if that is asked for.
+    fn list(&mut self, stage: u8, from: usize, near: Option<(usize, &[usize])>) {
+        let stamp = self.stamp();
+        for player in self.others(None) {
+            let told = match near {
+                Some((newcomer, near)) if newcomer == player => {
+                    near.iter().copied().chain([newcomer]).collect()
+                }
+                _ => self.others(None),
+            };
+            let ids: Vec<u16> = told.into_iter().map(|player| player as u16).collect();
+            let to = self.node(player);
+            if to != from {
+                let list = say::player_list(from as u16, &ids, stamp);
+                self.post(stage, (from, to), Stream::Control, list);
+            }
         }
+    }
+
+    /// Milliseconds since the run began.
+    fn stamp(&self) -> u64 {
+        FRAME.0 * self.frame as u64 / 1_000
     }
 
     fn join(&mut self, player: usize) {
         self.joined.insert(player);
-        let (me, others) = (self.node(player), self.others(Some(player)));
         match self.topology {
-            Topology::Server => {
-                self.post(0, (me, 0), Stream::Control, say::hello(player as u16));
-                self.list(1, 0);
-                let mine = self.objects(Some(player));
-                for to in self.others(None) {
-                    self.post(1, (0, self.node(to)), Stream::FullState, mine.clone());
-                }
-                let world = self.script.things.iter().any(|thing| thing.owner.is_none());
-                let theirs = others.into_iter().map(Some).chain(world.then_some(None));
-                for owner in theirs {
-                    self.post(1, (0, me), Stream::FullState, self.objects(owner));
-                }
+            Topology::Server => self.join_server(player),
+            Topology::Peers => self.join_peers(player),
+        }
+    }
+
+    fn join_server(&mut self, player: usize) {
+        let (me, others) = (self.node(player), self.others(Some(player)));
+        self.post(0, (me, 0), Stream::Control, say::hello(player as u16));
+        self.list(1, 0, None);
+        for to in self.others(None) {
+            self.post_objects(1, (0, self.node(to)), Some(player));
+        }
+        let world = self.script.things.iter().any(|thing| thing.owner.is_none());
+        for owner in others.into_iter().map(Some).chain(world.then_some(None)) {
+            self.post_objects(1, (0, me), owner);
+        }
+    }
+
+    /// The entry peer tells all players who is there; the newcomer connects to all, or to those near
+    /// its spawn point, and each pair exchanges its objects.
+    fn join_peers(&mut self, player: usize) {
+        let (me, others) = (self.node(player), self.others(Some(player)));
+        let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
+        let (script, frame, all) = (self.script, self.frame, !self.tricks.near_spawn);
+        let wanted = |other: &usize| all || script.near(player, *other, frame);
+        let wanted: Vec<usize> = others.into_iter().filter(wanted).collect();
+        self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
+        self.list(1, entry, Some((player, &wanted)));
+        for other in wanted {
+            let to = self.node(other);
+            let known = to == entry;
+            if !known {
+                self.post(2, (me, to), Stream::Control, say::identify(player as u16));
             }
-            Topology::Peers => {
-                let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
-                self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
-                self.list(1, entry);
-                for other in others {
-                    let to = self.node(other);
-                    if to != entry {
-                        self.post(1, (me, to), Stream::Control, say::identify(player as u16));
-                    }
-                    self.post(1, (me, to), Stream::FullState, self.objects(Some(player)));
-                    self.post(1, (to, me), Stream::FullState, self.objects(Some(other)));
-                }
-            }
+            // The entry peer knows who asks; the others learn it when the newcomer connects.
+            self.post_objects(2, (me, to), Some(player));
+            self.post_objects(if known { 1 } else { 3 }, (to, me), Some(other));
         }
     }
 
@@ -166,7 +243,7 @@ impl Play<'_> {
     fn leave(&mut self, player: usize) {
         self.joined.remove(&player);
         if self.topology == Topology::Server {
-            self.list(1, 0);
+            self.list(1, 0, None);
         }
     }
 
@@ -237,37 +314,42 @@ impl Play<'_> {
         self.place(stage, hop, thing, &pose);
     }
 
+    /// Tells of a place by an increment if that is on and fits; full positions that increments refer
+    /// to go by the reliable channel.
     fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &Pose) {
-        let (sender, stamp) = (hop.0 as u16, FRAME.0 * self.frame as u64);
+        let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
         let by = self.tricks.increments.zip(told.full);
         let fitting = by.and_then(|(bits, (full, number))| {
             Some((offsets(&full, pose, bits)?, (number, stamp), bits))
         });
-        let bytes = match fitting {
-            Some((offsets, at, bits)) => say::increment(sender, thing, offsets, at, bits),
+        let (carrier, bytes) = match fitting {
+            Some((offsets, at, bits)) => {
+                (Carrier::Udp, say::increment(sender, thing, offsets, at, bits))
+            }
             None => {
                 told.full = Some((*pose, told.full.map_or(0, |(_, number)| number + 1)));
-                say::position(sender, thing, pose, stamp, say::POSITION)
+                let reliable = self.tricks.increments.is_some();
+                let carrier = if reliable { Carrier::Tcp } else { Carrier::Udp };
+                (carrier, say::position(sender, thing, pose, stamp))
             }
         };
-        self.post(stage, hop, Stream::State, bytes);
+        self.post_by(carrier, stage, hop, (Stream::State, bytes));
     }
 
     /// A unit under orders: an action when its course changes, positions while it collides.
     fn command(&mut self, unit: usize) {
-        let Some(run) = &self.script.orders else { return };
-        let (now, turns) = (run.units[unit][self.frame], run.turns(unit, self.frame));
-        let before = run.units[unit][self.frame.saturating_sub(1)].course;
+        let newest = self.units.as_ref().and_then(|run| run.newest(unit));
+        let Some((now, before)) = newest else { return };
         let Some(owner) = self.script.things[unit].owner else { return };
         let me = self.node(owner);
         let server = self.topology == Topology::Server;
         let authority = if server { 0 } else { me };
         let target = super::field::pose(now.course.target, 0.0).pos;
-        let stamp = FRAME.0 * self.frame as u64;
+        let stamp = self.stamp();
         let says = |from: usize| say::action(from as u16, unit, now.pose.pos, target, stamp);
-        let ordered = turns && before.target != now.course.target;
-        let resolved = turns && before.colliding && !now.course.colliding;
+        let ordered = before.course.target != now.course.target;
+        let resolved = before.course.colliding && !now.course.colliding;
         if ordered && server {
             self.post(0, (me, 0), Stream::Action, says(me));
         }
@@ -358,14 +440,38 @@ impl Play<'_> {
         weights: [f64; 5],
     ) {
         let pressed = self.tricks.squeeze.and_then(|squeeze| squeeze.press(bytes));
-        let mut left = pressed.map_or(bytes.len(), |pressed| pressed.len());
-        while left > 0 {
-            let part = left.min(SEGMENT);
-            let split = share(part as u64, weights);
-            self.meter.sent(from, at, carrier, split);
-            self.meter.received(to, at + LATENCY, carrier, split);
-            left -= part;
+        let length = pressed.map_or(bytes.len(), |pressed| pressed.len());
+        let segments = length.div_ceil(SEGMENT);
+        for segment in 0..segments {
+            let part = (length - segment * SEGMENT).min(SEGMENT);
+            let arrived = self.carry(at, (from, to), carrier, share(part as u64, weights));
+            let due = (segment + 1).is_multiple_of(SEGMENTS_PER_ACK) || segment + 1 == segments;
+            if carrier == Carrier::Tcp && due {
+                self.ran.meter.sent(to, arrived, carrier, Split::default());
+                self.ran.meter.received(from, arrived + LATENCY, carrier, Split::default());
+            }
         }
+    }
+
+    /// Carries one packet, TCP's until it arrives; returns when it did, or would have.
+    fn carry(
+        &mut self,
+        mut at: Micros,
+        (from, to): (usize, usize),
+        carrier: Carrier,
+        split: Split,
+    ) -> Micros {
+        self.ran.meter.sent(from, at, carrier, split);
+        while self.rng.u32(..100) < self.tricks.loss {
+            if carrier == Carrier::Udp {
+                return at + LATENCY;
+            }
+            at = at + RETRANSMIT;
+            self.ran.meter.sent(from, at, carrier, split);
+            self.ran.meter.nodes[from].up.resent += split.iter().sum::<u64>();
+        }
+        self.ran.meter.received(to, at + LATENCY, carrier, split);
+        at + LATENCY
     }
 }
 

@@ -40,7 +40,7 @@ impl Stream {
 pub type Split = [u64; 5];
 
 /// What carries a packet, and the bytes that it puts around it, Ethernet's included: the source's
-/// figures. TCP's own acknowledgements are not counted, in favour of the source.
+/// figures. TCP's own acknowledgements are packets without payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Carrier {
     Tcp,
@@ -65,6 +65,10 @@ pub struct Side {
     pub packets: u64,
     /// Bytes with the carriers' headers.
     pub wire: u64,
+    /// Payload bytes that TCP carried.
+    pub reliable: u64,
+    /// Payload bytes that TCP had to send again.
+    pub resent: u64,
 }
 
 impl Side {
@@ -75,7 +79,9 @@ impl Side {
         }
         self.ticks[tick].iter_mut().zip(split).for_each(|(sum, bytes)| *sum += bytes);
         self.packets += 1;
-        self.wire += split.iter().sum::<u64>() + carrier.header();
+        let bytes = split.iter().sum::<u64>();
+        self.wire += bytes + carrier.header();
+        self.reliable += if carrier == Carrier::Tcp { bytes } else { 0 };
     }
 
     pub fn by_stream(&self) -> Split {
@@ -172,5 +178,6 @@ mod tests {
         let up = &meter.nodes[0].up;
         assert_eq!(up.per_tick().collect::<Vec<_>>(), [10, 5]);
         assert_eq!((up.wire, up.packets, up.peak()), (10 + 42 + 5 + 54, 2, 10));
+        assert_eq!((up.reliable, up.resent), (5, 0));
     }
 }

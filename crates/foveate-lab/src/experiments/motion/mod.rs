@@ -16,13 +16,14 @@ mod script;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 mod walk;
 
 pub use walk::{Grid, Point, Walk};
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::output::{Outcome, Progress};
-use foveate_wire::Bytes;
+use foveate_wire::{Bytes, Micros};
 use gvo::Tricks;
 use meter::Meter;
 use ours::{Exact, Ours, Ran};
@@ -103,6 +104,8 @@ struct Played {
     variant: &'static str,
     seconds: f64,
     meter: Meter,
+    /// First states as they arrived: when, node, thing.
+    learned: Vec<(Micros, usize, usize)>,
     /// What only our engine can tell.
     ran: Option<Ran>,
 }
@@ -111,6 +114,11 @@ struct Played {
 const PLAIN: &str = "source";
 /// The name of ours with everything on.
 const FOVEATE: &str = "foveate";
+/// A newcomer among peers is told of those near its spawn point.
+const NEAR_SOURCE: &str = "source, near spawn";
+const NEAR_OURS: &str = "foveate, near spawn";
+/// Increments on a network that loses packets: what travels reliably has to be repeated.
+const LOSSY: &str = "source + 4-bit increments, 5 % loss";
 
 /// The source's protocol with one thing on, or two.
 fn tricks() -> Vec<(&'static str, Tricks)> {
@@ -128,6 +136,8 @@ fn tricks() -> Vec<(&'static str, Tricks)> {
         ("source + aggregation + Huffman", Tricks { squeeze: huffman, aggregation: true, ..none }),
         ("source + zoning", Tricks { zoning: true, ..none }),
         ("source + actions", Tricks { actions: true, ..none }),
+        (NEAR_SOURCE, Tricks { near_spawn: true, ..none }),
+        (LOSSY, Tricks { increments: Some(4), loss: 5, ..none }),
     ]
 }
 
@@ -142,26 +152,32 @@ fn variants() -> Vec<(&'static str, Ours)> {
         ("foveate, zoned", Ours { exact: Exact::Zoned, ..all }),
         ("foveate, actions", Ours { actions: true, ..all }),
         ("foveate, join budget", Ours { budget: Some(JOIN_BUDGET), ..all }),
+        (NEAR_OURS, Ours { near_spawn: true, ..all }),
     ]
 }
 
 /// Which variants a scenario is played in.
-fn wanted(scenario: Scenario, variant: &str) -> bool {
+fn wanted(scenario: Scenario, topology: Topology, variant: &str) -> bool {
+    if scenario == Scenario::Join16 {
+        return topology == Topology::Peers
+            && [PLAIN, NEAR_SOURCE, FOVEATE, NEAR_OURS].contains(&variant);
+    }
     let wanted: &[&str] = match scenario {
-        Scenario::Join2 | Scenario::Join4 | Scenario::JoinWorld => {
+        Scenario::Join2 | Scenario::Join4 | Scenario::Join16 | Scenario::JoinWorld => {
             &[PLAIN, FOVEATE, "foveate, join budget"]
         }
         Scenario::Newcomer => &[PLAIN, FOVEATE],
         Scenario::Moving3 => {
             return !["source + zoning", "source + actions", "foveate, zoned", "foveate, actions"]
                 .contains(&variant)
-                && variant != "foveate, join budget";
+                && ![LOSSY, NEAR_SOURCE, NEAR_OURS, "foveate, join budget"].contains(&variant);
         }
         Scenario::Straight | Scenario::Restless => &[
             PLAIN,
             "source + dead reckoning",
             "source + 8-bit increments",
             "source + 4-bit increments",
+            LOSSY,
             FOVEATE,
             "foveate, no prediction",
         ],
@@ -189,7 +205,7 @@ fn cases() -> Vec<Case> {
             let source = tricks().into_iter().map(|(name, tricks)| (name, Way::Source(tricks)));
             let ours = variants().into_iter().map(|(name, ours)| (name, Way::Ours(ours)));
             for (variant, way) in source.chain(ours) {
-                if wanted(scenario, variant) {
+                if wanted(scenario, topology, variant) {
                     cases.push(Case { scenario, topology, variant, way });
                 }
             }
@@ -202,14 +218,19 @@ fn play(case: &Case, options: Options) -> Result<Played, ExperimentError> {
     let Case { scenario, topology, variant, way } = *case;
     let script = Script::new(scenario, options.seed, options.quick);
     let seconds = (script::FRAME * script.frames as u32).as_secs();
-    let (meter, ran) = match way {
-        Way::Source(tricks) => (gvo::play(&script, topology, tricks), None),
+    let (meter, learned, ran) = match way {
+        Way::Source(tricks) => {
+            let run = gvo::play(&script, topology, tricks, options.seed);
+            (run.meter, run.learned, None)
+        }
         Way::Ours(ours) => {
             let ran = ours::play(&script, topology, ours, options.seed)?;
-            (ran.meter.clone(), Some(ran))
+            let when = |frame: usize| script::FRAME * frame as u32;
+            let learned = ran.appeared.iter().map(|(frame, to, id)| (when(*frame), *to, *id));
+            (ran.meter.clone(), learned.collect(), Some(ran))
         }
     };
-    Ok(Played { scenario, topology, variant, seconds, meter, ran })
+    Ok(Played { scenario, topology, variant, seconds, meter, learned, ran })
 }
 
 /// Runs everything.
@@ -226,5 +247,6 @@ pub fn lab(options: Options) -> Result<Done, ExperimentError> {
     let found = rows::Found::of(&played, options);
     let mut outcome = Outcome::new("motion", options.seed);
     found.push(&mut outcome)?;
+    verdicts::judge(&mut outcome, &found);
     Ok(describe::done(outcome, &played, &found))
 }

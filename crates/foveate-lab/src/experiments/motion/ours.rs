@@ -2,12 +2,15 @@
 //!
 //! Clients own their objects, as in the source: a client is a source whose observer is the server, and
 //! the server a source that relays what it knows, with half of the error bound for either hop. Peers
-//! tell each other directly. Who is there is state, too: a player is an object without a place. So is an order:
+//! tell each other directly; one that joins asks an entry peer who else is there. Who is there is state, too: a player is an object without a place. So is an order:
 //! it is delivered, acknowledged and repeated after loss like any state, and needs no channel of its own;
 //! each stream has one here only so that its bytes can be told apart.
 
+mod orders;
+mod roster;
+
 use super::Topology;
-use super::field::{Course, pose};
+use super::field::{Course, Rollout, pose};
 use super::gvo::{LATENCY, THRESHOLD};
 use super::meter::{Carrier, Meter, Split, Stream, TICK, share};
 use super::script::{FASTEST, FRAME, SIDE, Script, ZONE};
@@ -23,6 +26,7 @@ use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds};
 use foveate_wire::{
     Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, SchemaError, Tick,
 };
+use orders::Order;
 use std::sync::Arc;
 
 /// Rounds that begin in one tick of the meter, at most.
@@ -40,41 +44,6 @@ const NEAR: f32 = 10.0;
 struct Player {
     #[replicate(max_len = 16)]
     name: String,
-}
-
-/// A unit's course as it travels.
-#[derive(Clone, PartialEq, Debug, Replicate)]
-struct Order {
-    #[replicate(min = -16384, max = 16383)]
-    from_x: i32,
-    #[replicate(min = -16384, max = 16383)]
-    from_y: i32,
-    #[replicate(min = -16384, max = 16383)]
-    to_x: i32,
-    #[replicate(min = -16384, max = 16383)]
-    to_y: i32,
-    #[replicate(min = 0, max = 16777215)]
-    since: i32,
-    colliding: bool,
-}
-
-impl From<Course> for Order {
-    fn from(course: Course) -> Order {
-        let ([from_x, from_y], [to_x, to_y]) = (course.from, course.target);
-        let (since, colliding) = (course.since as i32, course.colliding);
-        Order { from_x, from_y, to_x, to_y, since, colliding }
-    }
-}
-
-impl From<Order> for Course {
-    fn from(order: Order) -> Course {
-        Course {
-            from: [order.from_x, order.from_y],
-            target: [order.to_x, order.to_y],
-            since: order.since as u32,
-            colliding: order.colliding,
-        }
-    }
 }
 
 /// How exact replicas must be.
@@ -100,12 +69,20 @@ pub struct Ours {
     pub actions: bool,
     /// Bytes per observer and tick of the meter.
     pub budget: Option<Bytes>,
+    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    pub near_spawn: bool,
 }
 
 impl Default for Ours {
     fn default() -> Ours {
-        let exact = Exact::Bounded;
-        Ours { predicts: true, exact, apart: false, actions: false, budget: None }
+        Ours {
+            predicts: true,
+            exact: Exact::Bounded,
+            apart: false,
+            actions: false,
+            budget: None,
+            near_spawn: false,
+        }
     }
 }
 
@@ -118,8 +95,8 @@ pub struct Ran {
     pub appeared: Vec<(usize, usize, usize)>,
     /// How far off the things of others were at the second player, in units.
     pub error: Error,
-    /// Orders that the server had to act on before it had heard of them.
-    pub unheard: u64,
+    /// For each order that the authority acted on, the frames since the player gave it.
+    pub order_delays: Vec<usize>,
     /// Positions of units that had not collided for half a second, after the first of each.
     pub idle_positions: u64,
 }
@@ -184,6 +161,17 @@ enum About {
     /// Things; one only, where they travel apart.
     Things(Option<usize>),
     Orders,
+    /// A peer to its entry peer: itself.
+    Arrival,
+    /// An entry peer to a newcomer: the peers that it may connect to.
+    Roster,
+}
+
+impl About {
+    /// Whether it only serves to find the peers.
+    fn finds_peers(self) -> bool {
+        matches!(self, About::Arrival | About::Roster)
+    }
 }
 
 /// One node's tie to another: it tells, the other is told.
@@ -228,6 +216,10 @@ struct Play<'a> {
     ours: Ours,
     channels: Vec<Channel>,
     agenda: Agenda<Arrival>,
+    /// Units under orders as their authority moves them, if orders travel.
+    units: Option<Rollout>,
+    /// When the order was given that each unit follows, as far as the authority has heard.
+    acted: Vec<u32>,
     frame: usize,
     seed: u64,
     ran: Ran,
@@ -243,6 +235,9 @@ pub fn play(script: &Script, topology: Topology, ours: Ours, seed: u64) -> Resul
         abouts.push(About::Things(None));
     }
     abouts.extend(ours.actions.then_some(About::Orders));
+    if topology == Topology::Peers {
+        abouts.extend([About::Arrival, About::Roster]);
+    }
     let make = |about: &About| Channel::new(*about, ours, nodes);
     let channels = abouts.iter().map(make).collect::<Result<Vec<_>, _>>()?;
     let ran = Ran {
@@ -250,11 +245,14 @@ pub fn play(script: &Script, topology: Topology, ours: Ours, seed: u64) -> Resul
         counters: Counters::default(),
         appeared: Vec::new(),
         error: Error::default(),
-        unheard: 0,
+        order_delays: Vec::new(),
         idle_positions: 0,
     };
     let agenda = Agenda::default();
-    let mut play = Play { script, topology, ours, channels, agenda, frame: 0, seed, ran };
+    let units = script.orders.as_ref().filter(|_| ours.actions).map(Rollout::new);
+    let acted = vec![0; script.things.len()];
+    let mut play =
+        Play { script, topology, ours, channels, agenda, units, acted, frame: 0, seed, ran };
     for frame in 0..script.frames {
         play.frame = frame;
         play.round()?;
@@ -270,6 +268,9 @@ impl Channel {
         let schema = match about {
             About::Players => Arc::new(Schema::new(vec![Player::spec()])?),
             About::Orders => Arc::new(Schema::new(vec![Order::spec()])?),
+            About::Arrival | About::Roster => {
+                Arc::new(Schema::new(vec![roster::RosterEntry::spec()])?)
+            }
             About::Things(_) => AvatarSpec {
                 precision: 1.0 / STEPS as f32,
                 extent: SIDE,
@@ -338,12 +339,16 @@ impl Play<'_> {
             }
         }
         self.deliver(now);
+        self.meet_listed()?;
+        self.command();
         for channel in 0..self.channels.len() {
             for node in 0..self.channels[channel].sources.len() {
                 match self.channels[channel].about {
                     About::Players => self.write_players(channel, node),
                     About::Things(only) => self.write_things(channel, node, only),
                     About::Orders => self.write_orders(channel, node),
+                    About::Arrival => self.write_arrival(channel, node),
+                    About::Roster => self.write_roster(channel, node),
                 }
                 self.look(channel, node)?;
                 self.tell(channel, node, now);
@@ -366,10 +371,24 @@ impl Play<'_> {
         }
     }
 
+    /// With a server, all are tied to it. A peer knows only an entry peer, which is asked who else is
+    /// there.
     fn join(&mut self, player: usize) -> Result<(), PlayError> {
         let me = self.topology.node(player);
-        for other in self.neighbours(player) {
-            for channel in 0..self.channels.len() {
+        let Some(first) = self.neighbours(player).first().copied() else { return Ok(()) };
+        if self.topology == Topology::Peers {
+            self.ask_roster(first, me);
+            if self.ours.near_spawn {
+                return Ok(());
+            }
+        }
+        self.meet(me, first)
+    }
+
+    /// Ties two nodes in both directions.
+    fn meet(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
+        for channel in 0..self.channels.len() {
+            if !self.channels[channel].about.finds_peers() {
                 self.connect((channel, me, other))?;
                 self.connect((channel, other, me))?;
             }
@@ -386,9 +405,17 @@ impl Play<'_> {
         Ok(policy(exact, error)?)
     }
 
-    fn connect(&mut self, (channel, from, to): Route) -> Result<(), PlayError> {
-        let tick = Tick(self.frame as u32);
-        let (policy, eyes) = (self.policy(to, self.ours.exact)?, vec![eye(MIDDLE)]);
+    fn connect(&mut self, route: Route) -> Result<(), PlayError> {
+        let policy = self.policy(route.2, self.ours.exact)?;
+        self.connect_as(route, policy, MIDDLE);
+        Ok(())
+    }
+
+    /// Makes a tie whose observer looks from `at`.
+    fn connect_as(&mut self, route: Route, policy: Arc<dyn Policy>, at: [f32; 3]) {
+        let (channel, from, to) = route;
+        debug_assert!(self.channels[channel].tie(from, to).is_none(), "tied already: {route:?}");
+        let (tick, eyes) = (Tick(self.frame as u32), vec![eye(at)]);
         let mut observer = Observer::new(policy, Pivots::Free(eyes), tick).without_own_objects();
         if let Some(Bytes(bytes)) = self.ours.budget {
             let each = bytes.saturating_sub(RESERVE) / ROUNDS_PER_TICK as u32;
@@ -408,7 +435,6 @@ impl Play<'_> {
             up: Link::new(link, !seed),
             before: Counters::default(),
         });
-        Ok(())
     }
 
     /// Connections fail; what the others relayed of the player goes.
@@ -452,7 +478,15 @@ impl Play<'_> {
 
     /// Whether a thing is a unit under orders.
     fn ordered(&self, thing: usize) -> bool {
-        self.ours.actions && self.script.orders.as_ref().is_some_and(|run| thing < run.units.len())
+        self.units.as_ref().is_some_and(|run| thing < run.units().len())
+    }
+
+    /// Where a thing is: a unit under orders where its authority has moved it, others by the script.
+    fn pose(&self, thing: usize) -> Option<Pose> {
+        match self.units.as_ref().filter(|_| self.ordered(thing)) {
+            Some(run) => run.newest(thing).map(|(now, _)| now.pose),
+            None => self.script.pose(thing, self.frame),
+        }
     }
 
     /// The node that says where a thing is: its owner's; of units under orders, the authority's.
@@ -464,16 +498,16 @@ impl Play<'_> {
     }
 
     fn write_things(&mut self, channel: usize, node: usize, only: Option<usize>) {
-        let (frame, tick) = (self.frame, Tick(self.frame as u32));
+        let tick = Tick(self.frame as u32);
         for thing in 0..self.script.things.len() {
             if self.author(thing) != node || only.is_some_and(|only| only != thing) {
                 continue;
             }
-            let Some(pose) = self.script.pose(thing, frame) else { continue };
+            let Some(pose) = self.pose(thing) else { continue };
             let id = id_of(self.script.things[thing].owner, thing);
             let known = self.channels[channel].sources[node].publisher.store.find(id).is_some();
-            let colliding = self.script.orders.as_ref().filter(|_| self.ordered(thing));
-            let colliding = colliding.map(|run| run.units[thing][frame].course.colliding);
+            let run = self.units.as_ref().filter(|_| self.ordered(thing));
+            let colliding = run.and_then(|run| Some(run.newest(thing)?.0.course.colliding));
             // A unit under orders is where its order says, unless it collides.
             if !known || colliding != Some(false) {
                 self.channels[channel].write(node, id, &Avatar::from(pose));
@@ -491,36 +525,12 @@ impl Play<'_> {
         }
     }
 
-    /// Clients ask for a target; the authority says what comes of it.
-    fn write_orders(&mut self, channel: usize, node: usize) {
-        let Some(run) = &self.script.orders else { return };
-        let relayed = self.topology == Topology::Server;
-        for unit in 0..run.units.len() {
-            let Some(owner) = self.script.things[unit].owner else { continue };
-            let id = id_of(Some(owner), unit);
-            let course = run.units[unit][self.frame].course;
-            if node == 0 && (run.turns(unit, self.frame) || self.frame == 0) {
-                let before = run.units[unit][self.frame.saturating_sub(1)].course;
-                if relayed && before.target != course.target {
-                    let tie = self.channels[channel].tie(self.topology.node(owner), 0);
-                    let ask = tie.and_then(|tie| tie.viewer.replicas.get(id)?.value::<Order>());
-                    let heard = ask.is_some_and(|ask| Course::from(ask).target == course.target);
-                    self.ran.unheard += u64::from(!heard);
-                }
-                self.channels[channel].write(node, id, &Order::from(course));
-            } else if relayed && node == self.topology.node(owner) {
-                // Sent one frame before the authority acts on it: so long does it take.
-                let next = run.units[unit].get(self.frame + 1).map(|moment| moment.course);
-                let Some(next) = next.filter(|next| next.target != course.target) else { continue };
-                let since = 0;
-                let ask = Course { from: next.target, since, colliding: false, ..next };
-                self.channels[channel].write(node, id, &Order::from(ask));
-            }
-        }
-    }
-
     /// Moves the eyes of a node's observers to where their players' things are, as far as known.
     fn look(&mut self, channel: usize, node: usize) -> Result<(), PlayError> {
+        if self.channels[channel].about.finds_peers() {
+            // A newcomer looks from its spawn point, whatever becomes of it.
+            return Ok(());
+        }
         let tick = Tick(self.frame as u32);
         let mut all = Vec::new();
         let here = &self.channels[channel];
@@ -530,7 +540,7 @@ impl Play<'_> {
             for thing in player.into_iter().flat_map(|player| self.script.of(player)) {
                 let id = id_of(player, thing);
                 let at = match self.author(thing) == node {
-                    true => self.script.pose(thing, self.frame).map(|pose| pose.pos),
+                    true => self.pose(thing).map(|pose| pose.pos),
                     false => here
                         .tie(tie.to, node)
                         .and_then(|back| back.viewer.replicas.get(id)?.predicted(tick)),
@@ -631,12 +641,9 @@ impl Play<'_> {
             }
         }
         for thing in updated {
-            let Some(run) = self.script.orders.as_ref().filter(|_| self.ordered(thing)) else {
-                continue;
-            };
-            let mut lately = self.frame.saturating_sub(SETTLE)..=self.frame;
-            let idle = lately.all(|at| !run.units[thing][at].course.colliding);
-            self.ran.idle_positions += u64::from(idle);
+            if let Some(run) = self.units.as_ref().filter(|_| self.ordered(thing)) {
+                self.ran.idle_positions += u64::from(!run.collided_within(thing, SETTLE));
+            }
         }
     }
 
@@ -653,8 +660,8 @@ impl Play<'_> {
             let order = replicas(|about| *about == About::Orders)?.value::<Order>()?;
             let course = Course::from(order);
             if !course.colliding {
-                let run = self.script.orders.as_ref()?;
-                let (at, facing) = course.at(&*run.walk, tick.0);
+                let orders = self.script.orders.as_ref()?;
+                let (at, facing) = course.at(&*orders.walk, tick.0);
                 return Some(pose(at, facing));
             }
         }
@@ -672,7 +679,7 @@ impl Play<'_> {
             if self.script.things[thing].owner != Some(0) {
                 continue;
             }
-            let truth = self.script.pose(thing, self.frame);
+            let truth = self.pose(thing);
             let Some((truth, shown)) = truth.zip(self.shown(watcher, thing)) else { continue };
             let square: f32 = (0..3).map(|i| (truth.pos[i] - shown.pos[i]).powi(2)).sum();
             self.ran.error.add(f64::from(square.sqrt()));
@@ -686,7 +693,9 @@ impl Play<'_> {
 fn weights(about: About, before: &Counters, now: &Counters) -> [f64; 5] {
     let mut weights = [0.0; 5];
     match about {
-        About::Players => weights[Stream::Control as usize] = 1.0,
+        About::Players | About::Arrival | About::Roster => {
+            weights[Stream::Control as usize] = 1.0;
+        }
         About::Orders => weights[Stream::Action as usize] = 1.0,
         About::Things(_) => {
             weights[Stream::Control as usize] = now.bits.control - before.bits.control;

@@ -1,14 +1,14 @@
 //! What the runs come to: rows for programs.
 
-use super::gvo::LATENCY;
 use super::messages::samples;
 use super::meter::{Side, Split, Stream, TICK};
 use super::script::{FRAME, Scenario, Script};
 use super::squeeze::Squeeze;
-use super::{FOVEATE, JOIN_BUDGET, Options, PLAIN, Played, Topology};
+use super::{FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, Options, PLAIN, Played, Topology};
 use crate::output::{Outcome, OutputError};
+use foveate_wire::Micros;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One node's traffic in one run.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +25,8 @@ pub struct Traffic {
     pub down_wire_bytes: u64,
     pub up_packets: u64,
     pub down_packets: u64,
+    pub up_reliable_bytes: u64,
+    pub up_resent_bytes: u64,
     pub up_peak_100ms: u64,
     pub down_peak_100ms: u64,
     pub up_by_stream: BTreeMap<&'static str, u64>,
@@ -76,8 +78,13 @@ pub struct Join {
     pub full_state_bytes: u64,
     pub peak_100ms: u64,
     pub budget_100ms: Option<u32>,
-    pub first_states: Option<usize>,
-    pub complete_after_s: Option<f64>,
+    /// Payload bytes that the newcomer sent, and that all nodes sent from its coming on.
+    pub up_bytes: u64,
+    pub all_bytes: u64,
+    /// Objects that it should learn of, and that it learned of.
+    pub expected_states: usize,
+    pub first_states: usize,
+    pub complete_after_s: f64,
     pub nearest_first: Option<f64>,
 }
 
@@ -90,6 +97,8 @@ pub struct Pressed {
     pub bytes: usize,
     pub rle_bytes: usize,
     pub huffman_bytes: usize,
+    /// Both expand to the packet again.
+    pub restored: bool,
     pub paper_bytes: Option<usize>,
     pub paper_rle_bytes: Option<usize>,
     pub paper_huffman_bytes: Option<usize>,
@@ -165,6 +174,8 @@ fn traffic(run: &Played) -> Vec<Traffic> {
         down_wire_bytes: flow.down.wire,
         up_packets: flow.up.packets,
         down_packets: flow.down.packets,
+        up_reliable_bytes: flow.up.reliable,
+        up_resent_bytes: flow.up.resent,
         up_peak_100ms: flow.up.peak(),
         down_peak_100ms: flow.down.peak(),
         up_by_stream: by_stream(flow.up.by_stream()),
@@ -197,10 +208,11 @@ const PAPER_INCREMENTS: f64 = 2_000.0 / (100.0 + 19.0 * 30.0);
 /// Both predict, within the same bound.
 pub const BESIDE: &str = "ours beside its dead reckoning";
 
-const SOURCE_PAIRS: [Pair; 17] = [
+const SOURCE_PAIRS: [Pair; 18] = [
     ("dead reckoning", PLAIN, "source + dead reckoning", By::Up, None),
     ("dead reckoning", PLAIN, "source + dead reckoning", By::Down, Some(1.0)),
     ("8-bit increments", PLAIN, "source + 8-bit increments", By::Up, Some(PAPER_INCREMENTS)),
+    ("8-bit increments", PLAIN, "source + 8-bit increments", By::UpWire, None),
     ("4-bit increments", PLAIN, "source + 4-bit increments", By::Up, None),
     ("zoning", PLAIN, "source + zoning", By::Up, None),
     ("zoning", PLAIN, "source + zoning", By::Down, Some(1.0)),
@@ -408,42 +420,49 @@ fn share(run: &Played, against: &Played) -> Share {
 
 /// The last player's joining, in the scenarios that are about it.
 fn joins(run: &Played, options: Options) -> Option<Join> {
-    if !matches!(run.scenario, Scenario::Join2 | Scenario::Join4 | Scenario::JoinWorld) {
+    let about = [Scenario::Join2, Scenario::Join4, Scenario::Join16, Scenario::JoinWorld];
+    if !about.contains(&run.scenario) {
         return None;
     }
     let script = Script::new(run.scenario, options.seed, options.quick);
     let player = script.players.len() - 1;
     let node = run.topology.node(player);
-    let down = &run.meter.nodes[node].down;
-    let mut join = Join {
+    let flow = &run.meter.nodes[node];
+    let start = script.players[player].start;
+    let came = FRAME * start as u32;
+    let near = [NEAR_SOURCE, NEAR_OURS].contains(&run.variant);
+    let told_of = |thing: &usize| match script.things[*thing].owner {
+        Some(owner) => owner != player && (!near || script.near(player, owner, start)),
+        None => true,
+    };
+    let expected: BTreeSet<usize> = (0..script.things.len()).filter(told_of).collect();
+    let (mut learned, mut arrived, mut last) = (BTreeSet::new(), Vec::new(), came);
+    for (when, _, thing) in run.learned.iter().filter(|(_, to, _)| *to == node) {
+        if script.things[*thing].owner != Some(player) && learned.insert(*thing) {
+            arrived.push(((when.0 / FRAME.0) as usize, *thing));
+            last = last.max(*when);
+        }
+    }
+    // One sender, one order: what several peers send cannot be compared.
+    let ours = run.ran.is_some() && run.topology == Topology::Server;
+    let from = (came.0 / TICK.0) as usize;
+    let sent = |flow: &super::meter::Flow| flow.up.per_tick().skip(from).sum::<u64>();
+    Some(Join {
         part: "join",
         scenario: run.scenario.name(),
         topology: run.topology.name(),
         variant: run.variant,
         node: run.topology.node_name(node),
-        full_state_bytes: down.by_stream()[Stream::FullState as usize],
-        peak_100ms: down.peak(),
+        full_state_bytes: flow.down.by_stream()[Stream::FullState as usize],
+        peak_100ms: flow.down.peak(),
         budget_100ms: run.variant.ends_with("budget").then_some(JOIN_BUDGET.0),
-        first_states: None,
-        complete_after_s: None,
-        nearest_first: None,
-    };
-    let start = script.players[player].start;
-    if let Some(ran) = &run.ran {
-        let mine: Vec<(usize, usize)> = ran
-            .appeared
-            .iter()
-            .filter(|(_, to, _)| *to == node)
-            .map(|(frame, _, thing)| (*frame, *thing))
-            .collect();
-        let last = mine.iter().map(|(frame, _)| *frame).max().unwrap_or(start);
-        join.first_states = Some(mine.len());
-        join.complete_after_s = Some((FRAME * (last - start) as u32).as_secs());
-        join.nearest_first = nearest_first(&script, player, &mine);
-    } else {
-        join.complete_after_s = Some((LATENCY * 3).as_secs());
-    }
-    Some(join)
+        up_bytes: flow.up.bytes(),
+        all_bytes: run.meter.nodes.iter().map(sent).sum(),
+        expected_states: expected.len(),
+        first_states: learned.intersection(&expected).count(),
+        complete_after_s: Micros(last.0 - came.0).as_secs(),
+        nearest_first: if ours { nearest_first(&script, player, &arrived) } else { None },
+    })
 }
 
 /// Of all pairs of first states that arrived in different rounds, the share in which the nearer
@@ -509,14 +528,18 @@ fn press(
     bytes: &[u8],
     paper: Option<[usize; 3]>,
 ) -> Pressed {
-    let length = |squeeze: Squeeze| squeeze.press(bytes).map_or(bytes.len(), |out| out.len());
+    let [rle, huffman] = [Squeeze::RunLengths, Squeeze::Huffman].map(|squeeze| {
+        let pressed = squeeze.press(bytes).unwrap_or_default();
+        (pressed.len(), squeeze.expand(&pressed).as_deref() == Some(bytes))
+    });
     Pressed {
         part: "compression",
         packet,
         packets,
         bytes: bytes.len(),
-        rle_bytes: length(Squeeze::RunLengths),
-        huffman_bytes: length(Squeeze::Huffman),
+        rle_bytes: rle.0,
+        huffman_bytes: huffman.0,
+        restored: rle.1 && huffman.1,
         paper_bytes: paper.map(|paper| paper[0]),
         paper_rle_bytes: paper.map(|paper| paper[1]),
         paper_huffman_bytes: paper.map(|paper| paper[2]),

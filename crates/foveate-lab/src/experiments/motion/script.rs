@@ -1,7 +1,7 @@
 //! The scenarios: who is there when, whose objects move how. The same script is played by the
 //! source's protocol and by ours.
 
-use super::field::{Rollout, pose};
+use super::field::{Orders, Rollout, pose};
 use super::walk::{Grid, Point, STEPS, length};
 use crate::movement::Pose;
 use foveate_wire::Micros;
@@ -14,6 +14,8 @@ pub const FRAME: Micros = Micros(40_000);
 pub const SIDE: f32 = 150.0;
 /// The side of a zone: three by three of them.
 pub const ZONE: f32 = 50.0;
+/// Peers at most so many units from a newcomer's spawn point are near it.
+pub const NEAR_SPAWN: f32 = ZONE;
 /// Nobody is faster, in units per second.
 pub const FASTEST: f32 = 8.0;
 /// Walking speed of an object that is steered directly.
@@ -21,6 +23,12 @@ const SPEED: f32 = 5.0;
 /// Objects of each player, where the scenario does not say otherwise: the source's full state of 246 B
 /// then has room for what it must carry.
 const OBJECTS: usize = 3;
+/// Seconds after which one object after another begins to move.
+const STAGGER: f64 = 2.0;
+/// Players of the scenario in which many peers are there.
+const MANY: usize = 16;
+/// Seconds between two of them.
+const MANY_APART: f64 = 0.08;
 /// Objects of nobody in the crowded world.
 const CROWD: usize = 400;
 
@@ -29,6 +37,7 @@ const CROWD: usize = 400;
 pub enum Scenario {
     Join2,
     Join4,
+    Join16,
     JoinWorld,
     Moving3,
     Newcomer,
@@ -40,9 +49,10 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 10] = [
+    pub const ALL: [Scenario; 11] = [
         Scenario::Join2,
         Scenario::Join4,
+        Scenario::Join16,
         Scenario::JoinWorld,
         Scenario::Moving3,
         Scenario::Newcomer,
@@ -57,6 +67,7 @@ impl Scenario {
         match self {
             Scenario::Join2 => "join_2",
             Scenario::Join4 => "join_4",
+            Scenario::Join16 => "join_16",
             Scenario::JoinWorld => "join_world",
             Scenario::Moving3 => "moving_3",
             Scenario::Newcomer => "newcomer",
@@ -73,8 +84,12 @@ impl Scenario {
         match self {
             Scenario::Join2 => "two players join, three standing objects each",
             Scenario::Join4 => "four players join one after another, three standing objects each",
+            Scenario::Join16 => "sixteen players join, all over the map, one standing object each",
             Scenario::JoinWorld => "one player joins a world of 400 standing objects",
-            Scenario::Moving3 => "two players; one of them moves three objects",
+            Scenario::Moving3 => {
+                "four players; two of them move three objects, which begin one after another; the third \
+                 has one that stands, the fourth none"
+            }
             Scenario::Newcomer => {
                 "two players with one moving object each; a third joins and leaves again"
             }
@@ -104,8 +119,9 @@ pub struct Script {
     pub players: Vec<Range<usize>>,
     pub things: Vec<Thing>,
     pub frames: usize,
-    /// Where the things are units under orders.
-    pub orders: Option<Rollout>,
+    /// Where the first things are units under orders. Their poses are then those of units that act on
+    /// an order as it is given.
+    pub orders: Option<Orders>,
 }
 
 /// Frames in so many seconds.
@@ -119,10 +135,11 @@ impl Script {
         let length = if quick { 1.0 } else { 3.0 };
         let mut rng = fastrand::Rng::with_seed(seed ^ (scenario as u64) << 32);
         match scenario {
-            Scenario::Join2 => Script::joins(2, &mut rng),
-            Scenario::Join4 => Script::joins(4, &mut rng),
+            Scenario::Join2 => Script::joins(2, OBJECTS, 2.0, &mut rng),
+            Scenario::Join4 => Script::joins(4, OBJECTS, 2.0, &mut rng),
+            Scenario::Join16 => Script::joins(MANY, 1, MANY_APART, &mut rng),
             Scenario::JoinWorld => {
-                let mut script = Script::joins(1, &mut rng);
+                let mut script = Script::joins(1, OBJECTS, 2.0, &mut rng);
                 script.frames = frames(if quick { 8.0 } else { 12.0 });
                 script.players[0].end = script.frames;
                 let crowd = (0..CROWD).map(|_| Gait::Stand.thing(None, anywhere(&mut rng), 1, 0));
@@ -133,10 +150,13 @@ impl Script {
             }
             Scenario::Moving3 => {
                 let mut script = Script::two(frames(10.0 * length));
-                for _ in 0..OBJECTS {
-                    script.add(Gait::Mixed, 0, anywhere(&mut rng), rng.u64(..));
+                script.players.resize(4, 0..script.frames);
+                // The first two players move, one object after another begins; the fourth has none.
+                for (at, player) in [0, 1, 0].into_iter().enumerate() {
+                    script.add(Gait::Mixed, player, anywhere(&mut rng), rng.u64(..));
+                    script.hold(at, frames(STAGGER * at as f64));
                 }
-                script.add(Gait::Stand, 1, anywhere(&mut rng), 0);
+                script.add(Gait::Stand, 2, anywhere(&mut rng), 0);
                 script
             }
             Scenario::Newcomer => {
@@ -176,17 +196,25 @@ impl Script {
         Script { players, things: Vec::new(), frames, orders: None }
     }
 
-    /// Players who join two seconds after one another.
-    fn joins(players: usize, rng: &mut fastrand::Rng) -> Script {
-        let end = frames(2.0 * players as f64 + 2.0);
-        let players: Vec<_> = (0..players).map(|p| frames(1.0 + 2.0 * p as f64)..end).collect();
+    /// Players who join so many seconds after one another.
+    fn joins(players: usize, objects: usize, apart: f64, rng: &mut fastrand::Rng) -> Script {
+        let end = frames(apart * players as f64 + 2.0);
+        let players: Vec<_> = (0..players).map(|p| frames(1.0 + apart * p as f64)..end).collect();
         let mut script = Script { players, things: Vec::new(), frames: end, orders: None };
         for player in 0..script.players.len() {
-            for _ in 0..OBJECTS {
+            for _ in 0..objects {
                 script.add(Gait::Stand, player, anywhere(rng), 0);
             }
         }
         script
+    }
+
+    /// Lets a thing stand where it begins for so many frames.
+    fn hold(&mut self, thing: usize, frames: usize) {
+        let poses = &mut self.things[thing].poses;
+        let first = poses[0];
+        poses.splice(0..0, std::iter::repeat_n(first, frames));
+        poses.truncate(self.frames);
     }
 
     fn add(&mut self, gait: Gait, owner: usize, at: [f32; 2], seed: u64) {
@@ -217,6 +245,20 @@ impl Script {
     pub fn moved(&self, thing: usize, frame: usize) -> bool {
         let before = frame.checked_sub(1).and_then(|before| self.pose(thing, before));
         before.is_some_and(|before| self.pose(thing, frame).is_some_and(|now| now != before))
+    }
+
+    /// Where a player begins: its first thing's place. None: it has no things.
+    pub fn spawn(&self, player: usize) -> Option<[f32; 3]> {
+        Some(self.pose(self.of(player).next()?, self.players[player].start)?.pos)
+    }
+
+    /// Whether a player begins near another player's first thing. A player without things is near
+    /// everybody.
+    pub fn near(&self, player: usize, other: usize, frame: usize) -> bool {
+        let place = self.of(other).next().and_then(|thing| self.pose(thing, frame));
+        let Some((spawn, place)) = self.spawn(player).zip(place) else { return true };
+        let square: f32 = (0..3).map(|axis| (spawn[axis] - place.pos[axis]).powi(2)).sum();
+        square.sqrt() <= NEAR_SPAWN
     }
 
     /// The things of a player.
@@ -339,16 +381,16 @@ fn ordered(scenario: Scenario, seed: u64) -> Script {
         TARGETS.iter().chain(&CROSSING).chain([&START]).map(|units| point(*units)).collect();
     keep.extend(lane(point(CROSSING[0]), point(CROSSING[1])));
     let frames = second + between * TARGETS.len() as u32;
-    let walk = Grid::open(CELLS.0, CELLS.1).strewn(BARS, &keep, seed);
-    let run = Rollout::play(Arc::new(walk), &places, &orders, frames);
+    let walk = Arc::new(Grid::open(CELLS.0, CELLS.1).strewn(BARS, &keep, seed));
+    let orders = Orders { walk, places, given: orders };
     let mut script = Script::two(frames as usize);
-    for unit in &run.units {
+    for unit in Rollout::play(&orders, frames).units() {
         let poses = unit.iter().map(|moment| moment.pose).collect();
         script.things.push(Thing { owner: Some(0), poses });
     }
     let onlooker = [SIDE as i32 / 2, SIDE as i32 / 2];
     let standing = vec![pose(point(onlooker), 0.0); frames as usize];
     script.things.push(Thing { owner: Some(1), poses: standing });
-    script.orders = Some(run);
+    script.orders = Some(orders);
     script
 }

@@ -24,7 +24,6 @@ impl Squeeze {
     }
 
     /// The input again; none where these are no compressed bytes.
-    #[cfg(test)]
     pub fn expand(self, bytes: &[u8]) -> Option<Vec<u8>> {
         match self {
             Squeeze::RunLengths => expand_runs(bytes),
@@ -47,7 +46,6 @@ fn press_runs(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-#[cfg(test)]
 fn expand_runs(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut rest = bytes;
@@ -135,7 +133,6 @@ fn press_huffman(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-#[cfg(test)]
 fn expand_huffman(bytes: &[u8]) -> Option<Vec<u8>> {
     let [high, low, symbols, rest @ ..] = bytes else { return None };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
