@@ -22,6 +22,16 @@ const AFTER_STALL: Micros = Micros(3_000_000);
 /// A link that was asked for and never came.
 const CALL_FOR: Micros = Micros(5_000_000);
 
+/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. Whoever
+/// begins anew is not inside before this has passed.
+const IDS_AHEAD: Micros = Micros(SETTLE.0 / 2);
+
+/// The number of the first id that a peer creates if it comes in at this moment of the world's time: 488
+/// numbers a second, which repeat after 25 days.
+pub(super) fn id_number(time: Micros) -> u64 {
+    time.0 >> 11
+}
+
 /// A link that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
@@ -362,6 +372,14 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// Ids can be created up to this moment of the world's time, and no further, so that a later run of
+    /// this player's goes on above them.
+    pub(super) fn allow_ids(&mut self, now: Micros) {
+        if self.is_inside() {
+            self.stage.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
+        }
+    }
+
     /// The player comes in, as soon as there is enough to see.
     pub(super) fn come_in(&mut self, now: Micros) {
         let Phase::Settling(until) = self.phase else { return };
@@ -375,6 +393,8 @@ impl<G: Game> Peer<G> {
         self.phase = Phase::Inside;
         (self.came_in, self.digest_at, self.digests) = (now, now, 0);
         self.asks.begin((self.time(now).0 / 1_000) as u32);
+        // Above all numbers of this player's earlier runs, which used none from the future.
+        self.stage.ids.skip_to(id_number(self.time(now)));
         self.events.push_back(PeerEvent::Inside);
     }
 }
