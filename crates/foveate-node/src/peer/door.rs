@@ -352,8 +352,9 @@ impl<G: Game> Peer<G> {
     fn open_up(&mut self, link: Link, out: &mut impl Outbox) {
         let view = self.settings.view;
         out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
-        let all = Message::Changes(self.all_changes());
-        out.message(link, &write_message(&all));
+        for part in self.all_changes().parts() {
+            out.message(link, &write_message(&Message::Changes(part)));
+        }
     }
 
     /// The world's time, as somebody who is in it knows it.

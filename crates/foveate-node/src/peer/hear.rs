@@ -383,7 +383,10 @@ impl<G: Game> Peer<G> {
         }
         let epoch = Epoch(lanes[foveate_wire::schema::LANE_EPOCH] as u32);
         let claim = Claim { owner: by, epoch };
-        if self.my_claim(id).is_some() || self.known.is_buried(id, epoch) {
+        if self.my_claim(id).is_some()
+            || self.known.is_buried(id, epoch)
+            || self.is_forged(id, claim, now)
+        {
             return;
         }
         let newer = self.known.get(id).is_none_or(|known| {

@@ -4,6 +4,7 @@
 //! An object is in exactly one of these places at a peer: in the store (it is the owner), among the
 //! ghosts (somebody else is), or not known.
 
+use super::door::id_number;
 use super::interest::keepers;
 use super::known::{Claim, MAX_DONE};
 use super::neighbour::{KEEP_ALIVE, Neighbour};
@@ -36,6 +37,9 @@ const GIVE_AGAIN: Micros = Micros(1_000_000);
 const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
+
+/// By so much a creator's clock may be ahead.
+const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
 
 /// How an object became a peer's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,7 +242,9 @@ impl<G: Game> Peer<G> {
         let Some(giver) = self.links.get(&link).map(|it| it.player) else { return };
         let claim = Claim { owner: self.me, epoch };
         let lanes = self.stage.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
-        if self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
+        let before = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
+        let forged = epoch == Epoch(0) || self.is_forged(id, before, now);
+        if forged || self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
             return self.strike(link, Fault::Forged, now);
         }
         let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
@@ -250,8 +256,7 @@ impl<G: Game> Peer<G> {
             // As far as is known it is not theirs to give: they may have it back. What is known may be
             // out of date.
             self.counts.doubted += 1;
-            let theirs = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
-            self.inquire(known.owner, id, theirs, now);
+            self.inquire(known.owner, id, before, now);
         }
         let mine = self.my_claim(id);
         if mine.is_some_and(|mine| epoch > mine.epoch) && !wild {
@@ -412,7 +417,8 @@ impl<G: Game> Peer<G> {
         claim: Claim,
         now: Micros,
     ) -> bool {
-        if self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0 {
+        let foreign = self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0;
+        if foreign || self.is_forged(id, claim, now) {
             self.strike(link, Fault::Forged, now);
             return false;
         }
@@ -465,6 +471,17 @@ impl<G: Game> Peer<G> {
             self.inquire(best.owner, id, claim, now);
         }
         false
+    }
+
+    /// Whether no honest peer can claim an object at this epoch: only its creator is the first owner of an
+    /// object that was created while the game ran, and no id is from the future.
+    pub(super) fn is_forged(&self, id: ObjectId, claim: Claim, now: Micros) -> bool {
+        let Some(number) = id.number() else { return false };
+        let is_first = claim.epoch == Epoch(0);
+        let latest = id_number(self.time(now) + MAX_CLOCK_ERROR) as u32;
+        // The shorter way round: numbers repeat after weeks.
+        let ahead = number.wrapping_sub(latest) << (32 - ObjectId::NUMBER_BITS);
+        (is_first && id.creator() != claim.owner.0) || (ahead as i32) > 0
     }
 
     /// Tells one who has an object, as far as is known or as they say, of somebody else's claim on it.
