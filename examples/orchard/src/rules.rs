@@ -25,7 +25,7 @@ const BASKET_RADIUS: f32 = 1.5;
 const CONFIRMED: u32 = 60;
 /// An apple that is asked to vanish is asked again after this.
 const REMIND: u32 = 10;
-/// A basket forgets an apple that has vanished so long after it was counted.
+/// So long after it was counted a basket may forget an apple that has vanished, if it needs the room.
 const FORGOTTEN: u32 = 300;
 /// How far from a tree its apples count as its own.
 const CANOPY: f32 = 4.0;
@@ -133,7 +133,16 @@ impl Orchard {
         inside.retain(|id| world.get::<Apple>(*id).is_some_and(is_inside));
         let before = basket.counted();
         let mut counted = before.clone();
-        counted.retain(|(id, at)| inside.contains(id) || now.since(*at) < FORGOTTEN);
+        // Memory is bounded, and used up before anything is forgotten: an apple may be out of sight for
+        // a while, and must not count again.
+        let is_old = |(id, at): &(ObjectId, Tick)| {
+            !inside.contains(id) && now.since(*at) >= FORGOTTEN
+        };
+        if counted.len() == REMEMBERED
+            && let Some(oldest) = counted.iter().position(is_old)
+        {
+            counted.remove(oldest);
+        }
         for id in inside {
             match counted.iter().find(|(known, _)| *known == id) {
                 Some((_, at)) => {

@@ -340,7 +340,7 @@ impl<G: Game> Peer<G> {
             let time = self.time(now).0;
             out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
         }
-        self.open_up(link, out);
+        self.open_up(link, now, out);
         if !hello.inside {
             let others = self.introductions(player);
             out.message(link, &write_message(&Message::Members(others)));
@@ -349,10 +349,10 @@ impl<G: Game> Peer<G> {
     }
 
     /// Tells a new neighbour what all others know already.
-    fn open_up(&mut self, link: Link, out: &mut impl Outbox) {
+    fn open_up(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         let view = self.settings.view;
         out.message(link, &write_message(&Message::Subscribe { view, class: 0, wanted: true }));
-        for part in self.all_changes().parts() {
+        for part in self.all_changes(now).parts() {
             out.message(link, &write_message(&Message::Changes(part)));
         }
     }

@@ -296,14 +296,7 @@ impl<G: Game> Peer<G> {
             self.hear_gift(link, object.id(), claim, now);
         }
         for (object, epoch) in &changes.removed {
-            let id = object.id();
-            if self.known.get(id).is_some_and(|known| known.claim.owner == from) {
-                self.known.remove(id);
-                self.stage.ghosts.remove(id);
-                if self.tenure(id) != Tenure::Fixed {
-                    self.known.bury(id, Epoch(*epoch));
-                }
-            }
+            self.hear_removed(link, object.id(), Epoch(*epoch), now);
         }
     }
 

@@ -99,12 +99,13 @@ impl<G: Game> Peer<G> {
     }
 
     /// Everything that a new neighbour must know.
-    pub(super) fn all_changes(&self) -> Changes {
+    pub(super) fn all_changes(&self, now: Micros) -> Changes {
         let store = &self.stage.publisher.store;
         let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
         Changes {
             linked: self.open_players().map(|player| player.0).collect(),
             gained: worldly.map(|(id, slot)| (id.into(), store.owner(slot).1.0)).collect(),
+            removed: self.known.removed_lately(now).map(|(id, it)| (id.into(), it.0)).collect(),
             ..Changes::default()
         }
     }
@@ -132,7 +133,7 @@ impl<G: Game> Peer<G> {
         for id in gone {
             self.owned.remove(&id);
             // Whatever its epoch was, no later one is honest.
-            self.known.bury(id, Epoch(u32::MAX));
+            self.known.bury(id, Epoch(u32::MAX), now);
             self.changes.remove(id);
             self.urgent = true;
         }
@@ -656,6 +657,38 @@ impl<G: Game> Peer<G> {
             self.counts.yielded += 1;
             self.changes.give(id, claim);
             self.urgent = true;
+        }
+    }
+
+    /// A neighbour says that an object is no more. It is believed if the object was its own, or if it may
+    /// as well have taken it over: the owner is not there, or we have just taken it over ourselves.
+    pub(super) fn hear_removed(&mut self, link: Link, id: ObjectId, epoch: Epoch, now: Micros) {
+        let Some(neighbour) = self.links.get(&link) else { return };
+        if self.tenure(id) == Tenure::Fixed {
+            if self.known.get(id).is_some_and(|it| it.claim.owner == neighbour.player) {
+                self.known.remove(id);
+                self.stage.ghosts.remove(id);
+            }
+            return;
+        }
+        if let Some(owned) = self.owned.get(&id) {
+            let taken = matches!(owned.by, Came::TakenOver | Came::Returned);
+            let slot = self.stage.publisher.store.find(id);
+            if let Some(slot) = slot.filter(|_| taken && now - owned.since < CLEAR_AFTER)
+                && self.stage.publisher.store.remove(slot).is_ok()
+            {
+                self.owned.remove(&id);
+                self.known.bury(id, epoch, now);
+                self.changes.remove(id);
+                self.urgent = true;
+            }
+            return;
+        }
+        let known = self.known.get(id).map(|known| known.claim.owner);
+        if known.is_some_and(|owner| owner == neighbour.player) || self.may_follow(id, now) {
+            self.known.bury(id, epoch, now);
+            self.stage.ghosts.remove(id);
+            self.giving.remove(&id);
         }
     }
 
