@@ -129,15 +129,17 @@ impl Orchard {
     fn count(&self, turn: &mut Turn<'_, Orchard>, mut basket: Basket) {
         let (world, now) = (turn.world(), turn.tick());
         let mut inside = world.near([basket.pos[0], basket.pos[1], 0.0], BASKET_RADIUS);
-        let is_inside = |apple: Apple| apple.state == AppleState::InBasket;
+        // What is near may be a little further away than was asked for.
+        let is_inside = |apple: Apple| {
+            apple.state == AppleState::InBasket && apart(apple.pos, basket.pos) <= BASKET_RADIUS
+        };
         inside.retain(|id| world.get::<Apple>(*id).is_some_and(is_inside));
         let before = basket.counted();
         let mut counted = before.clone();
         // Memory is bounded, and used up before anything is forgotten: an apple may be out of sight for
         // a while, and must not count again.
-        let is_old = |(id, at): &(ObjectId, Tick)| {
-            !inside.contains(id) && now.since(*at) >= FORGOTTEN
-        };
+        let is_old =
+            |(id, at): &(ObjectId, Tick)| !inside.contains(id) && now.since(*at) >= FORGOTTEN;
         if counted.len() == REMEMBERED
             && let Some(oldest) = counted.iter().position(is_old)
         {
@@ -169,7 +171,9 @@ impl Orchard {
 
     fn move_apple(&self, turn: &mut Turn<'_, Orchard>, mut apple: Apple) {
         match apple.state {
-            AppleState::Lying | AppleState::InBasket => return,
+            AppleState::Lying => return,
+            // Whoever takes it over after a crash may have seen it fly on past the basket.
+            AppleState::InBasket => apple.pos = [apple.to_x, apple.to_y],
             AppleState::Held => {
                 let avatar = ObjectId::new(PICKER, apple.holder, 0);
                 match turn.world().get::<Picker>(avatar) {
@@ -183,10 +187,12 @@ impl Orchard {
                 apple.pos = towards(apple.pos, goal, FLIGHT);
                 let flies = Tick(apple.lands).is_after(turn.tick());
                 if !flies || apple.pos == goal {
-                    apple = Apple::lying(apple.pos);
+                    apple =
+                        Apple { to_x: apple.pos[0], to_y: apple.pos[1], ..Apple::lying(apple.pos) };
                     let world = turn.world();
                     let near = world.near([apple.pos[0], apple.pos[1], 0.0], BASKET_RADIUS);
-                    if near.iter().any(|id| world.get::<Basket>(*id).is_some()) {
+                    let hit = |it: Basket| apart(it.pos, apple.pos) <= BASKET_RADIUS;
+                    if near.iter().any(|id| world.get::<Basket>(*id).is_some_and(hit)) {
                         apple.state = AppleState::InBasket;
                     }
                 }

@@ -328,7 +328,9 @@ impl<G: Game> Peer<G> {
         if hello.inside {
             // They are not gone after all.
             for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
-                known.orphan = None;
+                (known.orphan, known.doubted) = (None, None);
+                // They may have begun anew since: whoever took it over meanwhile is honest.
+                known.taken = Some(now);
             }
         } else {
             // Whoever begins anew has nothing.

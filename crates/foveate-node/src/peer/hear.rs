@@ -283,6 +283,9 @@ impl<G: Game> Peer<G> {
             match self.known.get_mut(id) {
                 Some(known) if known.claim == claim => known.given = None,
                 Some(known) => {
+                    if known.claim.owner != from {
+                        known.taken = Some(now);
+                    }
                     (known.claim, known.orphan, known.doubted) = (claim, None, None);
                     (known.source, known.given, known.heard) = (None, None, now);
                 }

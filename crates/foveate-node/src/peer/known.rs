@@ -92,6 +92,9 @@ pub struct Known {
     pub source: Option<Link>,
     /// Who says that its owner was given it, until that one says so itself. It may not have taken it.
     pub given: Option<PlayerId>,
+    /// When its owner took it over without a word of the one before, who was gone: another may have done
+    /// so at the same time.
+    pub taken: Option<Micros>,
     /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
     /// when.
     pub doubted: Option<(Claim, Micros)>,
@@ -142,8 +145,14 @@ impl KnownObjects {
             return false;
         }
         let (given, doubted, orphan, course) = (None, None, None, Course::default());
-        let asked = self.by_id.get(&id).map_or(Micros::ZERO, |known| known.asked);
-        let known = Known { claim, tick, source, given, doubted, asked, orphan, heard, course };
+        let before = self.by_id.get(&id);
+        let asked = before.map_or(Micros::ZERO, |known| known.asked);
+        let taken = before.and_then(|known| match known.claim.owner == claim.owner {
+            true => known.taken,
+            false => Some(heard),
+        });
+        let known =
+            Known { claim, tick, source, given, taken, doubted, asked, orphan, heard, course };
         self.by_id.insert(id, known);
         true
     }

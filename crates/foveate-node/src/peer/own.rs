@@ -356,7 +356,7 @@ impl<G: Game> Peer<G> {
             if let (Some((claim, _)), Some(known)) = (taken, self.known.get_mut(id)) {
                 // Somebody noticed earlier than we did, and has it by now.
                 (known.claim, known.source, known.given) = (claim, None, None);
-                known.heard = now;
+                (known.heard, known.taken) = (now, Some(now));
                 self.giving.remove(&id);
             } else if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
                 // They may never have got it: nobody is more entitled to it.
@@ -438,7 +438,10 @@ impl<G: Game> Peer<G> {
             // The owner's answer to whoever claimed it without having been given it. But whoever gave it
             // had it back if it was not taken.
             let honest = |doubted: &Claim| known.given == Some(doubted.owner);
-            let doubted = known.doubted.filter(|(it, _)| claim.beats(it) && !honest(it));
+            // Two may have taken it over at the same time from one who is gone.
+            let is_race = |at: Micros| known.taken.is_some_and(|taken| at - taken < CLEAR_AFTER);
+            let doubted =
+                known.doubted.filter(|(it, at)| claim.beats(it) && !honest(it) && !is_race(*at));
             if let Some((doubted, _)) = doubted {
                 self.convict(doubted.owner, claim.owner, now);
             }
@@ -701,6 +704,7 @@ impl<G: Game> Peer<G> {
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
             (known.source, known.given, known.heard) = (None, giver, now);
+            known.taken = None;
         }
     }
 }
