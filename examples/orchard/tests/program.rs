@@ -13,7 +13,7 @@ impl Drop for Process {
     }
 }
 
-fn start(arguments: &[&str]) -> (Process, impl Iterator<Item = String>) {
+fn start(arguments: &[&str]) -> (Process, impl Iterator<Item = String> + use<>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orchard"));
     let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
