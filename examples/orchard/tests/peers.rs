@@ -211,12 +211,7 @@ impl Play {
         let gone = |id: &&ObjectId| {
             !there.contains(id) && !ledger.removed.contains(id) && !ledger.lost.contains(id)
         };
-        let gone: Vec<_> = ledger
-            .births
-            .iter()
-            .filter(|(id, _)| gone(id))
-            .map(|(id, birth)| (id, birth))
-            .collect();
+        let gone: Vec<_> = ledger.births.iter().filter(|(id, _)| gone(id)).collect();
         assert!(gone.is_empty(), "{told}: nobody removed {gone:?}");
         let strange: Vec<_> = there.iter().filter(|id| !ledger.births.contains_key(id)).collect();
         assert!(strange.is_empty(), "{told}: never created: {strange:?}");
