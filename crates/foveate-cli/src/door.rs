@@ -4,11 +4,11 @@
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
 use foveate_io::host::{Door, Entry, Kept, OpenDoor};
-use foveate_io::storage::{Change, Storage, Writer};
+use foveate_io::storage::{Change, RESERVED, Storage, Writer};
 use foveate_io::token::{Secret, TokenError, Verifier};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::session::Refusal;
-use foveate_node::{Link, Stage};
+use foveate_node::{IdAllocator, Link, Stage};
 use std::collections::BTreeMap;
 use std::error::Error;
 
@@ -50,7 +50,8 @@ impl MainDoor {
             stage.populate()?;
             return Ok(MainDoor { verifier, keeper: Keeper::Memory(OpenDoor::default()) });
         };
-        let storage = Storage::open(path, stage.game.schema())?;
+        let mut storage = Storage::open(path, stage.game.schema())?;
+        stage.ids = IdAllocator::for_server(storage.reserve_ids()?);
         let world = storage.world()?;
         for saved in &world {
             stage.restore(saved.id, &saved.lanes)?;
@@ -76,11 +77,18 @@ impl MainDoor {
         MainDoor { verifier: None, keeper: Keeper::Peer(player) }
     }
 
-    /// Saves the part of the kept objects whose turn it is. Unchanged ones cost a comparison.
-    pub fn save<G: Game>(&mut self, stage: &Stage<G>, tick: u32) {
-        if let Keeper::File { parts, .. } = self.keeper {
-            self.save_some(stage, |row| row % parts == tick % parts);
+    /// After each tick: saves the part of the kept objects whose turn it is, of which unchanged ones cost
+    /// a comparison; forgets those that rules removed; and sees to it that numbers for new ids are left.
+    pub fn save<G: Game>(&mut self, stage: &mut Stage<G>, tick: u32) {
+        let Keeper::File { parts, writer, .. } = &mut self.keeper else { return };
+        let removed = stage.removed().iter().filter(|id| stage.game.keeps(id.kind()));
+        writer.save(removed.map(|id| Change::Removed(*id)));
+        if stage.ids.left() < RESERVED / 2 {
+            writer.reserve_ids(stage.ids.next() + RESERVED);
+            stage.ids.extend_to(writer.reserved_ids());
         }
+        let parts = *parts;
+        self.save_some(stage, |row| row % parts == tick % parts);
     }
 
     /// Saves all of them: at the beginning and at the end.
@@ -223,6 +231,31 @@ mod tests {
         door.save_all(&stage);
         door.close().unwrap();
         assert_eq!(saved(&stage), kept(&stage));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_created_and_removed_at_run_time_is_so_after_a_restart() {
+        let folder = std::env::temp_dir().join(format!("foveate-made-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "[storage]\npath = \"world.db\"\n";
+        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let spawn = game.populate().into_iter().find(|it| game.keeps(it.kind)).unwrap();
+        let (mut made, mut there) = (Vec::new(), Vec::new());
+        for run in 0..3 {
+            let mut stage = Stage::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
+            let mut door = MainDoor::open(&config, &mut stage).unwrap();
+            let store = &stage.publisher.store;
+            let kept: Vec<_> = store.iter().map(|it| it.0).filter(|id| id.is_minted()).collect();
+            assert_eq!(kept, there, "run {run}");
+            let new: Vec<_> = (0..4).filter_map(|_| stage.create(PlayerId(0), &spawn)).collect();
+            assert!(new.iter().all(|id| !made.contains(id)), "{new:?} among {made:?}");
+            made.extend(new);
+            there.extend(&made[made.len() - 4..]);
+            (1..=8).for_each(|tick| door.save(&mut stage, tick));
+            door.close().unwrap();
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -278,7 +278,7 @@ fn play<G: Shown>(
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
         let tick = host.tick();
-        host.door.save(&host.server.stage, tick.0);
+        host.door.save(&mut host.server.stage, tick.0);
         for event in host.happened() {
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);

@@ -1,9 +1,10 @@
 //! One peer, and what others say to it: claims, doubts, calls, digests. The others are only voices.
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
+use foveate_node::game::PlayerId;
 use foveate_node::outbox::{Letter, Letters};
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::wire::{Changes, Digest, Message};
+use foveate_node::peer::wire::{Changes, Deed, Digest, Message};
 use foveate_node::peer::{Fault, Key, PeerEvent, Settings, Signer};
 use foveate_node::session::{VERSIONS, read_message, write_message};
 use foveate_node::{Game, Link, Peer};
@@ -224,4 +225,32 @@ fn gossip_waits_for_digests_that_somebody_asked_for_and_not_for_ever() {
         scene.rounds(16);
         assert!(passed_on(&scene.said_to(BOB)) > 0, "after a second in any case");
     }
+}
+
+#[test]
+fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future() {
+    let mut scene = Scene::new();
+    let (ann, bob) = (key(ANN.0).player(), key(BOB.0).player());
+    let by = |creator: PlayerId, number| ObjectId::minted_for_world(BASE, creator.0, number);
+    let forged = |scene: &Scene| scene.peer.counts().refused[Fault::Forged as usize];
+    for (id, epoch) in [(by(ann, 10), 0), (by(bob, 12), 3)] {
+        scene.hear(ANN, &gained(id, epoch));
+        assert_eq!(scene.peer.claim_on(id).map(|claim| claim.owner), Some(ann), "hers, or given");
+    }
+    assert_eq!(forged(&scene), 0);
+    // A second has passed: by no clock has anybody created more than a few hundred objects.
+    for (id, epoch) in [(by(bob, 11), 0), (by(ann, 5_000), 0), (by(bob, 5_000), 4)] {
+        scene.hear(ANN, &gained(id, epoch));
+        assert_eq!(scene.peer.claim_on(id), None, "{id:?}");
+    }
+    assert_eq!(forged(&scene), 3);
+    let lanes = scene.peer.stage.publisher.store.schema().kind(BASE).unwrap().lane_count();
+    let (object, lanes) = (by(bob, 13).into(), vec![0; lanes]);
+    scene.hear(ANN, &Message::Give(Deed { object, epoch: 1, lanes, done: vec![] }));
+    assert_eq!(
+        forged(&scene),
+        4,
+        "Bob was the first owner, so that Ann's gift is the second change"
+    );
+    assert!(scene.events().contains(&PeerEvent::Verdict(ann, Fault::Forged)));
 }

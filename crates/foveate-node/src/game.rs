@@ -349,7 +349,7 @@ impl<'a> World<'a> {
 /// What rules brought about beside writing their own objects.
 #[derive(Debug)]
 pub struct Effects<G: Game> {
-    /// New objects, and whose they are.
+    /// New objects, and the players they belong to; 0 is the world.
     pub spawned: Vec<(PlayerId, Spawn)>,
     /// What happened where.
     pub events: Vec<(Spot, G::Event)>,
@@ -426,10 +426,22 @@ impl<'a, G: Game> Turn<'a, G> {
         self.removed = true;
     }
 
-    /// A new object of the same origin.
+    /// A new object that belongs to the same player as this one, and leaves with that player; from an
+    /// object of the world's, the same as [`spawn_world`](Turn::spawn_world). It is there from the next
+    /// tick on. Among peers only a player's own peer can create objects for that player: in the turn of
+    /// another player's object the spawn is dropped and counted.
     pub fn spawn<T: Replicate>(&mut self, value: &T) {
+        self.spawn_for(PlayerId(self.id.origin()), value);
+    }
+
+    /// A new object of the world's, which stays when players leave: owned by the server, among peers by
+    /// interest. It is there from the next tick on.
+    pub fn spawn_world<T: Replicate>(&mut self, value: &T) {
+        self.spawn_for(PlayerId(0), value);
+    }
+
+    fn spawn_for<T: Replicate>(&mut self, origin: PlayerId, value: &T) {
         let spawn = Spawn::new(self.world.scene.schema(), value);
-        let origin = PlayerId(self.id.origin());
         self.effects.spawned.extend(spawn.map(|spawn| (origin, spawn)));
     }
 

@@ -2,6 +2,7 @@
 
 use crate::game::{By, Effects, Game, Liveness, PlayerId, Scene, Spawn, Spot, Turn, World};
 use crate::ghosts::Ghosts;
+use crate::ids::IdAllocator;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub const MAX_INPUTS: usize = 2;
 /// Actions that wait for the next tick at most; what is beyond is dropped and counted.
 pub const MAX_ACTIONS: usize = 65_536;
-/// New objects of one tick at most.
+/// New objects of one tick at most; what is beyond is dropped and counted.
 pub const MAX_SPAWNS: usize = 4_096;
 
 /// One object acted on another.
@@ -34,6 +35,8 @@ pub struct Stage<G: Game> {
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
     pub ghosts: Ghosts,
+    /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
+    pub ids: IdAllocator,
     /// As whose the objects are published.
     owner: OwnerId,
     /// What players do in the coming tick, by avatar.
@@ -44,11 +47,14 @@ pub struct Stage<G: Game> {
     effects: Effects<G>,
     /// The interactions of the last tick.
     interactions: Vec<Interacted>,
-    /// The next serial of each origin.
+    /// The next serial of the fixed ids of each origin.
     serials: BTreeMap<u32, u32>,
+    /// What rules removed in the last tick.
+    removed: Vec<ObjectId>,
     turns: Vec<(ObjectId, Slot)>,
     lanes: Vec<i32>,
     dropped: u64,
+    dropped_spawns: u64,
 }
 
 impl<G: Game> Stage<G> {
@@ -57,6 +63,7 @@ impl<G: Game> Stage<G> {
         Stage {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
             ghosts: Ghosts::new(Arc::clone(game.schema())),
+            ids: IdAllocator::for_server(0..u64::MAX),
             owner: OwnerId(0),
             game,
             inputs: BTreeMap::new(),
@@ -65,15 +72,18 @@ impl<G: Game> Stage<G> {
             effects: Effects::default(),
             interactions: Vec::new(),
             serials: BTreeMap::new(),
+            removed: Vec::new(),
             turns: Vec::new(),
             lanes: Vec::new(),
             dropped: 0,
+            dropped_spawns: 0,
         }
     }
 
-    /// The same, its objects being somebody's: a peer's, a region's.
+    /// The same for one of several nodes, such as a peer: its objects are published as the node's, and it
+    /// can create objects once [`ids`](Stage::ids) has numbers.
     pub fn owned_by(mut self, owner: OwnerId) -> Stage<G> {
-        self.owner = owner;
+        (self.owner, self.ids) = (owner, IdAllocator::for_node(PlayerId(owner.0)));
         self
     }
 
@@ -83,7 +93,8 @@ impl<G: Game> Stage<G> {
         game.populate().iter().try_for_each(|spawn| self.spawn(PlayerId(0), spawn).map(|_| ()))
     }
 
-    /// A new object of a player's or the world's.
+    /// An object that a player or the world begins with. Its id is the same at every node that spawns
+    /// the same objects in the same order.
     pub fn spawn(&mut self, origin: PlayerId, spawn: &Spawn) -> Result<ObjectId, StoreError> {
         let serial = self.serials.entry(origin.0).or_default();
         let id = ObjectId::new(spawn.kind, origin.0, *serial);
@@ -92,10 +103,30 @@ impl<G: Game> Stage<G> {
         Ok(id)
     }
 
+    /// A new object of a player's, or with 0 of the world's, with an id that no other object has or had.
+    /// None, and counted, if there is no room for it, or no id: see [`IdAllocator::allocate`].
+    pub fn create(&mut self, origin: PlayerId, spawn: &Spawn) -> Option<ObjectId> {
+        let created = self.try_create(origin, spawn);
+        self.dropped_spawns += u64::from(created.is_none());
+        created
+    }
+
+    fn try_create(&mut self, origin: PlayerId, spawn: &Spawn) -> Option<ObjectId> {
+        loop {
+            let id = self.ids.allocate(spawn.kind, origin)?;
+            // Numbers repeat after a billion: an old object may still be there.
+            if self.ghosts.lanes(id).is_none() && self.publisher.store.find(id).is_none() {
+                return self.restore(id, &spawn.lanes).ok().map(|_| id);
+            }
+        }
+    }
+
     /// An object that was there before, as it was.
     pub fn restore(&mut self, id: ObjectId, lanes: &[i32]) -> Result<Slot, StoreError> {
-        let serial = self.serials.entry(id.origin()).or_default();
-        *serial = (*serial).max(id.serial() + 1);
+        if !id.is_minted() {
+            let serial = self.serials.entry(id.origin()).or_default();
+            *serial = (*serial).max(id.serial() + 1);
+        }
         self.publisher.store.create_lanes(id, self.owner, lanes)
     }
 
@@ -128,6 +159,16 @@ impl<G: Game> Stage<G> {
         self.dropped
     }
 
+    /// Objects that were not created: more than [`MAX_SPAWNS`] in a tick, no id, no room.
+    pub fn dropped_spawns(&self) -> u64 {
+        self.dropped_spawns
+    }
+
+    /// What rules removed in the last tick: a store that keeps objects forgets these.
+    pub fn removed(&self) -> &[ObjectId] {
+        &self.removed
+    }
+
     /// The world at the end of the last tick.
     pub fn world(&self) -> World<'_> {
         World::new(self, self.publisher.store.tick())
@@ -154,6 +195,7 @@ impl<G: Game> Stage<G> {
 
     /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
     pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(Spot, G::Event)) {
+        self.removed.clear();
         let asked = std::mem::take(&mut self.waiting);
         self.interactions.clear();
         for (id, action, by) in &asked {
@@ -201,7 +243,7 @@ impl<G: Game> Stage<G> {
         (id, slot): (ObjectId, Slot),
         rule: impl FnOnce(&G, &mut Turn<'_, G>),
     ) {
-        let Stage { game, publisher, ghosts, effects, lanes, .. } = self;
+        let Stage { game, publisher, ghosts, effects, lanes, removed, .. } = self;
         let schema = Arc::clone(publisher.store.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         lanes.clear();
@@ -211,7 +253,10 @@ impl<G: Game> Stage<G> {
         rule(game, &mut turn);
         // The object was found alive, and its lanes are its own: neither can be refused.
         let written = match turn.is_removed() {
-            true => publisher.store.remove(slot),
+            true => {
+                removed.push(id);
+                publisher.store.remove(slot)
+            }
             false => publisher.store.set_lanes(slot, lanes),
         };
         debug_assert!(written.is_ok());
@@ -220,8 +265,9 @@ impl<G: Game> Stage<G> {
     fn settle(&mut self, happened: &mut impl FnMut(Spot, G::Event)) {
         let mut effects = std::mem::take(&mut self.effects);
         effects.events.drain(..).for_each(|(spot, event)| happened(spot, event));
+        self.dropped_spawns += effects.spawned.len().saturating_sub(MAX_SPAWNS) as u64;
         for (origin, spawn) in effects.spawned.drain(..).take(MAX_SPAWNS) {
-            self.dropped += u64::from(self.spawn(origin, &spawn).is_err());
+            self.create(origin, &spawn);
         }
         for (object, action, by) in effects.actions.drain(..) {
             self.dropped += u64::from(!self.ask(object, action, by));

@@ -270,9 +270,9 @@ fn fall_of<'f>(fall: &'f mut Option<(i32, Fall)>, kind: &Kind) -> &'f mut Fall {
 
 fn code_name<C: Coder>(c: &mut C, id: ObjectId) -> ObjectId {
     let kind = c.raw(8, u32::from(id.kind().0));
-    let origin = count(c, &contexts::counted(contexts::NAME, 0), id.origin());
+    let creator = count(c, &contexts::counted(contexts::NAME, 0), id.creator());
     let serial = count(c, &contexts::counted(contexts::NAME, 1), id.serial());
-    ObjectId::new(KindId(kind as u8), origin, serial)
+    ObjectId::new(KindId(kind as u8), creator, serial)
 }
 
 /// What a record says; the lanes stand apart.

@@ -48,8 +48,7 @@ impl Kinds {
         for (at, (number, count)) in self.kinds.iter().enumerate() {
             let mut rows = query.query(params![player, number]).map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
-                let serial = row.get(0).map_err(failed)?;
-                let id = ObjectId::new(KindId(at as u8), player, serial);
+                let id = id_of(KindId(at as u8), player, row.get(0).map_err(failed)?);
                 let state: Vec<u8> = row.get(1).map_err(failed)?;
                 let (found, expected) = (state.len(), count * 4);
                 if found != expected {
@@ -85,16 +84,29 @@ impl Kinds {
                 let sql = "INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3, ?4)";
                 let state = layout::to_bytes(lanes);
                 let mut put = connection.prepare_cached(sql)?;
-                put.execute(params![id.origin(), kind, id.serial(), state])
+                put.execute(params![id.origin(), kind, stored_serial(id), state])
             }
             None => {
                 let sql = "DELETE FROM objects WHERE player = ?1 AND kind = ?2 AND serial = ?3";
                 let mut remove = connection.prepare_cached(sql)?;
-                remove.execute(params![id.origin(), kind, id.serial()])
+                remove.execute(params![id.origin(), kind, stored_serial(id)])
             }
         };
         done.map(|_| ())
     }
+}
+
+/// What tells an object from its player's others of the same kind, or from the world's: of these, the
+/// creator is part of it.
+fn stored_serial(id: ObjectId) -> i64 {
+    match id.origin() {
+        0 => (id.0 & ((1 << 56) - 1)) as i64,
+        _ => id.serial().into(),
+    }
+}
+
+fn id_of(kind: KindId, player: u32, serial: i64) -> ObjectId {
+    ObjectId(ObjectId::new(kind, player, 0).0 | serial as u64)
 }
 
 /// One kind on its way to the schema's layout.
@@ -171,7 +183,7 @@ impl Settling<'_> {
         let sql = "SELECT player, serial FROM objects WHERE kind = ?1";
         let mut keys = self.connection.prepare(sql).map_err(failed)?;
         let keys = keys.query_map([number], |row| Ok((row.get(0)?, row.get(1)?)));
-        let keys: rusqlite::Result<Vec<(u32, u32)>> = keys.and_then(Iterator::collect);
+        let keys: rusqlite::Result<Vec<(u32, i64)>> = keys.and_then(Iterator::collect);
         let read = "SELECT state FROM objects WHERE player = ?1 AND kind = ?2 AND serial = ?3";
         let mut read = self.connection.prepare(read).map_err(failed)?;
         let write = "UPDATE objects SET state = ?4 WHERE player = ?1 AND kind = ?2 AND serial = ?3";
@@ -183,7 +195,7 @@ impl Settling<'_> {
             let moved = mapping.apply(&lanes).filter(|_| state.len() == count * 4);
             let moved = moved.ok_or_else(|| {
                 let (found, expected) = (state.len(), count * 4);
-                StorageError::Lanes { id: ObjectId::new(id, player, serial), found, expected }
+                StorageError::Lanes { id: id_of(id, player, serial), found, expected }
             })?;
             let state = layout::to_bytes(&moved);
             write.execute(params![player, number, serial, state]).map_err(failed)?;

@@ -55,11 +55,14 @@ use foveate_node::game::PlayerId;
 use foveate_wire::{ObjectId, Schema};
 use kinds::Kinds;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The largest number of a player: what fits the origin of an [`ObjectId`].
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
+/// Numbers for new ids that are reserved at a time.
+pub const RESERVED: u64 = 1 << 20;
 
 /// An object as it was saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +109,19 @@ impl Storage {
         self.kinds.load(&self.database.connection, &self.database.path, 0)
     }
 
+    /// Numbers for ids of new objects that no run of the server used before, [`RESERVED`] of them; see
+    /// [`IdAllocator::for_server`](foveate_node::IdAllocator::for_server). They are taken for good,
+    /// used or not.
+    pub fn reserve_ids(&mut self) -> Result<Range<u64>, StorageError> {
+        let failed = |cause| refusal(&self.database.path, cause);
+        let connection = &self.database.connection;
+        let sql = "SELECT value FROM meta WHERE key = 'next_id'";
+        let next = connection.query_row(sql, [], |row| row.get::<_, i64>(0)).optional();
+        let next = next.map_err(failed)?.unwrap_or(0) as u64;
+        put_next_id(connection, next + RESERVED).map_err(failed)?;
+        Ok(next..next + RESERVED)
+    }
+
     /// Tokens that were used and are not expired, oldest expiry first.
     pub fn used_tokens(&self, now: UnixTime) -> Result<Vec<(TokenId, UnixTime)>, StorageError> {
         let failed = |cause| refusal(&self.database.path, cause);
@@ -126,6 +142,13 @@ impl Storage {
     pub fn write_behind(self) -> Result<Writer, StorageError> {
         Writer::start(self)
     }
+}
+
+/// Ids below this one may be in use. It never falls.
+fn put_next_id(connection: &Connection, next: u64) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO meta VALUES ('next_id', ?1) \
+               ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)";
+    connection.execute(sql, [next as i64]).map(|_| ())
 }
 
 /// Finds or makes a player, within a transaction of the caller's.

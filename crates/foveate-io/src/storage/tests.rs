@@ -401,3 +401,36 @@ fn used_tokens_are_remembered_until_they_expire() {
     assert_eq!(storage.used_tokens(now).unwrap(), [([1; 16], late)]);
     assert_eq!(storage.used_tokens(late).unwrap(), []);
 }
+
+#[test]
+fn ids_are_never_reserved_twice_and_created_objects_come_back() {
+    let folder = Folder::new("ids");
+    let mut storage = Storage::open(&folder.file(), &schema()).unwrap();
+    let mut ids = foveate_node::IdAllocator::for_server(storage.reserve_ids().unwrap());
+    let (door, avatar_kind) = (KindId(1), KindId(0));
+    let made: Vec<ObjectId> = (0..3).filter_map(|_| ids.allocate(door, PlayerId(0))).collect();
+    let own = ids.allocate(avatar_kind, PlayerId(1)).unwrap();
+    // One of a run that had created a billion objects before: its creator's bits are not 0.
+    let late = ObjectId::minted_for_world(door, 5, 9);
+    assert_eq!(storage.player("Ada", NOW).unwrap().0, PlayerId(1));
+    let mut writer = storage.write_behind().unwrap();
+    let doors = made.iter().chain([&late]);
+    writer.save(doors.map(|id| Change::Saved(*id, &[0, 0, 1])));
+    writer.save([Change::Saved(own, &[0, 0, 9, 9]), Change::Removed(made[1])]);
+    let end = RESERVED + 77;
+    writer.reserve_ids(end);
+    let began = Instant::now();
+    while writer.reserved_ids() < end && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(writer.reserved_ids(), end, "usable once it is on the disk");
+    writer.close().unwrap();
+
+    let mut storage = Storage::open(&folder.file(), &schema()).unwrap();
+    let world: Vec<ObjectId> = storage.world().unwrap().iter().map(|saved| saved.id).collect();
+    assert_eq!(world, [made[0], made[2], late], "what was removed stays away");
+    let (_, saved) = storage.player("Ada", NOW).unwrap();
+    assert_eq!(saved.iter().map(|saved| saved.id).collect::<Vec<_>>(), [own]);
+    assert_eq!(storage.reserve_ids().unwrap().start, end, "not even of objects that are gone");
+    assert_eq!(storage.reserve_ids().unwrap().start, end + RESERVED);
+}

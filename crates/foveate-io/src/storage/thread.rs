@@ -3,7 +3,7 @@
 use super::database::refusal;
 use super::error::StorageError;
 use super::writer::{FLUSH_EVERY, Joined, Report};
-use super::{Storage, TokenId, player};
+use super::{Storage, TokenId, player, put_next_id};
 use crate::time::UnixTime;
 use foveate_wire::ObjectId;
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -38,6 +38,10 @@ pub(super) struct State {
     pub tokens: Vec<(TokenId, UnixTime)>,
     pub questions: Vec<(String, UnixTime)>,
     pub closing: bool,
+    /// Numbers of ids are to be reserved up to here,
+    pub next_id: u64,
+    /// and are up to there.
+    pub reserved_ids: u64,
     pub report: Report,
 }
 
@@ -54,6 +58,8 @@ struct Batch {
     changes: Changes,
     tokens: Vec<(TokenId, UnixTime)>,
     questions: Vec<(String, UnixTime)>,
+    /// More numbers of ids, if they are wanted.
+    next_id: Option<u64>,
     closing: bool,
 }
 
@@ -121,13 +127,16 @@ impl Thread {
             changes: std::mem::take(&mut state.changes),
             tokens: std::mem::take(&mut state.tokens),
             questions: std::mem::take(&mut state.questions),
+            next_id: (state.next_id > state.reserved_ids).then_some(state.next_id),
             closing: state.closing,
         }
     }
 
     fn turn(&mut self, batch: Batch) -> Result<(), StorageError> {
-        let empty =
-            batch.changes.is_empty() && batch.tokens.is_empty() && batch.questions.is_empty();
+        let empty = batch.changes.is_empty()
+            && batch.tokens.is_empty()
+            && batch.questions.is_empty()
+            && batch.next_id.is_none();
         // While the store is away questions are refused: even with nothing to write it is tried again, or
         // nobody would find out that it is back.
         if empty && self.shared.lock().report.trouble.is_none() {
@@ -137,6 +146,7 @@ impl Thread {
             Ok(answers) => {
                 let mut state = self.shared.lock();
                 let removed = batch.changes.values().filter(|lanes| lanes.is_none()).count();
+                state.reserved_ids = batch.next_id.unwrap_or(state.reserved_ids);
                 state.report.turns += 1;
                 state.report.removed += removed as u64;
                 state.report.written += (batch.changes.len() - removed) as u64;
@@ -172,6 +182,7 @@ impl Thread {
             kinds.put(&transaction, *id, lanes.as_deref()).map_err(failed)?;
         }
         put_tokens(&transaction, &batch.tokens).map_err(failed)?;
+        batch.next_id.map_or(Ok(()), |next| put_next_id(&transaction, next)).map_err(failed)?;
         let mut answers = Vec::new();
         for (name, now) in &batch.questions {
             let found = player(&transaction, &path, name, *now)

@@ -155,6 +155,18 @@ impl Writer {
         room
     }
 
+    /// Reserves numbers for new ids up to this one. They may be used once
+    /// [`reserved_ids`](Writer::reserved_ids) says so.
+    pub fn reserve_ids(&mut self, end: u64) {
+        let mut state = self.shared.lock();
+        state.next_id = state.next_id.max(end);
+    }
+
+    /// Numbers below this one were reserved by [`reserve_ids`](Writer::reserve_ids); 0 before that.
+    pub fn reserved_ids(&self) -> u64 {
+        self.shared.lock().reserved_ids
+    }
+
     /// Asks for a player; [`poll`](Writer::poll) has the answer, after everything that was saved
     /// before was written. A name that was never here gets a number.
     pub fn join(&mut self, name: &str, now: UnixTime) -> Result<(), StorageError> {

@@ -89,25 +89,34 @@ pub struct Row {
     seconds: u32,
 }
 
-/// Due when the age exceeds θ, not when it reaches it: on a clock of 10 ms, 250 ms become 260.
-struct Strict<P>(P);
+/// A policy as the source has it: what leaves the view is not told of, and with `strict` an update is
+/// due when its age exceeds θ, not when it reaches it. On a clock of 10 ms, 250 ms become 260.
+struct AsInSource<P> {
+    policy: P,
+    strict: bool,
+}
 
-impl<P: Policy> Policy for Strict<P> {
+impl<P: Policy> Policy for AsInSource<P> {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
-        let grade = self.0.grade(sight)?;
+        let grade = self.policy.grade(sight)?;
         // Times are whole microseconds: more than θ is at least one more.
-        Some(Grade { max_age: grade.max_age + Micros(1), ..grade })
+        let more = Micros(u64::from(self.strict));
+        Some(Grade { max_age: grade.max_age + more, ..grade })
     }
 
     fn reach(&self) -> Metres {
-        self.0.reach()
+        self.policy.reach()
+    }
+
+    fn tells_leaving(&self, _: &Sight) -> bool {
+        false
     }
 }
 
 /// The policies, each with both comparisons.
 fn policies() -> Vec<Arc<dyn Policy>> {
     fn both<P: Policy + Copy + 'static>(policy: P) -> [Arc<dyn Policy>; 2] {
-        [Arc::new(policy), Arc::new(Strict(policy))]
+        [false, true].map(|strict| Arc::new(AsInSource { policy, strict }) as Arc<dyn Policy>)
     }
     let (view, critical, pace) = (VIEW, CRITICAL, Pace::every(INTERVAL));
     let field = Radians::from_degrees(180.0);

@@ -135,6 +135,8 @@ pub struct PeerNet<G: Game> {
     now: Micros,
     rng: fastrand::Rng,
     keys: BTreeMap<Key, usize>,
+    /// What everybody's keys are drawn from.
+    seeds: Vec<u64>,
     /// The world's time less the laboratory's: the founder's clock counts.
     epoch: Micros,
     /// FNV-1a over all that was sent: two runs that agree in it sent the same bytes.
@@ -153,6 +155,7 @@ impl<G: Game> PeerNet<G> {
             now: Micros::ZERO,
             rng: fastrand::Rng::with_seed(spec.seed),
             keys: BTreeMap::new(),
+            seeds: Vec::new(),
             epoch: Micros::ZERO,
             digest: 0xcbf2_9ce4_8422_2325,
         }
@@ -182,7 +185,31 @@ impl<G: Game> PeerNet<G> {
         settings: impl FnOnce(Vec<u8>) -> Settings,
     ) -> Option<usize> {
         let at = self.nodes.len();
-        let keys = std::iter::repeat_with(|| self.rng.u64(..)).take(64).find_map(Keys::new)?;
+        let seeds = std::iter::repeat_with(|| self.rng.u64(..)).take(64);
+        let seed = seeds.into_iter().find(|seed| Keys::new(*seed).is_some())?;
+        self.seeds.push(seed);
+        self.nodes.push(None);
+        self.begin(at, contact, uplink, settings)
+    }
+
+    /// Somebody who crashed or left at least a round ago begins anew, with the same keys and nothing else.
+    pub fn come_back(
+        &mut self,
+        at: usize,
+        contact: usize,
+        settings: impl FnOnce(Vec<u8>) -> Settings,
+    ) -> Option<usize> {
+        self.begin(at, Some(contact), None, settings)
+    }
+
+    fn begin(
+        &mut self,
+        at: usize,
+        contact: Option<usize>,
+        uplink: Option<f64>,
+        settings: impl FnOnce(Vec<u8>) -> Settings,
+    ) -> Option<usize> {
+        let keys = Keys::new(*self.seeds.get(at)?)?;
         let key = keys.key();
         let settings = settings((at as u32).to_le_bytes().to_vec());
         let name = format!("player {at}");
@@ -215,7 +242,7 @@ impl<G: Game> PeerNet<G> {
             stalls: false,
             group: 0,
         };
-        self.nodes.push(Some(node));
+        self.nodes[at] = Some(node);
         let phase = Micros(self.rng.u64(..self.spec.round.0));
         self.agenda.plan(self.now + phase, Happening::Tick(at));
         self.settle(at, Letters::default());

@@ -24,6 +24,16 @@ const CALL_FOR: Micros = Micros(5_000_000);
 /// Between two calls to a contact that has no room and names nobody else.
 const ASK_AGAIN: Micros = Micros(1_000_000);
 
+/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. Whoever
+/// begins anew is not inside before this has passed.
+const IDS_AHEAD: Micros = Micros(SETTLE.0 / 2);
+
+/// The number of the first id that a peer creates if it comes in at this moment of the world's time: 488
+/// numbers a second, which repeat after 25 days.
+pub(super) fn id_number(time: Micros) -> u64 {
+    time.0 >> 11
+}
+
 /// A link that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
@@ -330,7 +340,9 @@ impl<G: Game> Peer<G> {
         if hello.inside {
             // They are not gone after all.
             for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
-                known.orphan = None;
+                (known.orphan, known.doubted) = (None, None);
+                // They may have begun anew since: whoever took it over meanwhile is honest.
+                known.taken = Some(now);
             }
         } else {
             // Whoever begins anew has nothing.
@@ -342,7 +354,7 @@ impl<G: Game> Peer<G> {
             let time = self.time(now).0;
             out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
         }
-        self.open_up(link, out);
+        self.open_up(link, now, out);
         if !hello.inside {
             let others = self.introductions(player);
             out.message(link, &write_message(&Message::Members(others)));
@@ -351,10 +363,11 @@ impl<G: Game> Peer<G> {
     }
 
     /// Tells a new neighbour what all others know already.
-    fn open_up(&mut self, link: Link, out: &mut impl Outbox) {
+    fn open_up(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         out.message(link, &write_message(&self.subscription(true)));
-        let all = Message::Changes(self.all_changes());
-        out.message(link, &write_message(&all));
+        for part in self.all_changes(now).parts() {
+            out.message(link, &write_message(&Message::Changes(part)));
+        }
     }
 
     /// The world's time, as somebody who is in it knows it.
@@ -373,6 +386,14 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// Ids can be created up to this moment of the world's time, and no further, so that a later run of
+    /// this player's goes on above them.
+    pub(super) fn allow_ids(&mut self, now: Micros) {
+        if self.is_inside() {
+            self.stage.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
+        }
+    }
+
     /// The player comes in, as soon as there is enough to see.
     pub(super) fn come_in(&mut self, now: Micros) {
         let Phase::Settling(until) = self.phase else { return };
@@ -386,6 +407,8 @@ impl<G: Game> Peer<G> {
         self.phase = Phase::Inside;
         (self.came_in, self.digest_at, self.digests) = (now, now, 0);
         self.asks.begin((self.time(now).0 / 1_000) as u32);
+        // Above all numbers of this player's earlier runs, which used none from the future.
+        self.stage.ids.skip_to(id_number(self.time(now)));
         self.events.push_back(PeerEvent::Inside);
     }
 }

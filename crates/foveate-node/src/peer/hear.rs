@@ -292,6 +292,9 @@ impl<G: Game> Peer<G> {
             match self.known.get_mut(id) {
                 Some(known) if known.claim == claim => known.given = None,
                 Some(known) => {
+                    if known.claim.owner != from {
+                        known.taken = Some(now);
+                    }
                     (known.claim, known.orphan, known.doubted) = (claim, None, None);
                     (known.source, known.given, known.heard) = (None, None, now);
                 }
@@ -305,14 +308,7 @@ impl<G: Game> Peer<G> {
             self.hear_gift(link, object.id(), claim, now);
         }
         for (object, epoch) in &changes.removed {
-            let id = object.id();
-            if self.known.get(id).is_some_and(|known| known.claim.owner == from) {
-                self.known.remove(id);
-                self.stage.ghosts.remove(id);
-                if self.tenure(id) != Tenure::Fixed {
-                    self.known.bury(id, Epoch(*epoch));
-                }
-            }
+            self.hear_removed(link, object.id(), Epoch(*epoch), now);
         }
     }
 
@@ -392,7 +388,10 @@ impl<G: Game> Peer<G> {
         }
         let epoch = Epoch(lanes[foveate_wire::schema::LANE_EPOCH] as u32);
         let claim = Claim { owner: by, epoch };
-        if self.my_claim(id).is_some() || self.known.is_buried(id, epoch) {
+        if self.my_claim(id).is_some()
+            || self.known.is_buried(id, epoch)
+            || self.is_forged(id, claim, now)
+        {
             return;
         }
         let newer = self.known.get(id).is_none_or(|known| {

@@ -23,6 +23,10 @@ const FORGET_AFTER: Micros = Micros(10_000_000);
 const FORGET_RELAYED: Micros = Micros(40_000_000);
 /// Objects that are no more which are remembered.
 const MAX_REMOVED: usize = 4_096;
+/// Of these, so many are told to a new neighbour,
+const TOLD_REMOVED: usize = 512;
+/// if it was within this. Longer than a ghost outlives its owner's silence.
+const TOLD_FOR: Micros = Micros(20_000_000);
 /// Answers to askers that an object remembers.
 pub const MAX_DONE: usize = 64;
 
@@ -88,6 +92,9 @@ pub struct Known {
     pub source: Option<Link>,
     /// Who says that its owner was given it, until that one says so itself. It may not have taken it.
     pub given: Option<PlayerId>,
+    /// When its owner took it over without a word of the one before, who was gone: another may have done
+    /// so at the same time.
+    pub taken: Option<Micros>,
     /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
     /// when.
     pub doubted: Option<(Claim, Micros)>,
@@ -106,7 +113,7 @@ pub struct Known {
 pub(super) struct KnownObjects {
     by_id: BTreeMap<ObjectId, Known>,
     removed: BTreeMap<ObjectId, Epoch>,
-    removed_order: VecDeque<ObjectId>,
+    removed_order: VecDeque<(ObjectId, Micros)>,
 }
 
 impl KnownObjects {
@@ -138,8 +145,14 @@ impl KnownObjects {
             return false;
         }
         let (given, doubted, orphan, course) = (None, None, None, Course::default());
-        let asked = self.by_id.get(&id).map_or(Micros::ZERO, |known| known.asked);
-        let known = Known { claim, tick, source, given, doubted, asked, orphan, heard, course };
+        let before = self.by_id.get(&id);
+        let asked = before.map_or(Micros::ZERO, |known| known.asked);
+        let taken = before.and_then(|known| match known.claim.owner == claim.owner {
+            true => known.taken,
+            false => Some(heard),
+        });
+        let known =
+            Known { claim, tick, source, given, taken, doubted, asked, orphan, heard, course };
         self.by_id.insert(id, known);
         true
     }
@@ -162,16 +175,24 @@ impl KnownObjects {
     }
 
     /// An object is no more.
-    pub fn bury(&mut self, id: ObjectId, epoch: Epoch) {
+    pub fn bury(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {
         self.by_id.remove(&id);
         if self.removed.insert(id, epoch).is_none() {
-            self.removed_order.push_back(id);
+            self.removed_order.push_back((id, now));
             if self.removed_order.len() > MAX_REMOVED
-                && let Some(oldest) = self.removed_order.pop_front()
+                && let Some((oldest, _)) = self.removed_order.pop_front()
             {
                 self.removed.remove(&oldest);
             }
         }
+    }
+
+    /// Objects that were removed of late, and the epochs up to which they stay so: a new neighbour may not
+    /// have heard of it.
+    pub fn removed_lately(&self, now: Micros) -> impl Iterator<Item = (ObjectId, Epoch)> + '_ {
+        let late = self.removed_order.iter().rev().take(TOLD_REMOVED);
+        let late = late.take_while(move |(_, at)| now - *at < TOLD_FOR);
+        late.filter_map(|(id, _)| Some((*id, *self.removed.get(id)?)))
     }
 
     /// Whether a claim is about an object that was removed since.
@@ -213,9 +234,10 @@ mod tests {
     #[test]
     fn what_was_removed_does_not_come_back_unless_it_changed_hands_since() {
         let mut known = KnownObjects::default();
-        known.bury(ObjectId(1), Epoch(4));
+        known.bury(ObjectId(1), Epoch(4), Micros::ZERO);
         assert!(known.is_buried(ObjectId(1), Epoch(4)) && !known.is_buried(ObjectId(1), Epoch(5)));
-        (2..2 + MAX_REMOVED as u64).for_each(|id| known.bury(ObjectId(id), Epoch(0)));
+        let late = Micros(30_000_000);
+        (2..2 + MAX_REMOVED as u64).for_each(|id| known.bury(ObjectId(id), Epoch(0), late));
         assert!(!known.is_buried(ObjectId(1), Epoch(0)), "memory is bounded");
     }
 }

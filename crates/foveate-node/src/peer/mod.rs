@@ -266,6 +266,7 @@ impl<G: Game> Peer<G> {
         self.follow_ghosts(tick, now);
         self.come_in(now);
         self.take_over(now);
+        self.allow_ids(now);
         self.play(tick);
         self.account(now);
         self.send_asks(now, out);

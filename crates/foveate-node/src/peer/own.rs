@@ -4,6 +4,7 @@
 //! An object is in exactly one of these places at a peer: in the store (it is the owner), among the
 //! ghosts (somebody else is), or not known.
 
+use super::door::id_number;
 use super::interest::keepers;
 use super::known::{Claim, MAX_DONE};
 use super::neighbour::{KEEP_ALIVE, Neighbour};
@@ -36,6 +37,9 @@ const GIVE_AGAIN: Micros = Micros(1_000_000);
 const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
+
+/// By so much a creator's clock may be ahead.
+const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
 
 /// How an object became a peer's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,12 +99,13 @@ impl<G: Game> Peer<G> {
     }
 
     /// Everything that a new neighbour must know.
-    pub(super) fn all_changes(&self) -> Changes {
+    pub(super) fn all_changes(&self, now: Micros) -> Changes {
         let store = &self.stage.publisher.store;
         let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
         Changes {
             linked: self.open_players().map(|player| player.0).collect(),
             gained: worldly.map(|(id, slot)| (id.into(), store.owner(slot).1.0)).collect(),
+            removed: self.known.removed_lately(now).map(|(id, it)| (id.into(), it.0)).collect(),
             ..Changes::default()
         }
     }
@@ -128,7 +133,7 @@ impl<G: Game> Peer<G> {
         for id in gone {
             self.owned.remove(&id);
             // Whatever its epoch was, no later one is honest.
-            self.known.bury(id, Epoch(u32::MAX));
+            self.known.bury(id, Epoch(u32::MAX), now);
             self.changes.remove(id);
             self.urgent = true;
         }
@@ -251,7 +256,9 @@ impl<G: Game> Peer<G> {
         let Some(giver) = self.links.get(&link).map(|it| it.player) else { return };
         let claim = Claim { owner: self.me, epoch };
         let lanes = self.stage.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
-        if self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
+        let before = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
+        let forged = epoch == Epoch(0) || self.is_forged(id, before, now);
+        if forged || self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
             return self.strike(link, Fault::Forged, now);
         }
         let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
@@ -263,8 +270,7 @@ impl<G: Game> Peer<G> {
             // As far as is known it is not theirs to give: they may have it back. What is known may be
             // out of date.
             self.counts.doubted += 1;
-            let theirs = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
-            self.inquire(known.owner, id, theirs, now);
+            self.inquire(known.owner, id, before, now);
         }
         let mine = self.my_claim(id);
         if mine.is_some_and(|mine| epoch > mine.epoch) && !wild {
@@ -341,7 +347,7 @@ impl<G: Game> Peer<G> {
             if let (Some((claim, _)), Some(known)) = (taken, self.known.get_mut(id)) {
                 // Somebody noticed earlier than we did, and has it by now.
                 (known.claim, known.source, known.given) = (claim, None, None);
-                known.heard = now;
+                (known.heard, known.taken) = (now, Some(now));
                 self.giving.remove(&id);
             } else if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
                 // They may never have got it: nobody is more entitled to it.
@@ -403,7 +409,8 @@ impl<G: Game> Peer<G> {
         claim: Claim,
         now: Micros,
     ) -> bool {
-        if self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0 {
+        let foreign = self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0;
+        if foreign || self.is_forged(id, claim, now) {
             self.strike(link, Fault::Forged, now);
             return false;
         }
@@ -422,7 +429,10 @@ impl<G: Game> Peer<G> {
             // The owner's answer to whoever claimed it without having been given it. But whoever gave it
             // had it back if it was not taken.
             let honest = |doubted: &Claim| known.given == Some(doubted.owner);
-            let doubted = known.doubted.filter(|(it, _)| claim.beats(it) && !honest(it));
+            // Two may have taken it over at the same time from one who is gone.
+            let is_race = |at: Micros| known.taken.is_some_and(|taken| at - taken < CLEAR_AFTER);
+            let doubted =
+                known.doubted.filter(|(it, at)| claim.beats(it) && !honest(it) && !is_race(*at));
             if let Some((doubted, _)) = doubted {
                 self.convict(doubted.owner, claim.owner, now);
             }
@@ -456,6 +466,17 @@ impl<G: Game> Peer<G> {
             self.inquire(best.owner, id, claim, now);
         }
         false
+    }
+
+    /// Whether no honest peer can claim an object at this epoch: only its creator is the first owner of an
+    /// object that was created while the game ran, and no id is from the future.
+    pub(super) fn is_forged(&self, id: ObjectId, claim: Claim, now: Micros) -> bool {
+        let Some(number) = id.number() else { return false };
+        let is_first = claim.epoch == Epoch(0);
+        let latest = id_number(self.time(now) + MAX_CLOCK_ERROR) as u32;
+        // The shorter way round: numbers repeat after weeks.
+        let ahead = number.wrapping_sub(latest) << (32 - ObjectId::NUMBER_BITS);
+        (is_first && id.creator() != claim.owner.0) || (ahead as i32) > 0
     }
 
     /// Tells one who has an object, as far as is known or as they say, of somebody else's claim on it.
@@ -633,6 +654,38 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// A neighbour says that an object is no more. It is believed if the object was its own, or if it may
+    /// as well have taken it over: the owner is not there, or we have just taken it over ourselves.
+    pub(super) fn hear_removed(&mut self, link: Link, id: ObjectId, epoch: Epoch, now: Micros) {
+        let Some(neighbour) = self.links.get(&link) else { return };
+        if self.tenure(id) == Tenure::Fixed {
+            if self.known.get(id).is_some_and(|it| it.claim.owner == neighbour.player) {
+                self.known.remove(id);
+                self.stage.ghosts.remove(id);
+            }
+            return;
+        }
+        if let Some(owned) = self.owned.get(&id) {
+            let taken = matches!(owned.by, Came::TakenOver | Came::Returned);
+            let slot = self.stage.publisher.store.find(id);
+            if let Some(slot) = slot.filter(|_| taken && now - owned.since < CLEAR_AFTER)
+                && self.stage.publisher.store.remove(slot).is_ok()
+            {
+                self.owned.remove(&id);
+                self.known.bury(id, epoch, now);
+                self.changes.remove(id);
+                self.urgent = true;
+            }
+            return;
+        }
+        let known = self.known.get(id).map(|known| known.claim.owner);
+        if known.is_some_and(|owner| owner == neighbour.player) || self.may_follow(id, now) {
+            self.known.bury(id, epoch, now);
+            self.stage.ghosts.remove(id);
+            self.giving.remove(&id);
+        }
+    }
+
     /// An owner says that an object is somebody else's now.
     pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
@@ -642,6 +695,7 @@ impl<G: Game> Peer<G> {
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
             (known.source, known.given, known.heard) = (None, giver, now);
+            known.taken = None;
         }
     }
 }

@@ -84,9 +84,11 @@ impl<G: Game> Peer<G> {
         if changes.is_empty() {
             return;
         }
-        let bytes = write_message(&Message::Changes(changes));
-        let open = self.links.iter().filter(|(_, it)| it.open);
-        open.for_each(|(link, _)| out.message(*link, &bytes));
+        for part in changes.parts() {
+            let bytes = write_message(&Message::Changes(part));
+            let open = self.links.iter().filter(|(_, it)| it.open);
+            open.for_each(|(link, _)| out.message(*link, &bytes));
+        }
     }
 
     /// Gives each event to those who are near enough to notice it.

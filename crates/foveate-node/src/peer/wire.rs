@@ -20,6 +20,8 @@ pub const MAX_CONTACT: usize = 96;
 pub const MAX_NAMED: usize = 64;
 /// Digests in one message at most.
 pub const MAX_INTRODUCED: usize = 16;
+/// Objects in one message of changes at most: each takes up to 20 bytes of 16 KiB.
+const PART: usize = 512;
 /// Sightings in one message at most.
 pub const MAX_SIGHTED: usize = 32;
 
@@ -260,6 +262,23 @@ impl Changes {
         let (linked, unlinked) =
             (std::mem::take(&mut self.linked), std::mem::take(&mut self.unlinked));
         std::mem::replace(self, Changes { linked, unlinked, ..Changes::default() })
+    }
+
+    /// The same in parts that fit a message each; who has links with whom stands in the first.
+    pub fn parts(mut self) -> Vec<Changes> {
+        let mut parts = Vec::new();
+        while self.gained.len() + self.gave.len() + self.removed.len() > PART {
+            let gained: Vec<_> = self.gained.drain(..self.gained.len().min(PART)).collect();
+            let room = PART - gained.len();
+            let gave: Vec<_> = self.gave.drain(..self.gave.len().min(room)).collect();
+            let room = room - gave.len();
+            let removed = self.removed.drain(..self.removed.len().min(room)).collect();
+            let (linked, unlinked) =
+                (std::mem::take(&mut self.linked), std::mem::take(&mut self.unlinked));
+            parts.push(Changes { linked, unlinked, gained, gave, removed });
+        }
+        parts.push(self);
+        parts
     }
 
     fn unsay(&mut self, object: Named) {

@@ -250,6 +250,12 @@ pub trait Policy: Send + Sync {
         Metres::UNBOUNDED
     }
 
+    /// Whether the observer is told of the change by which an object went out of reach, so that its
+    /// replica does not stand at the edge as if nothing had happened. Not of what it could not see go.
+    fn tells_leaving(&self, _: &Sight) -> bool {
+        true
+    }
+
     /// The strictest floors that any of its grades has. A pair that deviates by less has no
     /// difference whatever its grade is, and the policy need not be asked. Without them it is asked
     /// about every pair in every round.

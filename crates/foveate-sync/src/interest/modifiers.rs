@@ -41,6 +41,11 @@ impl Policy for BySet {
         Metres(self.0.iter().map(|(_, policy)| policy.reach().0).fold(0.0, f32::max))
     }
 
+    fn tells_leaving(&self, sight: &Sight) -> bool {
+        let set = self.0.iter().find(|(set, _)| set.holds(sight));
+        set.is_some_and(|(_, policy)| policy.tells_leaving(sight))
+    }
+
     fn floors(&self) -> Option<Floors> {
         let mut all = self.0.iter().map(|(_, policy)| policy.floors());
         let first = all.next()??;
@@ -84,6 +89,10 @@ impl Policy for Interacting {
         self.inner.reach()
     }
 
+    fn tells_leaving(&self, sight: &Sight) -> bool {
+        self.inner.tells_leaving(sight)
+    }
+
     fn floors(&self) -> Option<Floors> {
         let (inner, other) = (self.inner.floors()?, self.otherwise);
         // The grade of last resort has no angle: its floor is least, as one, at the farthest.
@@ -125,17 +134,21 @@ pub struct Visible {
     pub always: Metres,
 }
 
+impl Visible {
+    fn sees(&self, sight: &Sight) -> bool {
+        let Sight { pivot, object, from, to, tick, .. } = *sight;
+        sight.distance.0 <= self.always.0
+            || self.provider.visible(&Line { pivot, object, from, to, tick })
+    }
+}
+
 /// Sharpening leaves floors alone: they are what a person could notice.
 impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
         // Whoever comes into sight, or out of it, changes its grade at any moment.
         let grade = Grade { outlook: None, ..grade };
-        if sight.distance.0 <= self.always.0 {
-            return Some(grade);
-        }
-        let Sight { pivot, object, from, to, tick, .. } = *sight;
-        if self.provider.visible(&Line { pivot, object, from, to, tick }) {
+        if self.sees(sight) {
             return Some(grade);
         }
         self.hidden.is_finite().then(|| grade.sharpened(1.0 / self.hidden))
@@ -143,6 +156,10 @@ impl Policy for Visible {
 
     fn reach(&self) -> Metres {
         self.inner.reach()
+    }
+
+    fn tells_leaving(&self, sight: &Sight) -> bool {
+        (self.hidden.is_finite() || self.sees(sight)) && self.inner.tells_leaving(sight)
     }
 
     fn floors(&self) -> Option<Floors> {

@@ -171,7 +171,8 @@ impl Look {
                 let due = matches!(notice, Notice::FreezeDue | Notice::GoneDue);
                 turn.notices.extend(due.then_some(pair));
                 let leaves = was == Notice::None || *forced;
-                if leaves && away && matches!(notice, Notice::Lingering(_)) {
+                let leaves = leaves && away && matches!(notice, Notice::Lingering(_));
+                if leaves && self.tells_leaving(observer, store, slot) {
                     turn.leaving.push(self.leaving(observer, pair, distance));
                 }
             }
@@ -285,9 +286,35 @@ impl Look {
             return (observer.own_objects.then_some(Grade::EXACT), 0.0, 1.0);
         }
         let distance = square.sqrt();
+        let sight = self.sight(observer, store, slot, (pivot, distance));
+        let factor = self.give_way.factor(distance);
+        let grade = observer.policy.grade(&sight);
+        let grade = if factor > 1.0 { grade.map(|grade| grade.loosened(factor)) } else { grade };
+        (grade, distance, factor)
+    }
+
+    /// Whether the policy lets the observer know by which change an object went out of reach.
+    #[cold]
+    fn tells_leaving(&self, observer: &Observer, store: &Store, slot: Slot) -> bool {
+        nearest(&observer.pivots, store.hot[slot.at()].pos).is_some_and(|(pivot, square)| {
+            let sight = self.sight(observer, store, slot, (pivot, square.sqrt()));
+            observer.policy.tells_leaving(&sight)
+        })
+    }
+
+    /// What a policy sees of a pair.
+    #[inline]
+    fn sight(
+        &self,
+        observer: &Observer,
+        store: &Store,
+        slot: Slot,
+        (pivot, distance): (&Pivot, f32),
+    ) -> Sight {
+        let hot = &store.hot[slot.at()];
         let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
         let ahead = ahead(0) + ahead(1) + ahead(2);
-        let sight = Sight {
+        Sight {
             distance: Metres(distance),
             // An object in the same spot is straight ahead.
             cos_angle: if distance > 0.0 { ahead / distance } else { 1.0 },
@@ -300,11 +327,7 @@ impl Look {
             interaction: observer.interaction(slot, self.now),
             tick: self.tick,
             now: self.now,
-        };
-        let factor = self.give_way.factor(distance);
-        let grade = observer.policy.grade(&sight);
-        let grade = if factor > 1.0 { grade.map(|grade| grade.loosened(factor)) } else { grade };
-        (grade, distance, factor)
+        }
     }
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.

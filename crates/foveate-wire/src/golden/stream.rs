@@ -165,7 +165,7 @@ fn said(alias: Alias, id: ObjectId, whole: bool, state: &Held) -> Value {
     let Held { lanes, motion, .. } = state;
     if whole {
         return json!({
-            "op": "full", "alias": alias.0, "kind": id.kind().0, "origin": id.origin(),
+            "op": "full", "alias": alias.0, "kind": id.kind().0, "origin": id.creator(),
             "serial": id.serial(), "lanes": lanes,
         });
     }

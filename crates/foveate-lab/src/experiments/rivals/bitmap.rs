@@ -291,7 +291,8 @@ mod tests {
         let rows: String = (heights.iter().enumerate())
             .map(|(at, z)| format!("{},1,{},0,{z},0,0\n", at * 50, at * 5))
             .collect();
-        let text = format!("t_ms,id,x,y,z,yaw,pitch\n{rows}");
+        let angles = "# yaw: counter-clockwise from +x; pitch: up";
+        let text = format!("{angles}\nt_ms,id,x,y,z,yaw,pitch\n{rows}");
         let trace = Trace::from_reader(text.as_bytes(), Path::new("ledge.csv")).unwrap();
         Recorded::new(&trace, 50.0).unwrap()
     }

@@ -1,0 +1,115 @@
+//! What the orchard consists of.
+
+use foveate::prelude::*;
+use foveate::wire::List;
+
+/// The kind of players' avatars,
+pub const PICKER: KindId = KindId(0);
+/// of trees,
+pub const APPLE_TREE: KindId = KindId(1);
+/// of apples,
+pub const APPLE: KindId = KindId(2);
+/// and of baskets.
+pub const BASKET: KindId = KindId(3);
+
+/// Apples that a basket remembers to have counted.
+pub(crate) const REMEMBERED: usize = 12;
+
+/// A player's avatar.
+#[derive(Replicate, Clone, PartialEq, Debug)]
+#[replicate(max_speed = 6.0)]
+pub struct Picker {
+    /// Where it stands.
+    #[replicate(place, motion, precision = 0.015625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// Apples eaten.
+    pub eaten: u16,
+}
+
+/// Bears apples.
+#[derive(Replicate, Clone, PartialEq, Debug)]
+pub struct AppleTree {
+    /// Where it stands.
+    #[replicate(place, precision = 0.015625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// The tick at which the next apple falls, if there is room for it.
+    pub ripe: u32,
+    /// Apples made.
+    pub made: u16,
+}
+
+/// What an apple is doing.
+#[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppleState {
+    /// It lies on the grass.
+    Lying,
+    /// A player carries it.
+    Held,
+    /// It was thrown.
+    Flying,
+    /// It lies in a basket, which has counted it or is about to.
+    InBasket,
+}
+
+/// An apple. Only it knows who holds it.
+#[derive(Replicate, Clone, PartialEq, Debug)]
+#[replicate(max_speed = 14.0)]
+pub struct Apple {
+    /// Where it is.
+    #[replicate(place, motion, precision = 0.015625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// What it is doing.
+    pub state: AppleState,
+    /// The player who holds it, or threw it; 0 if there is none.
+    pub holder: u32,
+    /// Where it comes down,
+    #[replicate(precision = 0.015625, min = -1024.0, max = 1024.0)]
+    pub to_x: f32,
+    /// on the other axis,
+    #[replicate(precision = 0.015625, min = -1024.0, max = 1024.0)]
+    pub to_y: f32,
+    /// and at which tick.
+    pub lands: u32,
+}
+
+impl Apple {
+    /// An apple in the grass.
+    pub fn lying(pos: [f32; 2]) -> Apple {
+        Apple { pos, state: AppleState::Lying, holder: 0, to_x: 0.0, to_y: 0.0, lands: 0 }
+    }
+}
+
+/// Counts the apples that are thrown into it.
+#[derive(Replicate, Clone, PartialEq, Debug)]
+pub struct Basket {
+    /// Where it stands.
+    #[replicate(place, precision = 0.015625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// Apples scored.
+    pub score: u16,
+    /// The apples counted of late: of each creator, serial and the tick.
+    counted: List<i32, { 3 * REMEMBERED as u16 }>,
+}
+
+impl Basket {
+    /// An empty one.
+    pub fn at(pos: [f32; 2]) -> Basket {
+        Basket { pos, score: 0, counted: List(Vec::new()) }
+    }
+
+    /// Apples counted of late, and when.
+    pub fn counted(&self) -> Vec<(ObjectId, Tick)> {
+        let (entries, _) = self.counted.0.as_chunks::<3>();
+        let entry = |[creator, serial, tick]: &[i32; 3]| {
+            (ObjectId::new(APPLE, *creator as u32, *serial as u32), Tick(*tick as u32))
+        };
+        entries.iter().map(entry).collect()
+    }
+
+    pub(crate) fn set_counted(&mut self, counted: &[(ObjectId, Tick)]) {
+        let entry = |(id, tick): &(ObjectId, Tick)| {
+            [id.creator(), id.serial(), tick.0].map(|part| part as i32)
+        };
+        self.counted = List(counted.iter().flat_map(entry).collect());
+    }
+}

@@ -1,0 +1,20 @@
+//! The orchard: trees bear apples, players pick them up, carry and throw them, and score at baskets.
+//!
+//! It shows what the arena does not: objects that come into being and vanish while the game runs. The
+//! rules are the same on a server and among peers. **No rule writes two objects**:
+//!
+//! - An apple knows its holder; what a player carries is a query. A player *asks* the apple.
+//! - A basket counts the apples that lie in it, and remembers which. Once every peer has had the time
+//!   to hear of it, it asks each apple to vanish. Until then the apple lies there, so that a crash of
+//!   either owner loses no point and counts none twice.
+//!
+//! So apples made = lying + held + flying + in baskets + removed, where each removed one was eaten or
+//! scored.
+
+mod bot;
+mod kinds;
+mod rules;
+
+pub use bot::Gatherer;
+pub use kinds::{APPLE, APPLE_TREE, Apple, AppleState, AppleTree, BASKET, Basket, PICKER, Picker};
+pub use rules::{Orchard, OrchardAction, OrchardEvent, OrchardInput, OrchardSpec, ROUND, VIEW};
