@@ -10,6 +10,7 @@ use foveate_node::peer::wire::{Digest, Message};
 use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
 use foveate_node::session::write_message;
 use foveate_node::{Link, Peer};
+use foveate_sync::ObserverId;
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{KindId, Metres, Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -351,4 +352,25 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
             assert_eq!(owners(&game), all, "seed {seed}: {story:?}");
         }
     }
+}
+
+#[test]
+fn peers_know_which_neighbours_are_of_which_team() {
+    let (mut game, mut ends) = begun(PLAYERS, 4);
+    for round in 1..=400 {
+        game.round(round * ROUND, true, &mut ends);
+    }
+    let mut told = [0, 0];
+    for peer in &game.peers {
+        let publisher = &peer.stage.publisher;
+        let own = publisher.store.iter().find(|(id, _)| id.kind() == AVATAR).expect("an avatar");
+        let team = peer.stage.world().get::<Avatar>(own.0).expect("it is there").team;
+        assert_eq!(publisher.store.team(own.1), team);
+        let observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
+        observers.for_each(|observer| told[usize::from(observer.team() == team)] += 1);
+        // Nobody is without a team.
+        let mut observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
+        assert!(observers.all(|observer| observer.team() != 0));
+    }
+    assert!(told[0] > 0 && told[1] > 0, "others and mates: {told:?}");
 }

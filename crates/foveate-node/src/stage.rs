@@ -15,6 +15,9 @@ pub const MAX_ACTIONS: usize = 65_536;
 /// New objects of one tick at most; what is beyond is dropped and counted.
 pub const MAX_SPAWNS: usize = 4_096;
 
+/// Ticks in which all objects are sorted into teams.
+const TEAMS_EVERY: u32 = 8;
+
 /// One object acted on another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interacted {
@@ -225,6 +228,24 @@ impl<G: Game> Stage<G> {
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
+    }
+
+    /// Puts an eighth of the objects of this node into their teams, and calls `sorted` with those that
+    /// changed.
+    pub fn sort_teams(&mut self, tick: Tick, mut sorted: impl FnMut(&mut Publisher, ObjectId, u8)) {
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.clear();
+        let all = self.publisher.store.iter();
+        turns.extend(all.filter(|(_, slot)| (slot.0 ^ tick.0).is_multiple_of(TEAMS_EVERY)));
+        for (id, slot) in &turns {
+            let Some(team) = self.game.team(&self.world(), *id) else { continue };
+            if self.publisher.store.team(*slot) != team {
+                let set = self.publisher.store.set_team(*slot, team);
+                debug_assert!(set.is_ok(), "the object was found alive");
+                sorted(&mut self.publisher, *id, team);
+            }
+        }
+        self.turns = turns;
     }
 
     /// The interactions of the last tick.

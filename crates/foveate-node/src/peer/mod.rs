@@ -25,6 +25,7 @@ mod links;
 pub mod members;
 mod neighbour;
 mod own;
+mod relations;
 mod sightings;
 pub mod silac;
 mod tell;
@@ -36,7 +37,7 @@ pub use interest::{Interest, Nearness};
 pub use neighbour::{GONE_AFTER, KEEP_ALIVE};
 pub use trust::Fault;
 
-use crate::game::{By, Game, PlayerId, Spot, Tenure, World};
+use crate::game::{By, Game, GameViews, PlayerId, Spot, Tenure, World};
 use crate::outbox::{Link, Outbox};
 use crate::stage::Stage;
 use asks::Asks;
@@ -268,6 +269,7 @@ impl<G: Game> Peer<G> {
         self.take_over(now);
         self.allow_ids(now);
         self.play(tick);
+        self.relate(tick, now);
         self.account(now);
         self.send_asks(now, out);
         self.hand_over(now, tick, out);
@@ -469,7 +471,8 @@ impl<G: Game> Peer<G> {
         if let Some(view) = self.views.get(&which) {
             return Some(Arc::clone(view));
         }
-        let view = self.stage.game.view(which)?.build().ok()?;
+        let view = self.stage.game.view(which)?;
+        let view = view.build_in(&GameViews(&*self.stage.game)).ok()?;
         self.views.insert(which, Arc::clone(&view));
         Some(view)
     }

@@ -31,7 +31,7 @@ use crate::session::{
 };
 use crate::stage::{Interacted, Stage};
 use foveate_sync::interest::{Policy, View};
-use foveate_sync::{Budget, Observer, Pivots, Rounds, Slot, StoreError};
+use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use quality::Quality;
@@ -161,8 +161,6 @@ pub struct Server<G: Game> {
     keys: Keys,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
-    /// Objects that changed their team in the tick at hand.
-    sorted: Vec<(ObjectId, Slot, u8)>,
     event_counts: EventCounts,
     frame: Vec<u8>,
 }
@@ -189,7 +187,6 @@ impl<G: Game> Server<G> {
             keys,
             upward: Upward::default(),
             happened: Vec::new(),
-            sorted: Vec::new(),
             event_counts: EventCounts::default(),
             frame: Vec::new(),
         }
@@ -590,28 +587,18 @@ impl<G: Game> Server<G> {
         }
     }
 
-    /// Puts an eighth of all objects into their teams, and the players who own them.
+    /// Objects and players take their sides.
     fn sort_teams(&mut self, tick: Tick) {
-        let Server { stage, seats, by_player, sorted, .. } = self;
-        sorted.clear();
-        let world = stage.world();
-        let objects = stage.publisher.store.iter();
-        for (id, slot) in objects.filter(|(_, slot)| (slot.0 ^ tick.0).is_multiple_of(LOOK_ABOUT)) {
-            let Some(team) = stage.game.team(&world, id) else { continue };
-            if stage.publisher.store.team(slot) != team {
-                sorted.push((id, slot, team));
-            }
-        }
-        for (id, slot, team) in sorted.drain(..) {
-            let set = stage.publisher.store.set_team(slot, team);
-            debug_assert!(set.is_ok(), "the object was found alive");
+        let Server { stage, seats, by_player, .. } = self;
+        let avatar = stage.game.avatar();
+        stage.sort_teams(tick, |publisher, id, team| {
             let seat = by_player.get(&PlayerId(id.origin())).map(|at| &seats[*at as usize]);
-            if let Some(Some(seat)) = seat.filter(|_| id.kind() == stage.game.avatar())
-                && let Some(observer) = stage.publisher.observer_mut(seat.observer)
+            if let Some(Some(seat)) = seat.filter(|_| id.kind() == avatar)
+                && let Some(observer) = publisher.observer_mut(seat.observer)
             {
                 observer.set_team(team);
             }
-        }
+        });
     }
 
     /// Now and then: what each player looks from.

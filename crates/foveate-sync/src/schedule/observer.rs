@@ -175,6 +175,11 @@ impl Observer {
         &self.sources
     }
 
+    /// Its team; zero: none.
+    pub fn team(&self) -> u8 {
+        self.team
+    }
+
     /// On another side from now on: mates and others are told apart anew, at once.
     pub fn set_team(&mut self, team: u8) {
         self.team = team;
