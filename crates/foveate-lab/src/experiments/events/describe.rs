@@ -37,7 +37,8 @@ const SETTING: &str = "Each player makes 2 steps (noticed within 20 units), 1 sh
 
 const AUDIT: &str = "Expected by the distances in the script, at the end of the tick before the event, which is what \
     rules read. `crossing`: a player crosses the edge in the event's own tick, so that the place after it would decide \
-    otherwise. In `zoom` every other player has a view twice as far and 35° wide, in `eyes` a second eye; in `loss` links lose 5 %.";
+    otherwise. Every other player has a view twice as far and 35° wide in `zoom`, and a second eye in `eyes`; links lose \
+    5 % in `loss`.";
 
 /// With the most players, filtering saves at least this factor in event bytes.
 const SAVED: f64 = 30.0;
