@@ -114,7 +114,7 @@ struct Stand {
 struct Script {
     side: f32,
     stands: Vec<Vec<Stand>>,
-    /// By round: who does what.
+    /// By round: the player's index and the event.
     noises: Vec<Vec<(usize, Noise)>>,
     seconds: f64,
 }
@@ -511,7 +511,7 @@ impl Findings {
     }
 }
 
-/// How far within an event's reach a player is who looks from there, in units; negative: out of it.
+/// How far within an event's reach a player's eye at `stand` is, in units; negative: out of reach.
 fn depth(case: &Case, player: usize, stand: Stand, noise: &Noise) -> f64 {
     if !case.filtered {
         return f64::INFINITY;
