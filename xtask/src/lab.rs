@@ -15,6 +15,7 @@ const COMMANDS: &[&str] = &[
     "lab vfc --trace traces/openarena_oa_dm3_16bots.csv.gz",
     "lab codec --trace traces/openarena_oa_dm3_16bots.csv.gz",
     "lab bounds",
+    "lab events",
     "lab motion",
     "lab ownership",
     "lab peers",

@@ -4,7 +4,7 @@ use crate::arena;
 use crate::meter::RealMeter;
 use clap::{Args, Command, Subcommand};
 use foveate_lab::experiments::{
-    Done, Options, a3, bounds, codec, motion, ownership, peers, scale, silac, vfc,
+    Done, Options, a3, bounds, codec, events, motion, ownership, peers, scale, silac, vfc,
 };
 use std::error::Error;
 use std::io::Write;
@@ -45,6 +45,11 @@ enum Experiment {
         /// Train on all of --train-on and write the table that ships
         #[arg(long, value_name = "FILE")]
         write_table: Option<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What filtering events by place saves, and whether the right players are told
+    Events {
         #[command(flatten)]
         common: Common,
     },
@@ -114,6 +119,7 @@ impl Experiment {
             Experiment::A3 { common }
             | Experiment::Bounds { common }
             | Experiment::Codec { common, .. }
+            | Experiment::Events { common }
             | Experiment::Motion { common }
             | Experiment::Ownership { common }
             | Experiment::Peers { common, .. }
@@ -227,6 +233,7 @@ pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
         Experiment::Codec { traces, train_on, common, .. } => {
             common.finish(codec::lab(&paths(traces), train_on, common.options())?)
         }
+        Experiment::Events { common } => common.finish(events::lab(common.options())?),
         Experiment::Motion { common } => common.finish(motion::lab(common.options())?),
         Experiment::Ownership { common } => common.finish(ownership::lab(common.options())?),
         Experiment::Peers { nodes: None, common, .. } => {

@@ -3,6 +3,7 @@
 pub mod a3;
 pub mod bounds;
 pub mod codec;
+pub mod events;
 mod micro;
 pub mod motion;
 pub mod ownership;

@@ -1,0 +1,720 @@
+//! `foveate lab events`: what filtering events by place saves, and whether the right players are told.
+//!
+//! The server and the clients that ship play a script: where every player is in every tick, and which events happen.
+//! So the audit knows from the script alone which player had to notice which event, by a distance of its own.
+
+mod describe;
+
+use super::{Done, ExperimentError, Options, in_parallel};
+use crate::movement::{Movement, Waypoint, WaypointSpec};
+use crate::net::{Agenda, Fate, Latency, Link as Wire, LinkSpec, Loss};
+use crate::output::Progress;
+use foveate_node::client::News;
+use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
+use foveate_node::outbox::{Letter, Letters};
+use foveate_node::server::{EventCounts, ServerEvent, Settings};
+use foveate_node::session::{Frame, ResumeKey};
+use foveate_node::{Client, Link, Server};
+use foveate_sync::interest::{View, presets};
+use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, SchemaError, Tick};
+use serde::{Deserialize, Serialize};
+use std::f32::consts::TAU;
+use std::sync::Arc;
+
+const COUNTS: [usize; 3] = [16, 64, 200];
+/// Players of the parts with zooms, with two eyes and with loss.
+const SOME: usize = 64;
+const ROUND: Micros = Micros::from_millis(50);
+const ROUNDS_PER_SECOND: f32 = 20.0;
+/// Rounds before the first event: all players are in by then.
+const WARM_UP: usize = 20;
+/// Rounds after the last event: what is under way arrives.
+const DRAIN: usize = 40;
+/// The side of the world is this times the root of the number of players.
+const SPACING: f32 = 40.0;
+/// Places are whole steps, so many a unit: the script holds just what the server has.
+const STEPS: f32 = 16.0;
+/// A shot's length, in units.
+const SHOT: f32 = 40.0;
+const NEAR_ZONE: f32 = 60.0;
+/// The zoom's first zone is so many times longer, and its first field so wide.
+const ZOOM: (f64, f64) = (2.0, 35.0);
+const LOSS: f64 = 0.05;
+/// In the part with loss: one way, and how much later a lost piece of the reliable stream is sent again.
+const LATENCY: Micros = Micros::from_millis(40);
+const RESEND: Micros = Micros::from_millis(100);
+/// Players nearer to the edge of an event than this are not judged, in units: the server computes in `f32`.
+const EDGE: f64 = 1e-3;
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum What {
+    /// A footstep, at a point.
+    Step,
+    /// A shot, along a line.
+    Shot,
+    /// A player falls, at a point; must arrive.
+    Fall,
+}
+
+impl What {
+    const ALL: [What; 3] = [What::Step, What::Shot, What::Fall];
+
+    /// How many a second each player makes.
+    fn rate(self) -> f32 {
+        match self {
+            What::Step => 2.0,
+            What::Shot => 1.0,
+            What::Fall => 0.2,
+        }
+    }
+
+    /// From how far it is noticed, in units.
+    fn radius(self) -> f32 {
+        match self {
+            What::Step => 20.0,
+            What::Shot => 40.0,
+            What::Fall => 60.0,
+        }
+    }
+}
+
+/// One event, as the game sends it: the number is where a game has its shooter and target. Ends are in steps, equal
+/// for what is at a point and then sent once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Noise {
+    number: u32,
+    what: What,
+    at: [i16; 2],
+    to: Option<[i16; 2]>,
+}
+
+impl Noise {
+    fn ends(&self) -> [[f32; 2]; 2] {
+        [self.at, self.to.unwrap_or(self.at)].map(|end| end.map(|steps| f32::from(steps) / STEPS))
+    }
+
+    fn spot(&self, radius: f32) -> Spot {
+        let [from, to] = self.ends().map(|[x, y]| [x, y, 0.0]);
+        match self.what {
+            What::Shot => Spot::Segment { from, to, radius },
+            What::Step | What::Fall => Spot::Point { at: from, radius },
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Stand {
+    pos: [f32; 2],
+    yaw: f32,
+}
+
+/// Where all players are in each round, and what each does in it; events are numbered in the order in which they
+/// happen.
+struct Script {
+    side: f32,
+    stands: Vec<Vec<Stand>>,
+    /// By round: the player's index and the event.
+    noises: Vec<Vec<(usize, Noise)>>,
+    seconds: f64,
+}
+
+impl Script {
+    fn new(players: usize, seconds: usize, seed: u64) -> Script {
+        let side = SPACING * (players as f32).sqrt();
+        let (speed, pause, rate) = ([2.0, 8.0], [0.0, 3.0], ROUNDS_PER_SECOND);
+        let spec = WaypointSpec { count: players, side, speed, pause, leg: 60.0, rate };
+        let mut walk = Waypoint::new(spec, seed);
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0xe7e7);
+        let measured = WARM_UP..WARM_UP + seconds * ROUNDS_PER_SECOND as usize;
+        let mut script =
+            Script { side, stands: Vec::new(), noises: Vec::new(), seconds: seconds as f64 };
+        let mut number = 0;
+        for round in 0..measured.end + DRAIN {
+            walk.step();
+            let stands: Vec<Stand> = (0..players)
+                .filter_map(|at| walk.pose(at))
+                .map(|it| snapped(it.pos, it.yaw))
+                .collect();
+            let mut noises = Vec::new();
+            for (player, stand) in stands.iter().enumerate().filter(|_| measured.contains(&round)) {
+                for what in What::ALL {
+                    if rng.f32() * ROUNDS_PER_SECOND < what.rate() {
+                        noises.push((player, make(number, what, stand.pos, &mut rng)));
+                        number += 1;
+                    }
+                }
+            }
+            script.stands.push(stands);
+            script.noises.push(noises);
+        }
+        script
+    }
+
+    fn happened(&self) -> usize {
+        self.noises.iter().map(Vec::len).sum()
+    }
+}
+
+/// To whole steps, and 240ths of a turn.
+fn snapped(pos: [f32; 3], yaw: f32) -> Stand {
+    let pos = [pos[0], pos[1]].map(|it| (it * STEPS).round() / STEPS);
+    Stand { pos, yaw: (yaw / TAU * 240.0).round() * TAU / 240.0 }
+}
+
+fn make(number: u32, what: What, pos: [f32; 2], rng: &mut fastrand::Rng) -> Noise {
+    let steps = |pos: [f32; 2]| pos.map(|it| (it * STEPS).round() as i16);
+    let (sin, cos) = (rng.f32() * TAU).sin_cos();
+    let to = [pos[0] + SHOT * cos, pos[1] + SHOT * sin];
+    Noise { number, what, at: steps(pos), to: (what == What::Shot).then(|| steps(to)) }
+}
+
+#[derive(Clone, PartialEq, Debug, Replicate)]
+#[replicate(max_speed = 10.0)]
+struct Soldier {
+    #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
+    pos: [f32; 2],
+    #[replicate(yaw, steps = 240)]
+    yaw: f32,
+}
+
+/// The script as a game.
+struct Scripted {
+    schema: Arc<Schema>,
+    script: Arc<Script>,
+    case: Case,
+}
+
+impl Scripted {
+    fn soldier(&self, tick: Tick, player: u32) -> Option<Soldier> {
+        let stands = self.script.stands.get(tick.0 as usize).or(self.script.stands.last())?;
+        let Stand { pos, yaw } = *stands.get(player as usize - 1)?;
+        Some(Soldier { pos, yaw })
+    }
+}
+
+impl Game for Scripted {
+    type Input = u8;
+    type Action = u8;
+    type Event = Noise;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn avatar(&self) -> KindId {
+        KindId(0)
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        Vec::new()
+    }
+
+    fn welcome(&self, world: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let soldier = self.soldier(world.tick(), player.0);
+        soldier.and_then(|it| Spawn::new(&self.schema, &it)).into_iter().collect()
+    }
+
+    fn step(&self, turn: &mut Turn<'_, Self>, _: &[u8]) {
+        let (tick, player) = (turn.tick(), turn.id().origin());
+        if let Some(soldier) = self.soldier(tick, player) {
+            turn.set(&soldier);
+        }
+        for (by, noise) in self.script.noises.get(tick.0 as usize).into_iter().flatten() {
+            if *by + 1 == player as usize {
+                let radius = if self.case.filtered { noise.what.radius() } else { f32::INFINITY };
+                turn.event(noise.spot(radius), *noise);
+            }
+        }
+    }
+
+    fn act(&self, _: &mut Turn<'_, Self>, _: &u8, _: By) {}
+
+    fn reliable(&self, noise: &Noise) -> bool {
+        noise.what == What::Fall
+    }
+
+    fn eyes(&self, _: &World<'_>, avatar: ObjectId, eyes: &mut Vec<ObjectId>) {
+        let origins = self.case.eyes(avatar.origin() as usize - 1);
+        eyes.extend(origins.map(|player| ObjectId::new(avatar.kind(), player as u32 + 1, 0)));
+    }
+
+    fn view(&self, which: u8) -> Option<View> {
+        let zoom = presets::zoom(NEAR_ZONE, 2.0 * NEAR_ZONE);
+        [presets::circle(NEAR_ZONE), zoom].get(usize::from(which)).cloned()
+    }
+}
+
+/// One session to play.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Case {
+    part: &'static str,
+    players: usize,
+    filtered: bool,
+}
+
+impl Case {
+    const fn new(part: &'static str, players: usize, filtered: bool) -> Case {
+        Case { part, players, filtered }
+    }
+
+    /// In the part with zooms every other player uses one.
+    fn zooms(&self, player: usize) -> bool {
+        self.part == "zoom" && player % 2 == 1
+    }
+
+    /// The players from whose avatars one looks: its own, and in the part with two eyes every other player also from
+    /// the next one's.
+    fn eyes(&self, player: usize) -> impl Iterator<Item = usize> + use<> {
+        let next = (self.part == "eyes" && player % 2 == 1).then_some((player + 1) % self.players);
+        std::iter::once(player).chain(next)
+    }
+
+    fn link(&self) -> LinkSpec {
+        let (latency, loss) = (Latency::Constant(LATENCY), Loss::Bernoulli(LOSS));
+        match self.part {
+            "loss" => LinkSpec { latency, loss, ..LinkSpec::PERFECT },
+            _ => LinkSpec::PERFECT,
+        }
+    }
+}
+
+/// What one player was sent and received.
+#[derive(Clone, Default)]
+struct Told {
+    /// In the order of arrival.
+    noises: Vec<Noise>,
+    event_bytes: u64,
+    bytes: u64,
+}
+
+struct Played {
+    told: Vec<Told>,
+    counts: EventCounts,
+}
+
+/// A server, its clients, and what is under way to them.
+struct Town {
+    server: Server<Scripted>,
+    clients: Vec<Client<Scripted>>,
+    down: Vec<Wire>,
+    up: Vec<Wire>,
+    /// When each player's reliable stream has delivered what was sent so far.
+    in_order: Vec<Micros>,
+    arriving: Agenda<(usize, Letter)>,
+    told: Vec<Told>,
+}
+
+impl Town {
+    fn new(case: &Case, game: Arc<Scripted>, seed: u64) -> Town {
+        let mut next = 0u128;
+        let keys = Box::new(move || {
+            next += 1;
+            ResumeKey(next.to_le_bytes())
+        });
+        let wire = |way: u64| {
+            let seed =
+                move |player: usize| seed.wrapping_mul(1_000_003) ^ (player as u64) << 1 ^ way;
+            (0..case.players).map(|player| Wire::new(case.link(), seed(player))).collect()
+        };
+        let client = |player: usize| Client::new(Arc::clone(&game), &format!("p{player}"), &[]);
+        let mut town = Town {
+            clients: (0..case.players).map(client).collect(),
+            server: Server::new(Arc::clone(&game), Settings::default(), keys),
+            down: wire(0),
+            up: wire(1),
+            in_order: vec![Micros::ZERO; case.players],
+            arriving: Agenda::default(),
+            told: vec![Told::default(); case.players],
+        };
+        for player in 0..case.players {
+            let (link, mut out) = (Link(player as u64), Letters::default());
+            town.server.connected(link, &mut out);
+            town.clients[player].connected(link, &mut out);
+            town.send_up(out, Micros::ZERO);
+        }
+        town
+    }
+
+    /// Messages of clients arrive at once; datagrams, too, unless they are lost.
+    fn send_up(&mut self, out: Letters, now: Micros) {
+        let mut answers = Letters::default();
+        for (link, letter) in out.0 {
+            match letter {
+                Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
+                Letter::Datagram(bytes) => {
+                    let fate = self.up[link.0 as usize].carry(now, bytes.len(), |_| {});
+                    if fate != Fate::Lost {
+                        self.server.datagram(link, &bytes, now);
+                    }
+                }
+                Letter::Close(_) => self.server.closed(link, now),
+            }
+        }
+        while let Some(event) = self.server.poll() {
+            if let ServerEvent::Asked { link, .. } = event {
+                let player = PlayerId(link.0 as u32 + 1);
+                let admitted = self.server.admit(link, player, &[], now, &mut answers);
+                debug_assert!(admitted.is_ok());
+            }
+        }
+        self.send_down(answers, now);
+    }
+
+    fn send_down(&mut self, out: Letters, now: Micros) {
+        for (link, letter) in out.0 {
+            let player = link.0 as usize;
+            let (wire, told) = (&mut self.down[player], &mut self.told[player]);
+            let (bytes, events) = sizes(&letter);
+            told.bytes += bytes as u64;
+            told.event_bytes += events as u64;
+            if matches!(letter, Letter::Datagram(_)) {
+                let arriving = &mut self.arriving;
+                wire.carry(now, bytes, |at| arriving.plan(at, (player, letter.clone())));
+                continue;
+            }
+            // What is lost is sent again, and holds up what follows.
+            let mut sent = now;
+            let arrives = loop {
+                match wire.carry(sent, bytes, |_| {}) {
+                    Fate::Arrives(at) => break at,
+                    Fate::Lost | Fate::Dropped => sent = sent + RESEND,
+                }
+            };
+            self.in_order[player] = self.in_order[player].max(arrives);
+            self.arriving.plan(self.in_order[player], (player, letter));
+        }
+    }
+
+    fn round(&mut self, case: &Case, round: usize) {
+        let (now, mut out) = (Micros(ROUND.0 * round as u64), Letters::default());
+        self.server.tick(Tick(round as u32), now, &mut out);
+        self.send_down(out, now);
+        while let Some((at, (player, letter))) = self.arriving.next(now) {
+            match letter {
+                Letter::Datagram(bytes) => self.clients[player].datagram(&bytes, at),
+                Letter::Message(bytes) => self.clients[player].message(&bytes),
+                Letter::Close(_) => self.clients[player].closed(),
+            }
+        }
+        let mut out = Letters::default();
+        for (player, client) in self.clients.iter_mut().enumerate() {
+            client.tick(now, &mut out, |_, _| 0);
+            if round == WARM_UP / 2 && case.zooms(player) {
+                client.set_view(1, &mut out);
+            }
+            let news = std::iter::from_fn(|| client.poll());
+            let noises =
+                news.filter_map(|it| if let News::Event(it) = it { Some(it) } else { None });
+            self.told[player].noises.extend(noises);
+        }
+        self.send_up(out, now);
+    }
+}
+
+/// A letter's bytes, and how many of them are there for events: with the events the length before them, and the whole
+/// frame where it carries nothing else.
+fn sizes(letter: &Letter) -> (usize, usize) {
+    match letter {
+        Letter::Message(bytes) => {
+            use foveate_node::session::{ServerMessage, read_message};
+            let events = matches!(read_message(bytes), Some(ServerMessage::Events(_)));
+            (bytes.len(), if events { bytes.len() } else { 0 })
+        }
+        Letter::Datagram(bytes) => match Frame::read(bytes) {
+            Some(frame) if !frame.events.is_empty() => {
+                let alone = frame.state.is_empty();
+                (bytes.len(), if alone { bytes.len() } else { frame.events.len() + 2 })
+            }
+            _ => (bytes.len(), 0),
+        },
+        Letter::Close(_) => (0, 0),
+    }
+}
+
+fn play(case: &Case, script: &Arc<Script>, seed: u64) -> Result<Played, SchemaError> {
+    let schema = Arc::new(Schema::new(vec![Soldier::spec()])?);
+    let game = Arc::new(Scripted { schema, script: Arc::clone(script), case: *case });
+    let mut town = Town::new(case, game, seed);
+    (1..script.stands.len()).for_each(|round| town.round(case, round));
+    Ok(Played { counts: town.server.event_counts(), told: town.told })
+}
+
+/// What the audit found, in pairs of an event and a player.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+struct Findings {
+    /// The player has to notice the event.
+    due: u64,
+    missing: u64,
+    superfluous: u64,
+    /// Told more than once.
+    twice: u64,
+    /// Too near to the edge to be judged.
+    at_edge: u64,
+    /// The player crosses the edge in the very tick of the event: the server judges by where players were at the end
+    /// of the tick before, as rules do.
+    crossing: u64,
+    reliable_due: u64,
+    reliable_missing: u64,
+    /// Reliable events that came after a later one.
+    out_of_order: u64,
+}
+
+impl Findings {
+    fn lost_share(&self) -> f64 {
+        let due = self.due - self.reliable_due;
+        (self.missing - self.reliable_missing) as f64 / due as f64
+    }
+}
+
+/// Compares what players were told with what the script says they had to notice.
+fn audit(case: &Case, script: &Script, told: &[Told]) -> Findings {
+    let mut found = Findings::default();
+    for (player, told) in told.iter().enumerate() {
+        let mut copies = vec![0u8; script.happened()];
+        for noise in &told.noises {
+            let count = &mut copies[noise.number as usize];
+            *count = count.saturating_add(1);
+        }
+        let falls = told.noises.iter().filter(|it| it.what == What::Fall).map(|it| it.number);
+        let falls: Vec<u32> = falls.collect();
+        found.out_of_order += falls.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
+        for (round, noises) in script.noises.iter().enumerate() {
+            for (_, noise) in noises {
+                let depth = |round: usize| {
+                    let stands = case.eyes(player).map(|eye| script.stands[round][eye]);
+                    let depths = stands.map(|stand| depth(case, player, stand, noise));
+                    depths.fold(f64::NEG_INFINITY, f64::max)
+                };
+                let (then, now) = (depth(round - 1), depth(round));
+                found.note(then, copies[noise.number as usize], noise.what == What::Fall);
+                found.crossing += u64::from((then >= 0.0) != (now >= 0.0));
+            }
+        }
+    }
+    found
+}
+
+impl Findings {
+    fn note(&mut self, depth: f64, copies: u8, reliable: bool) {
+        self.twice += u64::from(copies > 1);
+        if depth.abs() < EDGE {
+            self.at_edge += 1;
+            return;
+        }
+        let (due, got) = (depth > 0.0, copies > 0);
+        self.due += u64::from(due);
+        self.missing += u64::from(due && !got);
+        self.superfluous += u64::from(!due && got);
+        self.reliable_due += u64::from(due && reliable);
+        self.reliable_missing += u64::from(due && !got && reliable);
+    }
+}
+
+/// How far within an event's reach a player's eye at `stand` is, in units; negative: out of reach.
+fn depth(case: &Case, player: usize, stand: Stand, noise: &Noise) -> f64 {
+    if !case.filtered {
+        return f64::INFINITY;
+    }
+    let point = |at: [f32; 2]| at.map(f64::from);
+    let (eye, ends) = (point(stand.pos), noise.ends().map(point));
+    let radius = f64::from(noise.what.radius());
+    let near = radius - distance(eye, ends);
+    if !case.zooms(player) {
+        return near;
+    }
+    // A zoom notices an end that is ahead from farther off.
+    let (sin, cos) = f64::from(stand.yaw).sin_cos();
+    let ahead = ends.map(|end| {
+        let (x, y) = (end[0] - eye[0], end[1] - eye[1]);
+        let aside = (cos * y - sin * x).atan2(cos * x + sin * y).abs();
+        let angle = (ZOOM.1 / 2.0).to_radians() - aside;
+        // Both as lengths, so that they compare.
+        (radius * ZOOM.0 - x.hypot(y)).min(angle * x.hypot(y))
+    });
+    near.max(ahead[0]).max(ahead[1])
+}
+
+/// From a point to a segment: to an end where the angle there is not acute, else the height of the triangle.
+fn distance(point: [f64; 2], [from, to]: [[f64; 2]; 2]) -> f64 {
+    let side = |a: [f64; 2], b: [f64; 2]| (b[0] - a[0]).hypot(b[1] - a[1]);
+    let (left, right, base) = (side(point, from), side(point, to), side(from, to));
+    if base == 0.0 || right * right >= left * left + base * base {
+        return left;
+    }
+    if left * left >= right * right + base * base {
+        return right;
+    }
+    let double_area =
+        (to[0] - from[0]) * (point[1] - from[1]) - (to[1] - from[1]) * (point[0] - from[0]);
+    double_area.abs() / base
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    part: &'static str,
+    players: usize,
+    filtered: bool,
+    side: f32,
+    seconds: f64,
+    /// In the whole world.
+    happened_s: f64,
+    /// To one player.
+    delivered_s: f64,
+    /// Of all that happened.
+    share: f64,
+    event_bytes_s: f64,
+    bytes_s: f64,
+    /// Event bytes without the filter by event bytes with it.
+    saved: Option<f64>,
+    dropped: u64,
+    /// Of unreliable events that are due.
+    lost_share: f64,
+    #[serde(flatten)]
+    found: Findings,
+}
+
+fn measure(case: &Case, options: Options) -> Result<Row, ExperimentError> {
+    let seconds = if options.quick { 10 } else { 60 };
+    // The same script with and without the filter.
+    let script = Arc::new(Script::new(case.players, seconds, options.seed));
+    let Played { told, counts } = play(case, &script, options.seed)?;
+    let each = case.players as f64 * script.seconds;
+    let delivered: usize = told.iter().map(|it| it.noises.len()).sum();
+    let bytes = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>() as f64 / each;
+    let found = audit(case, &script, &told);
+    Ok(Row {
+        part: case.part,
+        players: case.players,
+        filtered: case.filtered,
+        side: script.side,
+        seconds: script.seconds,
+        happened_s: script.happened() as f64 / script.seconds,
+        delivered_s: delivered as f64 / each,
+        share: delivered as f64 / (script.happened() * case.players) as f64,
+        event_bytes_s: bytes(|it| it.event_bytes),
+        bytes_s: bytes(|it| it.bytes),
+        saved: None,
+        dropped: counts.dropped,
+        lost_share: found.lost_share(),
+        found,
+    })
+}
+
+/// Plays everything.
+pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+    let pair = |players| [true, false].map(|filtered| Case::new("perfect", players, filtered));
+    let mut cases: Vec<Case> = COUNTS.into_iter().rev().flat_map(pair).collect();
+    cases.extend(["zoom", "eyes", "loss"].map(|part| Case::new(part, SOME, true)));
+    let progress = Progress::new("events", cases.len() as u64);
+    let rows = in_parallel(&cases, |case| {
+        let row = measure(case, options);
+        progress.tick(1);
+        row
+    });
+    progress.finish();
+    let mut rows = rows.into_iter().collect::<Result<Vec<Row>, _>>()?;
+    for at in 0..rows.len() {
+        rows[at].saved = saved(&rows, &rows[at]);
+    }
+    describe::finish(&rows, options)
+}
+
+/// The factor in event bytes against the same players without the filter.
+fn saved(rows: &[Row], row: &Row) -> Option<f64> {
+    let same = |it: &&Row| !it.filtered && (it.part, it.players) == (row.part, row.players);
+    let all = rows.iter().find(same).filter(|_| row.filtered)?;
+    Some(all.event_bytes_s / row.event_bytes_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_to_a_segment_is_that_to_its_nearest_point() {
+        let segment = [[0.0, 0.0], [10.0, 0.0]];
+        for (point, expected) in [
+            ([5.0, 3.0], 3.0),
+            ([-3.0, 4.0], 5.0),
+            ([13.0, -4.0], 5.0),
+            ([10.0, 2.0], 2.0),
+            ([4.0, 0.0], 0.0),
+        ] {
+            assert!((distance(point, segment) - expected).abs() < 1e-12, "{point:?}");
+        }
+        assert_eq!(distance([3.0, 4.0], [[0.0, 0.0]; 2]), 5.0);
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..200 {
+            let [point, from, to] = [(); 3].map(|()| [(); 2].map(|()| 100.0 * rng.f64()));
+            let along =
+                |share: f64| [0, 1].map(|axis| from[axis] + share * (to[axis] - from[axis]));
+            let to_point = |at: [f64; 2]| (at[0] - point[0]).hypot(at[1] - point[1]);
+            let sampled = (0..=10_000).map(|nth| to_point(along(f64::from(nth) / 1e4)));
+            let nearest = sampled.fold(f64::INFINITY, f64::min);
+            let computed = distance(point, [from, to]);
+            assert!(
+                computed <= nearest + 1e-9 && computed > nearest - 0.01,
+                "{computed} {nearest}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_zoom_reaches_twice_as_far_ahead_and_no_farther_aside() {
+        let case = Case::new("zoom", 2, true);
+        let stand = Stand { pos: [100.0, 100.0], yaw: TAU / 4.0 };
+        let step = |x: f32, y: f32| Noise {
+            number: 0,
+            what: What::Step,
+            at: [x, y].map(|it| (it * STEPS) as i16),
+            to: None,
+        };
+        // Looks along y; steps carry 20 units.
+        for (x, y, normal, zoomed) in [
+            (100.0, 135.0, false, true),
+            (100.0, 141.0, false, false),
+            (100.0, 65.0, false, false),
+            (108.0, 130.0, false, true),
+            (112.0, 130.0, false, false),
+            (81.0, 100.0, true, true),
+        ] {
+            let noticed = [0, 1].map(|player| depth(&case, player, stand, &step(x, y)) > 0.0);
+            assert_eq!(noticed, [normal, zoomed], "{x} {y}");
+        }
+    }
+
+    #[test]
+    fn the_audit_finds_what_is_missing_superfluous_doubled_or_out_of_order() {
+        let case = Case::new("perfect", 16, true);
+        let script = Arc::new(Script::new(16, 3, 5));
+        let told = play(&case, &script, 5).unwrap().told;
+        let clean = audit(&case, &script, &told);
+        assert!(clean.due > 300 && clean.reliable_due > 10, "{clean:?}");
+        let wrong = |it: &Findings| [it.missing, it.superfluous, it.twice, it.out_of_order];
+        assert_eq!(wrong(&clean), [0; 4]);
+        let tampered = |change: &dyn Fn(&mut Vec<Noise>)| {
+            let mut told = told.clone();
+            told.iter_mut().for_each(|it| change(&mut it.noises));
+            wrong(&audit(&case, &script, &told))
+        };
+        assert_eq!(tampered(&|it| it.truncate(it.len() - 1))[0], 16);
+        assert_eq!(tampered(&|it| it.push(it[0]))[2], 16);
+        let all: Vec<Noise> = script.noises.iter().flatten().map(|(_, noise)| *noise).collect();
+        let everything = tampered(&|it| it.clone_from(&all));
+        assert!(everything[1] > 1_000 && everything[0] == 0, "{everything:?}");
+        assert!(tampered(&|it| it.reverse())[3] > 10);
+    }
+
+    #[test]
+    fn zooms_and_second_eyes_are_told_of_more_and_once() {
+        let script = Arc::new(Script::new(16, 3, 5));
+        let found = ["perfect", "zoom", "eyes"].map(|part| {
+            let case = Case::new(part, 16, true);
+            let found = audit(&case, &script, &play(&case, &script, 5).unwrap().told);
+            assert_eq!([found.missing, found.superfluous, found.twice], [0; 3], "{part}");
+            found.due
+        });
+        assert!(found[1] > found[0] && found[2] > found[1], "{found:?}");
+    }
+}
