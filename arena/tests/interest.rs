@@ -153,7 +153,7 @@ impl Match {
                 let view = client.replicas.get(*object);
                 let live = view.as_ref().filter(|view| view.life() == Life::Live);
                 if let Some(seen) = live.and_then(|view| view.predicted(tick))
-                    && (away < 35.0 || away > 60.0)
+                    && !(35.0..=60.0).contains(&away)
                 {
                     let off = (seen[0] - truth.pos[0]).hypot(seen[1] - truth.pos[1]);
                     self.told.errors[usize::from(away > 60.0)].push(off);

@@ -136,8 +136,8 @@ impl Strain {
 
     /// A strain, brought between [`NONE`](Strain::NONE) and [`MAX`](Strain::MAX).
     pub fn new(strain: f32) -> Strain {
-        // `max` first: what is not a number becomes none.
-        Strain(strain.max(0.0).min(Strain::MAX.0))
+        // What is not a number is none.
+        Strain(if strain > 0.0 { strain.min(Strain::MAX.0) } else { 0.0 })
     }
 
     /// At the edge of a view bounds are one more than this many times as loose.
