@@ -17,7 +17,7 @@ pub struct PlayerBytes {
 pub struct PeakRates {
     /// Averaged over the whole game.
     pub mean: f64,
-    /// Averaged over any [`WINDOW`] seconds in a row, or over the whole game where it is shorter.
+    /// Averaged over any `WINDOW` seconds in a row, or over the whole game where it is shorter.
     pub window: f64,
     /// In any one second.
     pub second: f64,
