@@ -83,6 +83,9 @@ fn inspect(text: &str) -> Result<(), String> {
 /// Names every required verdict that does not hold. A verdict without its fields counts as broken:
 /// otherwise a misspelt key would pass.
 fn judge(verdicts: &[Value]) -> Result<(), String> {
+    if verdicts.is_empty() {
+        return Err("the result has no `verdicts`: nothing could fail".to_owned());
+    }
     let mut broken = Vec::new();
     for verdict in verdicts {
         let name =
@@ -108,12 +111,12 @@ fn judge(verdicts: &[Value]) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    const WHOLE: &str = r#"{"experiment": "a3", "seed": 7, "rows": [{"n": 1}],
+        "verdicts": [{"name": "a", "value": 1, "aim": "≥ 1", "holds": true, "required": true}]}"#;
+
     #[test]
     fn a_whole_result_passes() {
-        assert_eq!(
-            inspect(r#"{"experiment": "a3", "seed": 7, "verdicts": [], "rows": [{"n": 1}]}"#),
-            Ok(())
-        );
+        assert_eq!(inspect(WHOLE), Ok(()));
     }
 
     #[test]
@@ -125,6 +128,7 @@ mod tests {
             (r#"{"experiment": "a3", "seed": 7}"#, "lacks the list `rows`"),
             (r#"{"experiment": "a3", "seed": 7, "rows": []}"#, "measured nothing"),
             (r#"{"experiment": "a3", "seed": 7, "rows": [1]}"#, "lacks the list `verdicts`"),
+            (r#"{"experiment": "a3", "seed": 7, "rows": [1], "verdicts": []}"#, "could fail"),
         ] {
             let what = inspect(text).expect_err(text);
             assert!(what.contains(missing), "{text}: {what}");
