@@ -368,7 +368,7 @@ fn peers_know_which_neighbours_are_of_which_team() {
         assert_eq!(publisher.store.team(own.1), team);
         let observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
         observers.for_each(|observer| told[usize::from(observer.team() == team)] += 1);
-        // Nobody is without a team.
+        // Every neighbour has a team.
         let mut observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
         assert!(observers.all(|observer| observer.team() != 0));
     }

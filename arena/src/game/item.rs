@@ -34,7 +34,7 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     if item.holder == 0 {
         return;
     }
-    // Who holds it may be out of this node's view, and holds it all the same.
+    // Its holder may be out of this node's view, and holds it all the same.
     let holder = turn.world().with_frozen().get::<Avatar>(Avatar::of(item.holder));
     match holder {
         Some(holder) if holder.is_alive() => {

@@ -49,7 +49,7 @@ impl SenderFindings {
     }
 }
 
-/// Somebody who is watched and watches.
+/// A player: observed, and an observer.
 #[derive(Clone)]
 struct Published {
     id: ObjectId,

@@ -146,7 +146,7 @@ struct Tally {
     most: u64,
 }
 
-/// One world and everybody who watches it.
+/// One world and all its observers.
 struct Walkers {
     walk: Waypoint,
     publisher: Publisher,
@@ -203,7 +203,7 @@ impl Walkers {
         Ok(walkers)
     }
 
-    /// Moves everybody who has joined to where it is in this round.
+    /// Moves every player that has joined to its place in this round.
     fn place(&mut self) -> Result<(), ExperimentError> {
         let height = self.tick as f32 * RISE * PRECISION;
         let store = &mut self.publisher.store;

@@ -1,4 +1,5 @@
-//! A small game for the examples: a guard goes round and round, players walk, everybody sees 50 units far.
+//! A small game for the examples: a guard goes round and round, players walk, and a policy of the game's own
+//! tells each player what lies within 50 units.
 
 use foveate::prelude::*;
 use std::sync::Arc;
@@ -72,6 +73,28 @@ impl Game for Patrol {
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        (which == 0).then(|| presets::circle(50.0))
+        (which == 0).then(|| View::custom("halving"))
+    }
+
+    fn policies(&self) -> Vec<(&'static str, Arc<dyn Policy>)> {
+        vec![("halving", Arc::new(Halving))]
+    }
+}
+
+/// Twice as far, half as often, up to 50 units.
+struct Halving;
+
+impl Policy for Halving {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        let far = sight.distance.0 / 10.0;
+        (far <= 5.0).then(|| Grade {
+            max_age: Micros::from_millis((50.0 * far) as u64),
+            max_error: Metres(0.05 * sight.distance.0),
+            ..Grade::EXACT
+        })
+    }
+
+    fn reach(&self) -> Metres {
+        Metres(50.0)
     }
 }
