@@ -11,6 +11,7 @@ pub mod avatar;
 pub mod experiments;
 pub mod movement;
 pub mod net;
+pub mod network;
 pub mod output;
 pub mod peers;
 pub mod report;

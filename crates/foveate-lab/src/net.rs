@@ -35,6 +35,25 @@ pub enum Loss {
     },
 }
 
+impl Loss {
+    /// Whether the next packet is lost; `in_burst` is the link's memory.
+    pub(crate) fn loses(&self, rng: &mut fastrand::Rng, in_burst: &mut bool) -> bool {
+        match *self {
+            Loss::None => false,
+            Loss::Bernoulli(share) => rng.f64() < share,
+            Loss::Bursty { share, burst } => {
+                let leave = 1.0 / burst.max(1.0);
+                let enter = leave * share / (1.0 - share).max(1e-9);
+                let change = if *in_burst { leave } else { enter };
+                if rng.f64() < change {
+                    *in_burst = !*in_burst;
+                }
+                *in_burst
+            }
+        }
+    }
+}
+
 /// A rate limit with a queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate {
@@ -126,22 +145,6 @@ impl Link {
         }
     }
 
-    fn loses(&mut self) -> bool {
-        match self.spec.loss {
-            Loss::None => false,
-            Loss::Bernoulli(share) => self.rng.f64() < share,
-            Loss::Bursty { share, burst } => {
-                let leave = 1.0 / burst.max(1.0);
-                let enter = leave * share / (1.0 - share).max(1e-9);
-                let change = if self.in_burst { leave } else { enter };
-                if self.rng.f64() < change {
-                    self.in_burst = !self.in_burst;
-                }
-                self.in_burst
-            }
-        }
-    }
-
     /// When the last byte has left, or nothing where the queue is full.
     fn queue(&mut self, now: Micros, bytes: usize) -> Option<Micros> {
         let Some(rate) = self.spec.rate else { return Some(now) };
@@ -158,7 +161,7 @@ impl Link {
     /// Decides what becomes of a packet; calls `arrive` for each copy.
     pub fn carry(&mut self, now: Micros, bytes: usize, mut arrive: impl FnMut(Micros)) -> Fate {
         let Some(left) = self.queue(now, bytes) else { return Fate::Dropped };
-        if self.loses() {
+        if self.spec.loss.loses(&mut self.rng, &mut self.in_burst) {
             return Fate::Lost;
         }
         let mut latency = self.sample();

@@ -5,7 +5,7 @@ use foveate_lab::experiments::peers::liars::{self, Lie};
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{
-    BASE, Census, Coherence, Keys, Meadow, MeadowSpec, NetSpec, Node, Play, SHIP,
+    BASE, Census, Coherence, Keys, Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP,
 };
 use foveate_node::Outbox;
 use foveate_node::outbox::Letters;
@@ -150,7 +150,7 @@ fn nothing_goes_to_somebody_who_is_only_heard_of() {
     let digest = Digest { key, number, at, contact, owned, boards, gone };
     let said = write_message(&Message::Members(vec![Sealed::new(&digest, &ghost)]));
     let mut said = Some(said);
-    let pass_on = move |_, node: &mut Node<Meadow>, out: &mut Letters| {
+    let pass_on = move |_, node: &mut PlacedPeer<Meadow>, out: &mut Letters| {
         if let Some(said) = said.take() {
             node.peer.links().for_each(|(link, _)| out.message(link, &said));
         }
@@ -174,9 +174,9 @@ fn whoever_stalled_takes_nothing_from_those_who_went_on() {
     };
     let (owned, taken) = peer(&play, 3);
     assert!(owned > 1, "it has more than its ship");
-    play.net.stall(3, true);
+    play.net.pause(3, true);
     play.run(seconds(30));
-    play.net.stall(3, false);
+    play.net.pause(3, false);
     play.run(seconds(10));
     let census = Census::take(&play.net);
     assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");
@@ -192,9 +192,9 @@ fn whoever_stalled_takes_nothing_from_those_who_went_on() {
 fn when_all_stall_at_once_nothing_is_lost() {
     let mut play = play(8, 0.01, 4);
     play.run(seconds(10));
-    (0..8).for_each(|at| play.net.stall(at, true));
+    (0..8).for_each(|at| play.net.pause(at, true));
     play.run(seconds(5));
-    (0..8).for_each(|at| play.net.stall(at, false));
+    (0..8).for_each(|at| play.net.pause(at, false));
     play.run(seconds(8));
     let census = Census::take(&play.net);
     assert!(census.is_clean() && census.owners.len() == 24, "{census:?}");

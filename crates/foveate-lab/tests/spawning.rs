@@ -1,7 +1,7 @@
 //! Objects that peers create while the game runs: ids of different creators never collide.
 
 use foveate_lab::net::Latency;
-use foveate_lab::peers::{NetSpec, Node, PeerNet};
+use foveate_lab::peers::{NetSpec, PeerNet, PlacedPeer};
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate_node::peer::Settings;
 use foveate_sync::interest::{View, presets};
@@ -105,7 +105,7 @@ fn five_peers_whose_trees_make_apples_never_mint_one_id_twice() {
         }
     }
     net.run_until(net.now() + Micros::from_secs(4.0), |_, _, _, _| {});
-    let trees = |made: u32, node: &Node<Grove>| {
+    let trees = |made: u32, node: &PlacedPeer<Grove>| {
         let own = node.peer.owned().filter_map(|(id, _)| node.peer.world().get::<Tree>(id));
         made + own.map(|tree| u32::from(tree.made)).sum::<u32>()
     };

@@ -9,6 +9,7 @@
 //! later inputs run again. How far that moved it is the *correction*.
 
 use crate::game::{Effects, Game, Liveness, PlayerId, Scene, Turn, World};
+use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::server::KEEP_ALIVE;
 use crate::session::{
@@ -86,6 +87,9 @@ pub struct Client<G: Game> {
     phase: Phase,
     resume: Option<ResumeKey>,
     round: Micros,
+    pace: Pace,
+    /// What the player does in rounds that [`Client::wake`] plays.
+    input: G::Input,
     /// The replicas.
     pub replicas: ReplicaSet,
     /// The server's tick by our clock, in microseconds, as the quickest frames tell it.
@@ -127,6 +131,8 @@ impl<G: Game> Client<G> {
             phase: Phase::Joining,
             resume: None,
             round: Micros::from_millis(50),
+            pace: Pace::from(Micros::ZERO),
+            input: G::Input::default(),
             replicas: ReplicaSet::new(Arc::clone(&schema), Tick(0)),
             lead: None,
             recent: (i64::MIN, 0),
@@ -369,6 +375,23 @@ impl<G: Game> Client<G> {
             self.foresee(seated.avatar, input, tick);
         }
         self.send(link, now, out);
+    }
+
+    /// What the player does from now on, in every round that a driver or a simulator wakes the client for.
+    pub fn set_input(&mut self, input: G::Input) {
+        self.input = input;
+    }
+
+    /// Plays the round that is due by the host's clock, if one is.
+    pub(crate) fn wake(&mut self, now: Micros, out: &mut impl Outbox) {
+        if self.pace.is_due(now, self.round) {
+            let input = self.input;
+            self.tick(now, out, |_, _| input);
+        }
+    }
+
+    pub(crate) fn next_round(&self) -> Micros {
+        self.pace.next()
     }
 
     /// Whether this round gives an input: now and then none, to keep the server's queue short.

@@ -14,7 +14,7 @@ use foveate::node::game::Brain;
 use foveate::node::peer::Settings;
 use foveate::prelude::{Game, Metres, Micros, ObjectId};
 use foveate_lab::net::Latency;
-use foveate_lab::peers::{Census, NetSpec, Node, PeerNet};
+use foveate_lab::peers::{Census, NetSpec, PeerNet, PlacedPeer};
 use foveate_orchard::{APPLE, Apple, AppleState, BASKET, Basket};
 use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND, VIEW};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ struct Ledger {
 
 impl Ledger {
     /// Looks at what a peer has done in its last tick.
-    fn observe(&mut self, now: Micros, at: usize, node: &Node<Orchard>) {
+    fn observe(&mut self, now: Micros, at: usize, node: &PlacedPeer<Orchard>) {
         assert_eq!(node.verdicts, [], "peer {at} names an honest one");
         assert_eq!(node.peer.stage.dropped_spawns(), 0);
         let apples = node.peer.owned().filter(|(id, _)| id.kind() == APPLE);
@@ -126,7 +126,7 @@ impl Play {
         let now = self.net.now();
         self.ledger.observe(now, at, &node);
         for (id, _) in node.peer.owned().filter(|(id, _)| id.kind() == APPLE) {
-            let has = |other: &Node<Orchard>| {
+            let has = |other: &PlacedPeer<Orchard>| {
                 let stage = &other.peer.stage;
                 stage.ghosts.lanes(id).is_some() || stage.publisher.store.find(id).is_some()
             };
@@ -153,9 +153,9 @@ impl Play {
                 self.net.leave(one);
             }
             2 => {
-                self.net.stall(one, true);
+                self.net.pause(one, true);
                 self.run(chance.u64(1_500..4_000), true);
-                self.net.stall(one, false);
+                self.net.pause(one, false);
             }
             3 => {
                 // At once, or long after it was gone.
@@ -187,7 +187,7 @@ impl Play {
         let census = Census::take(net);
         let odd = census.owners.iter().filter(|(_, owners)| owners.len() != 1);
         let known = |id: ObjectId| {
-            let claim = move |(at, node): (usize, &Node<Orchard>)| {
+            let claim = move |(at, node): (usize, &PlacedPeer<Orchard>)| {
                 Some((at, node.peer.claim_on(id), node.peer.stage.ghosts.lanes(id).is_some()))
             };
             net.present().filter_map(claim).collect::<Vec<_>>()
@@ -219,7 +219,7 @@ impl Play {
     }
 
     fn check_points(&self, told: &str) {
-        let owned = |node: &Node<Orchard>| node.peer.owned().collect::<Vec<_>>();
+        let owned = |node: &PlacedPeer<Orchard>| node.peer.owned().collect::<Vec<_>>();
         let (mut points, mut counted) = (0, 0);
         for (_, node) in self.net.present() {
             for (id, _) in owned(node).into_iter().filter(|(id, _)| id.kind() == BASKET) {

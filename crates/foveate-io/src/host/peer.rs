@@ -116,7 +116,7 @@ impl<G: Game> PeerHost<G> {
     /// if it is inside, gives its input and may ask things of objects.
     pub fn step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<(), Error> {
         let now = self.now();
-        let until = Instant::now() + Duration::from_micros((self.next_round(now) - now).0);
+        let until = Instant::now() + Duration::from_micros((self.peer.next_round(now) - now).0);
         loop {
             self.endpoint.wait(until, &mut self.events)?;
             self.take_in();
@@ -136,21 +136,6 @@ impl<G: Game> PeerHost<G> {
             self.play(act);
         }
         Ok(due)
-    }
-
-    /// When the next round begins. All peers' rounds begin together, by the world's clock, which only
-    /// the node knows: so it is asked in ever smaller steps.
-    fn next_round(&self, now: Micros) -> Micros {
-        let this = self.peer.tick_at(now);
-        let (mut before, mut after) = (0, self.round.0);
-        while after - before > 1 {
-            let middle = (before + after) / 2;
-            match self.peer.tick_at(now + Micros(middle)) == this {
-                true => before = middle,
-                false => after = middle,
-            }
-        }
-        now + Micros(after)
     }
 
     fn play(&mut self, act: impl FnOnce(&mut Peer<G>)) {

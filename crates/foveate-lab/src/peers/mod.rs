@@ -9,5 +9,5 @@ mod play;
 pub use audit::{Census, Coherence};
 pub use keys::Keys;
 pub use meadow::{BASE, Base, Meadow, MeadowSpec, SHIP, Ship, Steer};
-pub use net::{NetSpec, Node, PeerNet, Sent};
+pub use net::{NetSpec, PeerNet, PlacedPeer};
 pub use play::{Mischief, Play};

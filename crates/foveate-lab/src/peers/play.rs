@@ -1,7 +1,7 @@
 //! A game of peers that fly about: movement, network and what is looked at, round by round.
 
 use super::meadow::{Meadow, MeadowSpec, Steer};
-use super::net::{NetSpec, Node, PeerNet};
+use super::net::{NetSpec, PeerNet, PlacedPeer};
 use crate::movement::{Movement, Pose};
 use foveate_node::outbox::Letters;
 use foveate_node::peer::Settings;
@@ -14,7 +14,7 @@ const MANY: usize = 50;
 const MAX_AT_ONCE: usize = 4;
 
 /// Makes a node misbehave, before its tick.
-pub type Mischief = Box<dyn FnMut(Micros, &mut Node<Meadow>, &mut Letters) -> Option<Pose>>;
+pub type Mischief = Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut Letters) -> Option<Pose>>;
 
 /// A running game. Participant `n` moves as the movement's mover `n` does.
 pub struct Play<M> {

@@ -433,6 +433,13 @@ impl<G: Game> Peer<G> {
         Tick((self.time(now).0 / self.settings.rounds.length.0) as u32)
     }
 
+    /// When the round after that of a moment begins: all peers' rounds begin together, by the world's clock.
+    pub fn next_round(&self, now: Micros) -> Micros {
+        let length = self.settings.rounds.length.0;
+        let left = length - self.time(now).0 % length;
+        now + Micros(left)
+    }
+
     /// The world's time.
     fn time(&self, now: Micros) -> Micros {
         Micros(now.0.saturating_add_signed(self.offset))

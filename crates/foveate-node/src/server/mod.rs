@@ -24,6 +24,7 @@ pub use quality::Resources;
 pub use seat::Away;
 
 use crate::game::{By, Game, PlayerId, Spot};
+use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::session::{
     ClientMessage, FRAME_ROOM, Frame, MAX_NAME, Refusal, ResumeKey, ServerMessage, Upward,
@@ -159,6 +160,7 @@ pub struct Server<G: Game> {
     /// Measures what broadcasting would take, while somebody asks for it.
     shadow: Option<Box<compare::Shadow>>,
     keys: Keys,
+    pace: Pace,
     upward: Upward<G::Input>,
     happened: Vec<(Spot, G::Event)>,
     event_counts: EventCounts,
@@ -185,6 +187,7 @@ impl<G: Game> Server<G> {
             policies: VecDeque::new(),
             shadow: None,
             keys,
+            pace: Pace::from(settings.rounds.length),
             upward: Upward::default(),
             happened: Vec::new(),
             event_counts: EventCounts::default(),
@@ -536,6 +539,17 @@ impl<G: Game> Server<G> {
         self.compare(tick, now);
         self.show_out(now, out);
         self.lose_patience(out);
+    }
+
+    /// Plays the round that is due by the host's clock, if one is.
+    pub(crate) fn wake(&mut self, now: Micros, out: &mut impl Outbox) {
+        if self.pace.is_due(now, self.settings.rounds.length) {
+            self.tick(self.stage.publisher.store.tick().plus(1), now, out);
+        }
+    }
+
+    pub(crate) fn next_round(&self) -> Micros {
+        self.pace.next()
     }
 
     /// The host says how long a round took, sending and receiving included: if that is more than

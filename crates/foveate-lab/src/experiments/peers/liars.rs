@@ -2,7 +2,7 @@
 
 use crate::experiments::ownership::{ROUND, Size, game};
 use crate::movement::{Pose, Waypoint};
-use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, Node, Play, SHIP, Ship};
+use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::outbox::{Letters, Outbox};
 use foveate_node::peer::identity::Sealed;
@@ -70,7 +70,7 @@ impl Lie {
 }
 
 /// Others' ships, somewhere else, as if they were its own.
-fn forge(node: &mut Node<Meadow>) -> Option<Pose> {
+fn forge(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
     let stage = &mut node.peer.stage;
     let ships: Vec<ObjectId> = stage.ghosts.of_kind(SHIP).take(4).collect();
     for id in ships {
@@ -91,7 +91,7 @@ fn forge(node: &mut Node<Meadow>) -> Option<Pose> {
 }
 
 /// Everything that is anybody's.
-fn claim(node: &mut Node<Meadow>) -> Option<Pose> {
+fn claim(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
     let stage = &mut node.peer.stage;
     let bases: Vec<ObjectId> = stage.ghosts.of_kind(BASE).collect();
     for id in bases {
@@ -103,7 +103,7 @@ fn claim(node: &mut Node<Meadow>) -> Option<Pose> {
     None
 }
 
-fn replay(node: &mut Node<Meadow>, out: &mut Letters) -> Option<Pose> {
+fn replay(node: &mut PlacedPeer<Meadow>, out: &mut Letters) -> Option<Pose> {
     let log = node.log.get_or_insert_with(VecDeque::new);
     for (link, bytes) in log.iter().take(64) {
         out.datagram(*link, bytes);
@@ -111,7 +111,7 @@ fn replay(node: &mut Node<Meadow>, out: &mut Letters) -> Option<Pose> {
     None
 }
 
-fn flood(node: &Node<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
+fn flood(node: &PlacedPeer<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
     for (link, _) in node.peer.links() {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..rng.usize(1..200)).map(|_| rng.u8(..)).collect();
@@ -122,7 +122,7 @@ fn flood(node: &Node<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Opt
 }
 
 /// Others' digests with a bit turned.
-fn tamper(node: &Node<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
+fn tamper(node: &PlacedPeer<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
     let bent = node.peer.members().iter().take(2).map(|(_, member)| {
         let mut digest = member.digest.clone();
         digest.number += 1;
@@ -179,8 +179,8 @@ pub fn harm(size: Size, lie: Lie, time: Micros, seed: u64) -> Result<Harm, Schem
 impl Lie {
     /// Whether a neighbour of the liar's is shown the lie. Forged avatars are told like any: to those
     /// that have them in view. All else goes to every neighbour.
-    fn is_shown_to(self, liar: &Node<Meadow>, other: &Node<Meadow>) -> bool {
-        let linked = |a: &Node<Meadow>, b: &Node<Meadow>| {
+    fn is_shown_to(self, liar: &PlacedPeer<Meadow>, other: &PlacedPeer<Meadow>) -> bool {
+        let linked = |a: &PlacedPeer<Meadow>, b: &PlacedPeer<Meadow>| {
             a.peer.neighbours().any(|it| it == b.peer.player())
         };
         let sees_a_forgery = || {
@@ -244,7 +244,7 @@ fn run(size: Size, lie: Option<Lie>, time: Micros, seed: u64) -> Result<Harm, Sc
         }
     }
     let others = || play.net.present().filter(|(at, _)| *at != liar);
-    let is_named = |node: &Node<Meadow>| node.verdicts.iter().any(|it| Some(it.1) == name);
+    let is_named = |node: &PlacedPeer<Meadow>| node.verdicts.iter().any(|it| Some(it.1) == name);
     let met = others().filter(|(at, node)| is_named(node) || exposure.of(*at) >= NOTICE);
     let verdicts = others().flat_map(|(_, node)| &node.verdicts);
     type Named<'a> = Vec<&'a (Micros, PlayerId, Fault)>;

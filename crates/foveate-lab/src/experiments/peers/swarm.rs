@@ -3,7 +3,7 @@
 use crate::experiments::silac::{ACT_EVERY, LOST_AFTER, noticeable};
 use crate::movement::{Movement, Pose};
 use crate::net::Latency;
-use crate::peers::{Meadow, MeadowSpec, NetSpec, Node, Play, SHIP, Ship};
+use crate::peers::{Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::PlayerId;
 use foveate_sync::metrics::{Inconsistency, Known, Spread, inc, inj};
 use foveate_wire::{Micros, ObjectId, Replicate, SchemaError};
@@ -217,10 +217,10 @@ fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut Found) {
         let Some(new) = play.net.nodes[at].as_ref() else { return };
         let Some(here) = play.movement().pose(at) else { return };
         let spent = (play.net.now() - since).as_secs();
-        let knows = |a: &Node<Meadow>, b: PlayerId| {
+        let knows = |a: &PlacedPeer<Meadow>, b: PlayerId| {
             a.peer.members().get(b).is_some() || a.peer.neighbours().any(|it| it == b)
         };
-        let sees = |a: &Node<Meadow>, b: PlayerId| {
+        let sees = |a: &PlacedPeer<Meadow>, b: PlayerId| {
             a.peer.stage.ghosts.lanes(ObjectId::new(SHIP, b.0, 0)).is_some()
         };
         let others = || play.net.present().filter(|(other, _)| *other != at);

@@ -1,0 +1,268 @@
+//! A server and its clients on the virtual network, as a game's tests and the experiments need them.
+
+use super::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
+use foveate_node::client::News;
+use foveate_node::game::{Game, PlayerId};
+use foveate_node::node::{ClientCommand, NodeInput, ServerCommand};
+use foveate_node::outbox::{Letters, Outbox};
+use foveate_node::server::{Keys, ServerEvent, Settings};
+use foveate_node::session::{Refusal, ResumeKey};
+use foveate_node::{Client, Link, Node, Server};
+use foveate_wire::{Micros, ObjectId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A server or one of its clients.
+pub enum Participant<G: Game> {
+    /// The server.
+    Server(Box<Server<G>>),
+    /// A client.
+    Client(Box<Client<G>>),
+}
+
+/// What either is told.
+pub enum ParticipantCommand<G: Game> {
+    /// The server is.
+    Server(ServerCommand),
+    /// A client is.
+    Client(ClientCommand<G>),
+}
+
+/// What either says.
+pub enum ParticipantEvent<G: Game> {
+    /// The server does.
+    Server(ServerEvent),
+    /// A client does.
+    Client(News<G::Event>),
+}
+
+impl<G: Game> Node for Participant<G> {
+    type Command = ParticipantCommand<G>;
+    type Event = ParticipantEvent<G>;
+
+    fn handle(
+        &mut self,
+        now: Micros,
+        input: NodeInput<'_, ParticipantCommand<G>>,
+        out: &mut impl Outbox,
+    ) {
+        match self {
+            Participant::Server(server) => {
+                let input = input.map_command(|command| match command {
+                    ParticipantCommand::Server(command) => Some(command),
+                    ParticipantCommand::Client(_) => None,
+                });
+                input.into_iter().for_each(|input| server.handle(now, input, out));
+            }
+            Participant::Client(client) => {
+                let input = input.map_command(|command| match command {
+                    ParticipantCommand::Client(command) => Some(command),
+                    ParticipantCommand::Server(_) => None,
+                });
+                input.into_iter().for_each(|input| client.handle(now, input, out));
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Option<ParticipantEvent<G>> {
+        match self {
+            Participant::Server(server) => server.poll().map(ParticipantEvent::Server),
+            Participant::Client(client) => client.poll().map(ParticipantEvent::Client),
+        }
+    }
+
+    fn next_wake(&self, now: Micros) -> Micros {
+        match self {
+            Participant::Server(server) => server.next_wake(now),
+            Participant::Client(client) => client.next_wake(now),
+        }
+    }
+}
+
+/// Lets players in and keeps what they leave, as a server's program does. A token that is not empty is
+/// rejected.
+#[derive(Default)]
+pub struct Lodge {
+    players: BTreeMap<String, u32>,
+    kept: BTreeMap<u32, Vec<(ObjectId, Vec<i32>)>>,
+    /// How long an answer takes.
+    pub answers_after: Micros,
+}
+
+impl Lodge {
+    fn on_event(&mut self, event: &ServerEvent) -> Option<(Micros, ServerCommand)> {
+        let answer = match event {
+            ServerEvent::Asked { link, name, token } if token.is_empty() => {
+                let next = self.players.len() as u32 + 1;
+                let player = *self.players.entry(name.clone()).or_insert(next);
+                let kept = self.kept.remove(&player).unwrap_or_default();
+                ServerCommand::Admit(*link, PlayerId(player), kept)
+            }
+            ServerEvent::Asked { link, .. } => ServerCommand::Reject(*link, Refusal::Token),
+            ServerEvent::Left(player, kept) => {
+                self.kept.insert(player.0, kept.clone());
+                return None;
+            }
+            _ => return None,
+        };
+        Some((self.answers_after, answer))
+    }
+}
+
+/// A server at place 0 and clients at the others.
+pub struct Sessions<G: Game> {
+    /// The network.
+    pub network: Network<Participant<G>>,
+    /// Lets players in.
+    pub lodge: Lodge,
+    /// What the server said, oldest first.
+    pub server_events: Vec<ServerEvent>,
+    /// What clients said, with their places.
+    pub news: Vec<(usize, News<G::Event>)>,
+    game: Arc<G>,
+    links: BTreeMap<usize, Link>,
+}
+
+struct SessionHost<'a, G: Game, D> {
+    lodge: &'a mut Lodge,
+    server_events: &'a mut Vec<ServerEvent>,
+    news: &'a mut Vec<(usize, News<G::Event>)>,
+    decide: D,
+}
+
+impl<G: Game, D> Host<Participant<G>> for SessionHost<'_, G, D>
+where
+    D: FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+{
+    fn before_wake(
+        &mut self,
+        now: Micros,
+        at: usize,
+        node: &mut Placed<Participant<G>>,
+        out: &mut Letters,
+    ) {
+        let clock = node.clock(now);
+        if let Participant::Client(client) = &mut node.node {
+            (self.decide)(clock, at, client, out);
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        _: Micros,
+        at: usize,
+        _: &mut Placed<Participant<G>>,
+        event: ParticipantEvent<G>,
+    ) -> Option<Reaction<ParticipantCommand<G>>> {
+        match event {
+            ParticipantEvent::Client(news) => {
+                self.news.push((at, news));
+                None
+            }
+            ParticipantEvent::Server(event) => {
+                let answer = self.lodge.on_event(&event);
+                self.server_events.push(event);
+                let (wait, command) = answer?;
+                Some(Reaction::Answer(wait, ParticipantCommand::Server(command)))
+            }
+        }
+    }
+}
+
+impl<G: Game> Sessions<G> {
+    /// A server of an empty world; populate its stage if the game has objects of its own.
+    pub fn new(game: Arc<G>, settings: Settings, spec: NetworkSpec) -> Sessions<G> {
+        let mut sessions = Sessions {
+            network: Network::new(spec),
+            lodge: Lodge::default(),
+            server_events: Vec::new(),
+            news: Vec::new(),
+            game: Arc::clone(&game),
+            links: BTreeMap::new(),
+        };
+        let server = Server::new(game, settings, different_keys());
+        let (network, mut host) = sessions.split(|_, _, _, _| {});
+        network.add(Participant::Server(Box::new(server)), Placement::PLAIN, &mut host);
+        sessions
+    }
+
+    /// Puts a server in the place of the one that is there, or was: a restart, or another clock.
+    pub fn place_server(&mut self, server: Server<G>, placement: Placement) {
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.place(0, Participant::Server(Box::new(server)), placement, &mut host);
+    }
+
+    /// A client that connects now; its place.
+    pub fn join(&mut self, name: &str, token: &[u8]) -> usize {
+        let client = Client::new(Arc::clone(&self.game), name, token);
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        let at = network.add(Participant::Client(Box::new(client)), Placement::PLAIN, &mut host);
+        self.connect(at);
+        at
+    }
+
+    /// Gives a client a new link.
+    pub fn connect(&mut self, at: usize) -> Option<Link> {
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        let link = network.connect(at, 0, &mut host)?;
+        self.links.insert(at, link);
+        Some(link)
+    }
+
+    /// Cuts a client's link; both ends notice.
+    pub fn cut(&mut self, at: usize) {
+        let Some(link) = self.links.remove(&at) else { return };
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.cut(link, &mut host);
+    }
+
+    /// Runs for a while; `decide` is asked before each round of a client.
+    pub fn run(
+        &mut self,
+        time: Micros,
+        decide: impl FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+    ) {
+        let until = self.network.now() + time;
+        let (network, mut host) = self.split(decide);
+        network.run_until(until, &mut host);
+    }
+
+    /// Hands a command to a client, now.
+    pub fn tell(&mut self, at: usize, command: ClientCommand<G>) {
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.command(at, ParticipantCommand::Client(command), &mut host);
+    }
+
+    /// The server.
+    pub fn server(&mut self) -> Option<&mut Server<G>> {
+        match &mut self.network.nodes[0].as_mut()?.node {
+            Participant::Server(server) => Some(server),
+            Participant::Client(_) => None,
+        }
+    }
+
+    /// The client at a place.
+    pub fn client(&mut self, at: usize) -> Option<&mut Client<G>> {
+        match &mut self.network.nodes.get_mut(at)?.as_mut()?.node {
+            Participant::Client(client) => Some(client),
+            Participant::Server(_) => None,
+        }
+    }
+
+    fn split<D>(&mut self, decide: D) -> (&mut Network<Participant<G>>, SessionHost<'_, G, D>)
+    where
+        D: FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+    {
+        let Sessions { network, lodge, server_events, news, .. } = self;
+        (network, SessionHost { lodge, server_events, news, decide })
+    }
+}
+
+/// Keys that differ; no attacker guesses them in a laboratory.
+fn different_keys() -> Keys {
+    let mut next = 0u128;
+    Box::new(move || {
+        next += 1;
+        ResumeKey(next.to_le_bytes())
+    })
+}
