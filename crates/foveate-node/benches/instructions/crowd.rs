@@ -2,8 +2,7 @@
 
 use crate::Measure;
 use crate::mailbox::Mailbox;
-use crate::walker::{ROUND_MS, Strides, Walker, schema};
-use foveate_sync::interest::presets;
+use crate::walker::{ROUND_MS, Strides, Walker, schema, view};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, StateHeader};
 use foveate_wire::{
@@ -37,7 +36,7 @@ impl Crowd {
         let schema = schema();
         let rounds = Rounds::every(Micros::from_millis(ROUND_MS));
         let mut publisher = Publisher::new(schema.clone(), rounds);
-        let policy = presets::normal(24.0, 48.0).build().expect("the preset is valid");
+        let policy = view().build().expect("the view is valid");
         let walkers: Vec<_> = (0..WALKERS).map(|nth| Walker::new(nth, WALKERS)).collect();
         let mut slots = Vec::new();
         for (nth, walker) in walkers.iter().enumerate() {
@@ -136,16 +135,22 @@ pub fn encode() {
         walkers.iter().zip(&mut lanes).for_each(|(walker, lanes)| walker.put(kind, lanes));
         lanes
     };
-    let (then, mut now) = (states(), states());
+    let (before, then, mut now) = (states(), states(), states());
+    let place = kind.place.expect("walkers have a place");
+    let motion = |at: usize| {
+        let (from, to) = (place.coordinates(&before[at]), place.coordinates(&then[at]));
+        Motion { moved: [0, 1, 2].map(|axis| to[axis] - from[axis]), ticks: AGE }
+    };
+    let motions: Vec<_> = (0..WALKERS).map(motion).collect();
     let (mut models, mut bytes) = (Models::trained(), Vec::with_capacity(MAX_PACKET));
     let mut encode = Measure::default();
-    encode.add(WALKERS / BATCH, || {
-        for first in (0..WALKERS).step_by(BATCH) {
+    encode.add(MEASURED * WALKERS / BATCH, || {
+        for first in (0..MEASURED).flat_map(|_| (0..WALKERS).step_by(BATCH)) {
             bytes.clear();
-            let header = StateHeader { seq: 0, tick: Tick(2 * AGE) };
+            let header = StateHeader { seq: 0, tick: Tick(3 * AGE) };
             let mut writer = PacketWriter::new(&mut bytes, &mut models, header);
             for (at, now) in now.iter_mut().enumerate().skip(first).take(BATCH) {
-                let base = Base { lanes: &then[at], motion: Motion::default(), age: AGE };
+                let base = Base { lanes: &then[at], motion: motions[at], age: AGE };
                 writer.update(Alias(at as u16), kind, &base, now);
             }
             writer.finish();

@@ -2,12 +2,12 @@
 
 use crate::Measure;
 use crate::mailbox::Mailbox;
-use crate::walker::{ROUND_MS, Stride, Strides, Walker, schema};
+use crate::walker::{ROUND_MS, Stride, Strides, Walker, schema, view};
 use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
 use foveate_node::server::{ServerEvent, Settings};
 use foveate_node::session::ResumeKey;
 use foveate_node::{Client, Link, Server};
-use foveate_sync::interest::{View, presets};
+use foveate_sync::interest::View;
 use foveate_wire::{KindId, Micros, Schema, Tick};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Game for Walks {
     fn act(&self, _: &mut Turn<'_, Self>, (): &(), _: By) {}
 
     fn view(&self, which: u8) -> Option<View> {
-        (which == 0).then(|| presets::normal(24.0, 48.0))
+        (which == 0).then(view)
     }
 }
 

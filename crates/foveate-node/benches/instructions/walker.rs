@@ -1,5 +1,6 @@
 //! The one kind of object of the benchmark, and how it walks.
 
+use foveate_sync::interest::{View, presets};
 use foveate_wire::{Replicate, Schema};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -91,6 +92,13 @@ impl Strides {
         }
         &self.now
     }
+}
+
+/// What every walker sees: VFC's normal view, and nothing beyond three neighbours' distance.
+pub fn view() -> View {
+    let mut view = presets::normal(24.0, 48.0);
+    view.zones[2] = 3.0 * SPACING;
+    view
 }
 
 /// A schema of walkers.
