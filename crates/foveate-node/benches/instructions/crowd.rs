@@ -6,7 +6,7 @@ use crate::walker::{ROUND_MS, Strides, Walker, schema, view};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, StateHeader};
 use foveate_wire::{
-    Alias, Base, KindId, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Tick,
+    Alias, Base, KindId, Micros, Models, Motion, ObjectId, OwnerId, Pose, Replicate, Tick,
 };
 use std::hint::black_box;
 
@@ -150,8 +150,14 @@ pub fn encode() {
             let header = StateHeader { seq: 0, tick: Tick(3 * AGE) };
             let mut writer = PacketWriter::new(&mut bytes, &mut models, header);
             for (at, now) in now.iter_mut().enumerate().skip(first).take(BATCH) {
-                let base = Base { lanes: &then[at], motion: motions[at], age: AGE };
-                writer.update(Alias(at as u16), kind, &base, now);
+                let (alias, then, motion) = (Alias(at as u16), &then[at], motions[at]);
+                // As the pipeline does it: whole lanes only where more than the pose changed.
+                if then.last() == now.last() {
+                    let [from, to] = [then, &*now].map(|lanes| Pose::of(kind, lanes));
+                    writer.update_pose(alias, kind, (from, motion, AGE), to);
+                } else {
+                    writer.update(alias, kind, &Base { lanes: then, motion, age: AGE }, now);
+                }
             }
             writer.finish();
             black_box(&bytes);
