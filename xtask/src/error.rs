@@ -22,6 +22,10 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     /// A lab command ran, but what it wrote is no usable result.
     Result { command: String, what: String },
+    /// A program that the command needs is not installed.
+    Missing { program: &'static str, install: &'static str },
+    /// These measures cost clearly more than the committed figures say; the table has been printed.
+    Costlier { measures: Vec<String> },
     /// The tree departs from the house style; the findings have been printed.
     Untidy { findings: usize },
 }
@@ -40,6 +44,16 @@ impl fmt::Display for Error {
             Self::Failed { command, status } => write!(f, "`{command}` ended with {status}"),
             Self::Read { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Result { command, what } => write!(f, "`{command}`: {what}"),
+            Self::Missing { program, install } => {
+                write!(f, "{program} is not installed; install it: {install}")
+            }
+            Self::Costlier { measures } => {
+                let measures = measures.join(", ");
+                write!(
+                    f,
+                    "costs more than committed: {measures}; if that is meant: cargo xtask bench core --write"
+                )
+            }
             Self::Untidy { findings: 1 } => write!(f, "1 finding, named above"),
             Self::Untidy { findings } => write!(f, "{findings} findings, named above"),
         }

@@ -1,5 +1,6 @@
 //! The workspace's tooling, run as `cargo xtask`.
 //!
+//! - `cargo xtask bench core` counts the instructions of the core and compares them with the committed figures;
 //! - `cargo xtask play` builds page and program and starts the arena with bots;
 //! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
 //!   failure;
@@ -10,6 +11,7 @@
 //! between runs and nothing is repaired. The path of a run: arguments → chosen steps → child
 //! processes or [`tidy`] → one closing line.
 
+mod bench;
 mod error;
 mod lab;
 mod play;
@@ -28,6 +30,9 @@ use error::Error;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+  bench core       count the core's instructions (needs valgrind); fails above 103 % of the committed figures
+  bench core --write
+                   write the new figures to their file
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
   play --topology peer [OPTION...]
                    the same without a server: a lobby and a dozen peers; options go to `foveate peer`
@@ -50,6 +55,8 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[String]) -> Result<(), Error> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["bench", "core"] => bench::core(&root()?, false),
+        ["bench", "core", "--write"] => bench::core(&root()?, true),
         ["play", arguments @ ..] => play::run(&root()?, arguments),
         ["test", "--list"] => {
             steps::list();
