@@ -146,6 +146,9 @@ pub struct Figures {
     pub quality: f64,
     pub updates_per_client_tick: f64,
     pub down_bytes_s: f64,
+    /// UDP packets to each client, and datagrams in them: the difference is packets of QUIC's own.
+    pub down_packets_s: f64,
+    pub down_datagrams_s: f64,
     pub up_bytes_s: f64,
     pub state_bytes_s: f64,
     pub malformed: u64,
@@ -388,7 +391,7 @@ impl Meter {
         let counted = host.server.stage.publisher.totals();
         let (before, players) = (&self.counted, host.server.players());
         let each = |value: Duration| value.as_secs_f64() * 1e6 / self.client_ticks.max(1) as f64;
-        let rate = |bytes: u64| bytes as f64 / seconds / players.max(1) as f64;
+        let rate = |count: u64| count as f64 / seconds / players.max(1) as f64;
         let sum = |counts: &[u64]| counts.iter().sum::<u64>();
         let samples = sum(&counted.samples).saturating_sub(sum(&before.samples));
         let broken = sum(&counted.broken).saturating_sub(sum(&before.broken));
@@ -414,6 +417,8 @@ impl Meter {
             bounds_scheduled: 1.0 - broken as f64 / samples.max(1) as f64,
             updates_per_client_tick: sent as f64 / self.client_ticks.max(1) as f64,
             down_bytes_s: rate(total.sent.bytes - self.before.sent.bytes),
+            down_packets_s: rate(total.sent.packets - self.before.sent.packets),
+            down_datagrams_s: rate(total.sent.datagrams - self.before.sent.datagrams),
             up_bytes_s: rate(total.received.bytes - self.before.received.bytes),
             state_bytes_s: rate(counted.bytes.saturating_sub(before.bytes)),
             malformed: refused.malformed,

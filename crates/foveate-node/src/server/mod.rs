@@ -63,6 +63,8 @@ pub const BURST: u32 = 8;
 pub const DEAF_AFTER: Micros = Micros(10_000_000);
 /// A player hears something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(1_000_000);
+/// Under strain clocks are echoed this often at most: clients average their round trips over more than that.
+const STRAINED_ECHO: Micros = Micros(200_000);
 /// Links that have not said who they are.
 pub const MAX_STRANGERS: usize = 4_096;
 /// Rounds between two looks at what a player looks from.
@@ -631,11 +633,12 @@ impl<G: Game> Server<G> {
     fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         self.send_reliable_events(out);
         let Server { stage, seats, seat_of, frame, quality, shadow, .. } = self;
+        let echo_pause = if quality.strain() > 0.0 { STRAINED_ECHO } else { Micros::ZERO };
         stage.publisher.round(tick, now, |observer, packet| {
             let at = seat_of[observer.0 as usize] as usize;
             let Some(Some(seat)) = seats.get_mut(at) else { return };
             let Some(link) = seat.link else { return };
-            seat.write_frame(tick, now, packet, frame);
+            seat.write_frame((tick, now), echo_pause, packet, frame);
             quality.note_sent(frame.len());
             out.datagram(link, frame);
             if let Some(shadow) = shadow {
@@ -646,7 +649,7 @@ impl<G: Game> Server<G> {
             if let Some(link) = seat.link
                 && seat.has_something_to_say(now)
             {
-                seat.write_frame(tick, now, &[], frame);
+                seat.write_frame((tick, now), echo_pause, &[], frame);
                 quality.note_sent(frame.len());
                 out.datagram(link, frame);
             }
@@ -715,12 +718,18 @@ fn room_for_events(packet: usize) -> usize {
 }
 
 impl<G: Game> Seat<G> {
-    fn write_frame(&mut self, tick: Tick, now: Micros, state: &[u8], out: &mut Vec<u8>) {
+    fn write_frame(
+        &mut self,
+        (tick, now): (Tick, Micros),
+        echo_pause: Micros,
+        state: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         out.clear();
         let events = self.events_for(room_for_events(state.len()));
         let frame = Frame {
             input: self.input_news(),
-            echo: self.echo_news(now),
+            echo: self.echo_news(now, echo_pause),
             tick: tick.0 as u16,
             events: &events,
             state,

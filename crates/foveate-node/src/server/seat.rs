@@ -61,6 +61,8 @@ pub(super) struct Seat<G: Game> {
     pub acked: Micros,
     /// Their clock, and when it was heard.
     pub echo: Option<(u16, Micros)>,
+    /// When a clock was echoed last.
+    echoed: Option<Micros>,
     spoke: Micros,
     broken: Option<Micros>,
     /// Inputs and their numbers.
@@ -106,6 +108,7 @@ impl<G: Game> Seat<G> {
             heard: now,
             acked: now,
             echo: None,
+            echoed: None,
             spoke: now,
             broken: None,
             waiting: VecDeque::with_capacity(MAX_WAITING),
@@ -128,7 +131,7 @@ impl<G: Game> Seat<G> {
         self.waiting.clear();
         (self.next, self.done, self.started) = (None, None, false);
         // A link that is over tells nothing of this one's round trip or width.
-        (self.missed, self.echo, self.capacity) = (0, None, None);
+        (self.missed, self.echo, self.echoed, self.capacity) = (0, None, None, None);
     }
 
     /// States keep within the budget and what the link carries. Of the latter little is kept for later: a
@@ -189,8 +192,13 @@ impl<G: Game> Seat<G> {
         self.done.map(|done| (done, self.waiting.len() as u8))
     }
 
-    pub fn echo_news(&mut self, now: Micros) -> Option<(u16, u8)> {
+    /// The newest clock heard and how long ago, unless `pause` has not passed since the last echo.
+    pub fn echo_news(&mut self, now: Micros, pause: Micros) -> Option<(u16, u8)> {
+        if self.echoed.is_some_and(|echoed| now - echoed < pause) {
+            return None;
+        }
         let (clock, at) = self.echo.take()?;
+        self.echoed = Some(now);
         Some((clock, (now - at).as_millis().min(255.0) as u8))
     }
 

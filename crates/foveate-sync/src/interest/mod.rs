@@ -132,7 +132,11 @@ impl Strain {
     /// The most that grades give way: at the edge of a view bounds are 17 times as loose.
     pub const MAX: Strain = Strain(16.0);
     /// Within this share of a view's reach grades do not give way.
-    pub const NEAR: f32 = 0.35;
+    pub const NEAR: f32 = 0.4;
+    /// What near pairs must press for a packet at once grows so much with each unit of strain.
+    const HOLD: f32 = 1.5;
+    /// Rounds after which a packet waits no longer.
+    const LONGEST_HOLD: f32 = 5.0;
 
     /// A strain, brought between [`NONE`](Strain::NONE) and [`MAX`](Strain::MAX).
     pub fn new(strain: f32) -> Strain {
@@ -149,20 +153,17 @@ impl Strain {
     #[inline]
     pub fn factor(self, share: f32) -> f32 {
         let beyond = ((share - Strain::NEAR) / (1.0 - Strain::NEAR)).clamp(0.0, 1.0);
-        1.0 + self.0 * beyond * beyond
+        1.0 + self.0 * beyond
     }
 
-    /// Rounds for which packets wait in which nothing near is due.
+    /// Whether a packet waits for others after so many rounds without one. `press` is the sum over the near pairs
+    /// that are due of how many times each exceeds its floor: the more is wrong near by, and the longer it has
+    /// been, the sooner it is told. Without anything near a packet waits for a few rounds.
     #[inline]
-    pub(crate) fn hold(self) -> u32 {
-        (self.0 / 2.0).ceil().min(4.0) as u32
-    }
-
-    /// Every observer is told in one round of so many: one after grades have given way for the most
-    /// part, then two and three, which is felt near by as well, but nothing else is left.
-    #[inline]
-    pub(crate) fn period(self) -> u32 {
-        1 + ((self.0 - 8.0).max(0.0) / 4.0) as u32
+    pub(crate) fn holds(self, press: f32, silent: u32) -> bool {
+        let silent = silent as f32;
+        let longest = (1.0 + self.0 / 2.0).ceil().min(Strain::LONGEST_HOLD);
+        silent < longest && press * silent < 1.0 + Strain::HOLD * self.0
     }
 }
 
@@ -300,8 +301,9 @@ pub(crate) mod tests {
         assert_eq!((strain.factor(0.0), strain.factor(Strain::NEAR)), (1.0, 1.0));
         assert!(strain.factor(0.6) > 1.5 && strain.factor(0.6) < strain.factor(0.8));
         assert_eq!((strain.factor(1.0), strain.factor(3.0)), (9.0, 9.0));
-        assert_eq!((Strain::NONE.factor(1.0), Strain::NONE.hold()), (1.0, 0));
-        assert_eq!([0.0, 11.9, 12.0, 99.0].map(|it| Strain::new(it).period()), [1, 1, 2, 3]);
+        assert_eq!((Strain::NONE.factor(1.0), Strain::NONE.holds(1.0, 1)), (1.0, false));
+        let rounds = |press| (1..).find(|silent| !strain.holds(press, *silent));
+        assert_eq!([0.0, 2.0, 4.0, 8.0, 13.0].map(rounds), [5, 5, 4, 2, 1].map(Some));
         assert_eq!((Strain::new(f32::NAN), Strain::new(1e9)), (Strain::NONE, Strain::MAX));
     }
 

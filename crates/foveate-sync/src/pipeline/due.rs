@@ -12,6 +12,9 @@ const EXPIRES: u32 = HISTORY - 8;
 /// Errors and missed changes count for at most this much urgency, so that one object that jumped
 /// far does not hold up all others; age counts without limit, so that nobody waits for ever.
 const URGENCY_CAP: f32 = 8.0;
+/// The most that one pair presses for a packet under strain: that of a replica which is missing. A packet is for
+/// several pairs that are wrong rather than for one that is far off.
+const MAX_PRESS: f32 = 4.0;
 
 impl Publisher {
     /// Turns `turn.graded` into `turn.due`; counts samples, as if everything due were sent.
@@ -44,7 +47,8 @@ impl Publisher {
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
             // Its own object is predicted by the observer, and corrected a few rounds later.
             let near = !gate.own() && graded.factor <= 1.0;
-            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, near });
+            let press = if near { state.press() } else { 0.0 };
+            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, press });
         }
         if !turn.leaving.is_empty() {
             self.due_leaving(turn, observer);
@@ -74,7 +78,7 @@ impl Publisher {
                 wake.set(tick.plus(1));
                 let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
                 let (urgency, fired, kept) = (URGENCY_CAP, Fired::Error, true);
-                turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, near: false });
+                turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, press: 0.0 });
             }
         }
     }
@@ -88,8 +92,10 @@ struct Judged {
     differs: bool,
     /// The state is about to leave the history.
     expiring: bool,
-    /// How far the place is off, in world units.
+    /// How far the place is off, in world units,
     error: f32,
+    /// and how far it may be off without being told of.
+    floor: f32,
     /// ν′: the largest of ν, the floor and the precision.
     allowed: f32,
     /// Changes since the reference.
@@ -111,6 +117,7 @@ impl Judged {
             differs: true,
             expiring: false,
             error: 0.0,
+            floor: 0.0,
             allowed: 0.0,
             missed: 0,
         };
@@ -127,6 +134,7 @@ impl Judged {
             judged.error = square.sqrt() * place.precision;
         }
         judged.known = true;
+        judged.floor = floor;
         judged.missed = hot.head.wrapping_sub(reference.push).wrapping_sub(1);
         judged.expiring = judged.missed >= EXPIRES && reference.others_moved_on(hot);
         judged.allowed = grade.max_error.0.max(floor);
@@ -148,6 +156,14 @@ impl Judged {
             gate.clear_difference();
         }
         judged
+    }
+
+    /// How much a near pair presses for a packet under strain.
+    fn press(&self) -> f32 {
+        match self.known {
+            true => (self.error / self.floor.max(f32::MIN_POSITIVE)).clamp(1.0, MAX_PRESS),
+            false => MAX_PRESS,
+        }
     }
 
     /// Which bound fires, and how urgent the pair is.

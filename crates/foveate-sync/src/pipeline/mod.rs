@@ -328,17 +328,13 @@ impl Publisher {
         });
     }
 
-    /// Under strain packets wait for each other: those without anything near for a few rounds, and
-    /// under the most strain all of them for every second or third one.
+    /// Under strain packets wait until what is near presses enough for them: headers are most of a small packet.
     fn waits(&self, turn: &Turn, observer: &Observer) -> bool {
-        let hold = self.strain.hold();
-        if hold == 0 {
+        if self.strain == Strain::NONE {
             return false;
         }
-        let tick = self.store.tick();
-        let near = turn.due.iter().any(|bound| bound.near);
-        let turn_in = tick.0.wrapping_add(observer.phase) % self.strain.period();
-        turn_in != 0 || (!near && tick.since(observer.told) <= hold)
+        let press = turn.due.iter().map(|bound| bound.press).sum();
+        self.strain.holds(press, self.store.tick().since(observer.told))
     }
 
     /// Sorts the objects.

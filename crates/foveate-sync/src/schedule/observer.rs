@@ -57,8 +57,9 @@ pub(crate) struct Bound {
     pub rest: u8,
     /// Whether the bounds are still kept if it is not sent now.
     pub kept: bool,
-    /// Whether it is near enough to be spared under strain.
-    pub near: bool,
+    /// How much it presses for a packet under strain: near by, how many times its error exceeds its floor,
+    /// between one and a limit; nothing for what can wait.
+    pub press: f32,
 }
 
 /// One pair that was graded in the round at hand.
