@@ -3,7 +3,7 @@
 //! `cargo run --release -p foveate-arena --example balance -- [bots] [seeds]`
 
 use foveate_arena::game::Event;
-use foveate_arena::game::kinds::{self, Avatar, Base, Match, Phase, Weapon};
+use foveate_arena::game::kinds::{self, Avatar, Base, Match, RoundPhase, Weapon};
 use foveate_arena::{Arena, Point, Practice, Setup, Skill, Yaw};
 use foveate_node::game::World;
 use foveate_wire::ObjectId;
@@ -126,10 +126,10 @@ impl Tally {
         let contest = loop {
             practice.think();
             let events = practice.step().to_vec();
-            let world = practice.stage.world();
+            let world = practice.simulation.world();
             events.iter().for_each(|(_, event)| self.count(event, &world));
             let contest = world.get::<Match>(Match::ID).ok_or("there is no match")?;
-            if contest.phase == Phase::Break {
+            if contest.phase == RoundPhase::Break {
                 break contest;
             }
             self.look(&world, &mut round);
@@ -141,7 +141,7 @@ impl Tally {
             self.lead_changes += u32::from(round.leader != 0 && leader != round.leader);
             round.leader = leader;
             if world.tick().0.is_multiple_of(100) {
-                self.look_for_cover(&practice.stage.game, &world);
+                self.look_for_cover(&practice.simulation.game, &world);
             }
         };
         self.ticks += practice.tick().0;
@@ -149,7 +149,7 @@ impl Tally {
         let (first, second) = (f64::from(contest.first), f64::from(contest.second));
         self.margins.push((first - second).abs() / first.max(second).max(1.0));
         self.points += u32::from(contest.first) + u32::from(contest.second);
-        self.count_skills(&practice.stage.world(), bots);
+        self.count_skills(&practice.simulation.world(), bots);
         Ok(())
     }
 

@@ -13,9 +13,9 @@
 use foveate_arena::game::Controls;
 use foveate_arena::{Arena, ArenaDocument, Fighter, Setup, Skill};
 use foveate_node::game::{Brain, Game, PlayerId};
-use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::session::{Frame, ResumeKey};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::server::{ServerEvent, ServerSettings};
+use foveate_node::session::{ResumeKey, ServerDatagram};
 use foveate_node::{Client, Link, Server};
 use foveate_sync::ReplicaSet;
 use foveate_sync::replica::{Change, ReceiveError};
@@ -84,7 +84,7 @@ enum Step {
 struct Way {
     rng: fastrand::Rng,
     bad: Vec<bool>,
-    queue: Vec<(u64, u64, Link, Letter)>,
+    queue: Vec<(u64, u64, Link, Outgoing)>,
     sent: u64,
 }
 
@@ -94,11 +94,11 @@ impl Way {
         Way { rng, bad, queue: Vec::new(), sent: 0 }
     }
 
-    fn send(&mut self, now: u64, out: Letters) {
+    fn send(&mut self, now: u64, out: RecordingOutbox) {
         for (link, packet) in out.0 {
             let bad = &mut self.bad[link.0 as usize];
             *bad = self.rng.f64() < if *bad { 2.0 / 3.0 } else { 0.05 / 3.0 / 0.95 };
-            let datagram = matches!(packet, Letter::Datagram(_));
+            let datagram = matches!(packet, Outgoing::Datagram(_));
             if *bad && datagram {
                 continue;
             }
@@ -117,7 +117,7 @@ impl Way {
         }
     }
 
-    fn arrived(&mut self, now: u64) -> Vec<(Link, Letter)> {
+    fn arrived(&mut self, now: u64) -> Vec<(Link, Outgoing)> {
         let due = std::mem::take(&mut self.queue);
         let (mut due, later): (Vec<_>, Vec<_>) = due.into_iter().partition(|one| one.0 <= now);
         self.queue = later;
@@ -228,8 +228,8 @@ struct Play {
 impl Play {
     fn new(arena: &Arc<Arena>, seed: u64, dir: &Path) -> Result<Play, Failure> {
         let keys = Box::new(|| ResumeKey([7; 16]));
-        let mut server = Server::new(Arc::clone(arena), Settings::default(), keys);
-        server.stage.populate()?;
+        let mut server = Server::new(Arc::clone(arena), ServerSettings::default(), keys);
+        server.simulation.populate()?;
         let mut play = Play {
             server,
             clients: Vec::new(),
@@ -248,7 +248,7 @@ impl Play {
             session: file(dir, "session.bin", arena)?,
         };
         for bot in 0..BOTS {
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             let mut client = Client::new(Arc::clone(arena), &format!("bot-{bot}"), &[]);
             client.connected(Link(bot), &mut out);
             play.server.connected(Link(bot), &mut out);
@@ -268,22 +268,22 @@ impl Play {
         let now = round * ROUND_MS;
         let time = Micros::from_millis(now);
         self.serve(round)?;
-        for (link, letter) in self.down.arrived(now) {
+        for (link, outgoing) in self.down.arrived(now) {
             let at = link.0 as usize;
-            let step = match letter {
-                Letter::Datagram(bytes) => {
-                    let state = Frame::read(&bytes).map_or(&[][..], |frame| frame.state);
+            let step = match outgoing {
+                Outgoing::Datagram(bytes) => {
+                    let state = ServerDatagram::read(&bytes).map_or(&[][..], |frame| frame.state);
                     if !state.is_empty() {
                         self.witness.see(at, state)?;
                     }
                     self.clients[at].datagram(&bytes, time);
                     Step::Datagram { now_ms: now as u32, bytes }
                 }
-                Letter::Message(bytes) => {
+                Outgoing::Message(bytes) => {
                     self.clients[at].message(&bytes);
                     Step::Message(bytes)
                 }
-                Letter::Close(why) => return Err(format!("closed: {why:?}").into()),
+                Outgoing::Close(why) => return Err(format!("closed: {why:?}").into()),
             };
             if at == 0 {
                 self.session.write_all(&postcard::to_allocvec(&step)?)?;
@@ -294,12 +294,12 @@ impl Play {
 
     fn serve(&mut self, round: u64) -> Result<(), Failure> {
         let now = round * ROUND_MS;
-        let (time, mut out) = (Micros::from_millis(now), Letters::default());
-        for (link, letter) in self.up.arrived(now) {
-            match letter {
-                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, time),
-                Letter::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
-                Letter::Close(why) => return Err(format!("closed: {why:?}").into()),
+        let (time, mut out) = (Micros::from_millis(now), RecordingOutbox::default());
+        for (link, outgoing) in self.up.arrived(now) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, time),
+                Outgoing::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
+                Outgoing::Close(why) => return Err(format!("closed: {why:?}").into()),
             }
         }
         while let Some(event) = self.server.poll() {
@@ -314,17 +314,17 @@ impl Play {
     }
 
     fn think(&mut self, now: u64) -> Result<(), Failure> {
-        let mut all = Letters::default();
+        let mut all = RecordingOutbox::default();
         for (at, (client, brain)) in self.clients.iter_mut().zip(&mut self.brains).enumerate() {
-            let (mut out, mut controls) = (Letters::default(), Controls::default());
+            let (mut out, mut controls) = (RecordingOutbox::default(), Controls::default());
             client.tick(Micros::from_millis(now), &mut out, |world, me| {
                 controls = brain.think(world, me, &mut Vec::new());
                 controls
             });
             while client.poll().is_some() {}
-            if at == 0 && client.seated().is_some() {
-                let said = out.0.iter().find_map(|(_, letter)| match letter {
-                    Letter::Datagram(bytes) => Some(bytes.clone()),
+            if at == 0 && client.joined().is_some() {
+                let said = out.0.iter().find_map(|(_, outgoing)| match outgoing {
+                    Outgoing::Datagram(bytes) => Some(bytes.clone()),
                     _ => None,
                 });
                 let (own, counts) = (client.own().to_vec(), client.counts());

@@ -1,14 +1,14 @@
-//! An entry for fuzzers and for tests that stand in for them: nodes of a real match, between which every letter may be
+//! An entry for fuzzers and for tests that stand in for them: nodes of a real match, between which every outgoing may be
 //! lost, repeated, changed, cut or made up.
 //!
 //! Bytes alone would hardly get past a greeting. So honest nodes speak, and the fuzzer's bytes say what becomes of each
-//! letter on its way to the node that is tried; when they are used up, letters arrive as they are. What is refused is no
+//! packet on its way to the node that is tried; when they are used up, packets arrive as they are. What is refused is no
 //! finding: a node must never panic, stall or grow without a bound.
 
 use crate::game::{Arena, Controls, Setup};
-use foveate_node::client::Phase;
+use foveate_node::client::ClientPhase;
 use foveate_node::game::PlayerId;
-use foveate_node::outbox::{Letter, Letters};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_node::peer::{self, Key, PeerEvent, Signer};
 use foveate_node::server::{self, ServerEvent};
 use foveate_node::session::ResumeKey;
@@ -27,7 +27,7 @@ const MAX_OBJECTS: usize = 64;
 static ARENA: LazyLock<Option<Arc<Arena>>> =
     LazyLock::new(|| Arena::new(Setup::for_players(2, 1)).ok().map(Arc::new));
 
-/// What becomes of letters.
+/// What becomes of packets.
 struct Fate<'a>(&'a [u8]);
 
 impl Fate<'_> {
@@ -35,35 +35,35 @@ impl Fate<'_> {
         self.0.split_off_first().copied().unwrap_or(0)
     }
 
-    /// What arrives in place of a letter.
-    fn of(&mut self, mut letter: Vec<u8>) -> Vec<Vec<u8>> {
+    /// What arrives in place of a outgoing.
+    fn of(&mut self, mut outgoing: Vec<u8>) -> Vec<Vec<u8>> {
         match self.byte() % 8 {
             3 => return Vec::new(),
-            4 => return vec![letter.clone(), letter],
+            4 => return vec![outgoing.clone(), outgoing],
             5 => {
                 for _ in 0..=self.byte() % 4 {
                     let at = usize::from(u16::from_le_bytes([self.byte(), self.byte()]));
-                    let (at, value) = (at % letter.len().max(1), self.byte());
-                    letter.get_mut(at).into_iter().for_each(|byte| *byte = value);
+                    let (at, value) = (at % outgoing.len().max(1), self.byte());
+                    outgoing.get_mut(at).into_iter().for_each(|byte| *byte = value);
                 }
             }
-            6 => letter.truncate(usize::from(self.byte())),
+            6 => outgoing.truncate(usize::from(self.byte())),
             7 => {
                 let length = usize::from(self.byte()).min(self.0.len());
-                letter = self.0.split_off(..length).unwrap_or_default().to_vec();
+                outgoing = self.0.split_off(..length).unwrap_or_default().to_vec();
             }
             _ => {}
         }
-        vec![letter]
+        vec![outgoing]
     }
 }
 
-/// A player's letters reach a server as these bytes say. Returns whether the player is in the match at its end.
+/// A player's packets reach a server as these bytes say. Returns whether the player is in the match at its end.
 pub fn server(fate: &[u8]) -> bool {
     play(Fate(fate), Fate(&[]))
 }
 
-/// A server's letters reach a player as these bytes say. Returns whether the player is in the match at its end.
+/// A server's packets reach a player as these bytes say. Returns whether the player is in the match at its end.
 pub fn client(fate: &[u8]) -> bool {
     play(Fate(&[]), Fate(fate))
 }
@@ -75,49 +75,49 @@ fn play(mut up: Fate<'_>, mut down: Fate<'_>) -> bool {
         keys += 1;
         ResumeKey([keys; 16])
     });
-    let mut server = Server::new(Arc::clone(arena), server::Settings::default(), keys);
-    let _ = server.stage.populate();
+    let mut server = Server::new(Arc::clone(arena), server::ServerSettings::default(), keys);
+    let _ = server.simulation.populate();
     let mut client = Client::new(Arc::clone(arena), "ada", &[]);
-    let (mut said, mut answers) = (Letters::default(), Letters::default());
+    let (mut said, mut answers) = (RecordingOutbox::default(), RecordingOutbox::default());
     client.connected(LINK, &mut said);
     server.connected(LINK, &mut answers);
     for round in 1..=ROUNDS[0] {
         let now = ROUND * round;
-        for (link, letter) in said.0.drain(..) {
-            match letter {
-                Letter::Datagram(bytes) => {
+        for (link, outgoing) in said.0.drain(..) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => {
                     up.of(bytes).iter().for_each(|bytes| server.datagram(link, bytes, now));
                 }
-                Letter::Message(bytes) => {
+                Outgoing::Message(bytes) => {
                     let bytes = up.of(bytes);
                     bytes.iter().for_each(|bytes| server.message(link, bytes, now, &mut answers));
                 }
-                Letter::Close(_) => server.closed(link, now),
+                Outgoing::Close(_) => server.closed(link, now),
             }
         }
         host(&mut server, now, &mut answers);
         server.tick(Tick(round), now, &mut answers);
         host(&mut server, now, &mut answers);
-        for (_, letter) in answers.0.drain(..) {
-            match letter {
-                Letter::Datagram(bytes) => {
+        for (_, outgoing) in answers.0.drain(..) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => {
                     down.of(bytes).iter().for_each(|bytes| client.datagram(bytes, now));
                 }
-                Letter::Message(bytes) => {
+                Outgoing::Message(bytes) => {
                     down.of(bytes).iter().for_each(|bytes| client.message(bytes));
                 }
-                Letter::Close(_) => client.closed(),
+                Outgoing::Close(_) => client.closed(),
             }
         }
         client.tick(now, &mut said, |_, _| Controls::default());
         while client.poll().is_some() {}
-        assert!(server.stage.publisher.store.len() <= MAX_OBJECTS, "the world grows");
+        assert!(server.simulation.publisher.store.len() <= MAX_OBJECTS, "the world grows");
     }
-    matches!(client.phase(), Phase::Playing(_))
+    matches!(client.phase(), ClientPhase::Playing(_))
 }
 
 /// Lets everybody in.
-fn host(server: &mut Server<Arena>, now: Micros, out: &mut Letters) {
+fn host(server: &mut Server<Arena>, now: Micros, out: &mut RecordingOutbox) {
     while let Some(event) = server.poll() {
         if let ServerEvent::Asked { link, .. } = event {
             let _ = server.admit(link, PlayerId(1), &[], now, out);
@@ -125,12 +125,12 @@ fn host(server: &mut Server<Arena>, now: Micros, out: &mut Letters) {
     }
 }
 
-/// A newcomer's letters reach the founder of a world without a server as these bytes say; whatever is signed is believed,
+/// A newcomer's packets reach the founder of a world without a server as these bytes say; whatever is signed is believed,
 /// so that lies get as far as they can. Returns whether the newcomer is in the world at its end.
 pub fn peer(fate: &[u8]) -> bool {
     let Some(arena) = ARENA.as_ref() else { return false };
     let mut fate = Fate(fate);
-    let settings = peer::Settings::new(ROUND, Metres(60.0), Vec::new());
+    let settings = peer::PeerSettings::new(ROUND, Metres(60.0), Vec::new());
     let new = |key: Key, name| {
         Peer::new(Arc::clone(arena), settings.clone(), Box::new(Gullible(key)), name)
     };
@@ -138,7 +138,7 @@ pub fn peer(fate: &[u8]) -> bool {
     let (mut founder, mut newcomer) = (new(keys[0], "ada"), new(keys[1], "bob"));
     let _ = founder.found(ROUND);
     newcomer.join(keys[0], Vec::new(), ROUND);
-    let (mut said, mut answers) = (Letters::default(), Letters::default());
+    let (mut said, mut answers) = (RecordingOutbox::default(), RecordingOutbox::default());
     let mut link = LINK;
     for round in 1..=ROUNDS[1] {
         let now = ROUND * round;
@@ -152,24 +152,24 @@ pub fn peer(fate: &[u8]) -> bool {
             }
         }
         while founder.poll().is_some() {}
-        for (link, letter) in said.0.drain(..) {
-            match letter {
-                Letter::Datagram(bytes) => {
+        for (link, outgoing) in said.0.drain(..) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => {
                     fate.of(bytes).iter().for_each(|bytes| founder.datagram(link, bytes, now));
                 }
-                Letter::Message(bytes) => {
+                Outgoing::Message(bytes) => {
                     let bytes = fate.of(bytes);
                     bytes.iter().for_each(|bytes| founder.message(link, bytes, now, &mut answers));
                 }
-                Letter::Close(_) => founder.closed(link, now),
+                Outgoing::Close(_) => founder.closed(link, now),
             }
         }
         founder.tick(now, &mut answers);
-        for (link, letter) in answers.0.drain(..) {
-            match letter {
-                Letter::Datagram(bytes) => newcomer.datagram(link, &bytes, now),
-                Letter::Message(bytes) => newcomer.message(link, &bytes, now, &mut said),
-                Letter::Close(_) => newcomer.closed(link, now),
+        for (link, outgoing) in answers.0.drain(..) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => newcomer.datagram(link, &bytes, now),
+                Outgoing::Message(bytes) => newcomer.message(link, &bytes, now, &mut said),
+                Outgoing::Close(_) => newcomer.closed(link, now),
             }
         }
         newcomer.tick(now, &mut said);
@@ -204,7 +204,7 @@ mod tests {
     const NODES: [(&str, Node); 3] = [("server", server), ("client", client), ("peer", peer)];
 
     #[test]
-    fn letters_that_arrive_as_they_are_bring_everybody_in() {
+    fn packets_that_arrive_as_they_are_bring_everybody_in() {
         for (name, node) in NODES {
             assert!(node(&[]), "{name}");
         }

@@ -22,14 +22,14 @@ pub enum NodeKind {
     /// A vertex of the Voronoi diagram: a junction, as far from all walls as can be.
     Junction,
     /// Before an obstacle's wall, where a Voronoi edge meets it: a place with cover behind it.
-    Door,
+    Authenticator,
     /// At the map's edge.
     Border,
 }
 
 /// A place and what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Node {
+pub struct GraphNode {
     /// Where it is; an avatar can stand there.
     pub place: Point,
     /// What it stands for.
@@ -42,7 +42,7 @@ pub struct Node {
 /// `ways[starts[n]..starts[n + 1]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     starts: Vec<u32>,
     ways: Vec<Way>,
     weights: Vec<f32>,
@@ -59,7 +59,7 @@ struct Way {
 impl Graph {
     /// The largest connected part of the given nodes, of which there must be one, and edges. Nodes
     /// keep their order.
-    pub(crate) fn largest_part(nodes: &[Node], edges: &[(usize, usize)]) -> Graph {
+    pub(crate) fn largest_part(nodes: &[GraphNode], edges: &[(usize, usize)]) -> Graph {
         let keep = largest_component(nodes.len(), edges);
         let mut renamed = vec![None; nodes.len()];
         let mut kept = Vec::new();
@@ -72,7 +72,7 @@ impl Graph {
         Self::from_parts(kept, &edges)
     }
 
-    fn from_parts(nodes: Vec<Node>, edges: &[(usize, usize)]) -> Graph {
+    fn from_parts(nodes: Vec<GraphNode>, edges: &[(usize, usize)]) -> Graph {
         let mut directed: Vec<(usize, usize)> =
             edges.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
         directed.sort_unstable();
@@ -105,7 +105,7 @@ impl Graph {
     }
 
     /// A node of this graph.
-    pub fn node(&self, node: NodeIx) -> Node {
+    pub fn node(&self, node: NodeIx) -> GraphNode {
         self.nodes[node.index()]
     }
 
@@ -302,11 +302,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn node(x: f64, y: f64) -> Node {
-        Node { place: Point::new(x, y), kind: NodeKind::Junction }
+    fn node(x: f64, y: f64) -> GraphNode {
+        GraphNode { place: Point::new(x, y), kind: NodeKind::Junction }
     }
 
-    fn graph(nodes: &[Node], edges: &[(usize, usize)]) -> Graph {
+    fn graph(nodes: &[GraphNode], edges: &[(usize, usize)]) -> Graph {
         Graph::largest_part(nodes, edges)
     }
 
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn only_the_largest_part_is_kept_be_it_a_single_node() {
-        let nodes: Vec<Node> = (0..6).map(|i| node(f64::from(i), 0.0)).collect();
+        let nodes: Vec<GraphNode> = (0..6).map(|i| node(f64::from(i), 0.0)).collect();
         let kept = graph(&nodes, &[(0, 1), (2, 3), (3, 4)]);
         assert_eq!(kept.node_count(), 3);
         assert_eq!(kept.node(NodeIx(0)), nodes[2]);
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn nodes_are_drawn_by_weight_and_bad_weights_change_nothing() {
-        let nodes: Vec<Node> = (0..3).map(|i| node(f64::from(i), 0.0)).collect();
+        let nodes: Vec<GraphNode> = (0..3).map(|i| node(f64::from(i), 0.0)).collect();
         let mut graph = graph(&nodes, &[(0, 1), (1, 2)]);
         graph.set_weights(vec![1.0, 0.0, 3.0]).expect("valid");
         let drawn = [0.0, 0.24, 0.26, 0.99, 1.0].map(|share| graph.node_at_share(share).0);
@@ -352,7 +352,8 @@ mod tests {
 
     #[test]
     fn a_scratch_made_for_a_graph_never_grows() {
-        let nodes: Vec<Node> = (0..50).map(|i| node(f64::from(i * i % 17), f64::from(i))).collect();
+        let nodes: Vec<GraphNode> =
+            (0..50).map(|i| node(f64::from(i * i % 17), f64::from(i))).collect();
         let edges: Vec<_> = (0..50).flat_map(|i| (0..i).map(move |j| (i, j))).collect();
         let graph = graph(&nodes, &edges);
         let mut scratch = PathScratch::for_graph(&graph);
@@ -384,7 +385,7 @@ mod tests {
             places in prop::collection::vec((0.0..50.0f64, 0.0..50.0f64), 2..25),
             pairs in prop::collection::vec((0usize..25, 0usize..25), 1..60),
         ) {
-            let nodes: Vec<Node> = places.iter().map(|p| node(p.0, p.1)).collect();
+            let nodes: Vec<GraphNode> = places.iter().map(|p| node(p.0, p.1)).collect();
             let edges: Vec<_> = pairs.iter().map(|p| (p.0 % nodes.len(), p.1 % nodes.len())).collect();
             let graph = graph(&nodes, &edges);
             let mut scratch = PathScratch::for_graph(&graph);

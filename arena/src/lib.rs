@@ -55,7 +55,7 @@ pub use error::ArenaError;
 pub use fixed::{Place, Velocity};
 pub use game::{Arena, Setup};
 pub use geometry::{Point, Vector};
-pub use graph::{Graph, Node, NodeIx, NodeKind, PathScratch};
+pub use graph::{Graph, GraphNode, NodeIx, NodeKind, PathScratch};
 pub use map::{ArenaMap, Obstacle};
 pub use movement::{Body, Input, TickRate, step};
 pub use practice::Practice;

@@ -5,8 +5,8 @@ use crate::brain::{Fighter, Skill};
 use crate::error::ArenaError;
 use crate::game::kinds::Avatar;
 use crate::game::{Arena, Event, Setup};
-use foveate_node::Stage;
-use foveate_node::game::{Brain, By, Game, PlayerId, Spot};
+use foveate_node::Simulation;
+use foveate_node::game::{Brain, EventArea, Game, PlayerId, Requester};
 use foveate_sync::Rounds;
 use foveate_wire::{Micros, Tick};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 ///     practice.think();
 ///     practice.step();
 /// }
-/// assert_eq!(practice.stage.world().tick().0, 100);
+/// assert_eq!(practice.simulation.world().tick().0, 100);
 /// # Ok::<(), foveate_arena::ArenaError>(())
 /// ```
 pub struct Practice {
     /// The world and its rules.
-    pub stage: Stage<Arena>,
+    pub simulation: Simulation<Arena>,
     fighters: Vec<(PlayerId, Fighter)>,
-    happened: Vec<(Spot, Event)>,
+    happened: Vec<(EventArea, Event)>,
 }
 
 impl Practice {
@@ -44,16 +44,16 @@ impl Practice {
     /// A new world without anybody.
     pub fn on(arena: Arc<Arena>) -> Result<Practice, ArenaError> {
         let length = Micros(1_000_000 / u64::from(arena.setup().rate.hz()));
-        let mut stage = Stage::new(arena, Rounds::every(length));
-        stage.populate()?;
-        Ok(Practice { stage, fighters: Vec::new(), happened: Vec::new() })
+        let mut simulation = Simulation::new(arena, Rounds::every(length));
+        simulation.populate()?;
+        Ok(Practice { simulation, fighters: Vec::new(), happened: Vec::new() })
     }
 
     /// One bot more.
     pub fn join(&mut self, player: PlayerId, skill: Skill) -> Result<(), ArenaError> {
-        let arena = Arc::clone(&self.stage.game);
-        for spawn in arena.welcome(&self.stage.world(), player, "bot") {
-            self.stage.spawn(player, &spawn)?;
+        let arena = Arc::clone(&self.simulation.game);
+        for spawn in arena.welcome(&self.simulation.world(), player, "bot") {
+            self.simulation.spawn(player, &spawn)?;
         }
         let seed = arena.setup().seed;
         self.fighters.push((player, Fighter::new(arena, skill, seed, u64::from(player.0))));
@@ -64,7 +64,7 @@ impl Practice {
     pub fn think(&mut self) {
         let mut decided = Vec::with_capacity(self.fighters.len());
         let mut actions = Vec::new();
-        let world = self.stage.world();
+        let world = self.simulation.world();
         let seen = world.tick();
         for (player, fighter) in &mut self.fighters {
             let me = Avatar::of(player.0);
@@ -73,32 +73,32 @@ impl Practice {
         }
         let mut actions = actions.into_iter();
         for (me, input, count) in decided {
-            // The stage takes at least one input a tick, and far more actions than bots give.
-            self.stage.input(me, input);
-            let by = By::Player(PlayerId(me.origin()), seen);
+            // The simulation takes at least one input a tick, and far more actions than bots give.
+            self.simulation.input(me, input);
+            let by = Requester::Player(PlayerId(me.origin()), seen);
             for (object, action) in actions.by_ref().take(count) {
-                self.stage.ask(object, action, by);
+                self.simulation.ask(object, action, by);
             }
         }
     }
 
     /// One tick of the rules. Returns what happened.
-    pub fn step(&mut self) -> &[(Spot, Event)] {
+    pub fn step(&mut self) -> &[(EventArea, Event)] {
         self.step_to(self.tick().plus(1))
     }
 
     /// The same, as one who has stalled does: what lies between is skipped.
-    pub fn step_to(&mut self, tick: Tick) -> &[(Spot, Event)] {
-        let Practice { stage, happened, .. } = self;
+    pub fn step_to(&mut self, tick: Tick) -> &[(EventArea, Event)] {
+        let Practice { simulation, happened, .. } = self;
         happened.clear();
-        stage.step(tick, |spot, event| happened.push((spot, event)));
-        let length = stage.publisher.rounds().length;
-        stage.publisher.round(tick, length * tick.0, |_, _| {});
+        simulation.step(tick, |spot, event| happened.push((spot, event)));
+        let length = simulation.publisher.rounds().length;
+        simulation.publisher.round(tick, length * tick.0, |_, _| {});
         happened
     }
 
     /// The tick that was played last.
     pub fn tick(&self) -> Tick {
-        self.stage.publisher.store.tick()
+        self.simulation.publisher.store.tick()
     }
 }

@@ -27,7 +27,7 @@ use spade::handles::VoronoiVertex;
 use spade::{DelaunayTriangulation, Point2, Triangulation};
 
 use crate::geometry::{Bounds, Point, Segment, Span};
-use crate::graph::{Graph, Node, NodeKind};
+use crate::graph::{Graph, GraphNode, NodeKind};
 use crate::map::{AVATAR_RADIUS, CLEARANCE, Obstacle, PASSAGE};
 
 /// The shortest dead end that is kept, in world units.
@@ -107,7 +107,7 @@ fn triangulate(side: f64, obstacles: &[Obstacle]) -> DelaunayTriangulation<Point
 struct Builder<'a> {
     obstacles: &'a [Obstacle],
     room: Bounds,
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     edges: Vec<(usize, usize)>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let [a, b] = [(from, vertices[0]), (to, vertices[1])].map(|(cut, vertex)| {
-                let node = Node { place: edge.at(cut.at), kind: cut.kind };
+                let node = GraphNode { place: edge.at(cut.at), kind: cut.kind };
                 match vertex {
                     Some(face) if cut.kind == NodeKind::Junction => {
                         *junctions[face].get_or_insert_with(|| self.push(node))
@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn push(&mut self, node: Node) -> usize {
+    fn push(&mut self, node: GraphNode) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
@@ -176,10 +176,13 @@ impl<'a> Builder<'a> {
         let mut from = Cut { at: room.enter, kind: end_kind(room.enter > 0.0) };
         for wall in blocked {
             if wall.enter > from.at {
-                parts.push((from, Cut { at: wall.enter.min(room.exit), kind: NodeKind::Door }));
+                parts.push((
+                    from,
+                    Cut { at: wall.enter.min(room.exit), kind: NodeKind::Authenticator },
+                ));
             }
             if wall.exit >= from.at {
-                from = Cut { at: wall.exit, kind: NodeKind::Door };
+                from = Cut { at: wall.exit, kind: NodeKind::Authenticator };
             }
         }
         if from.at < room.exit {
@@ -193,11 +196,11 @@ impl<'a> Builder<'a> {
     fn add_rim(&mut self) {
         let (min, max) = (self.room.min, self.room.max);
         for (x, y) in [(min.x, min.y), (max.x, min.y), (max.x, max.y), (min.x, max.y)] {
-            self.push(Node { place: Point::new(x, y), kind: NodeKind::Border });
+            self.push(GraphNode { place: Point::new(x, y), kind: NodeKind::Border });
         }
         for (is_upright, side) in [(true, min.x), (true, max.x), (false, min.y), (false, max.y)] {
             // Where a node lies across the side's direction, and where along it.
-            let split = |node: &Node| match (is_upright, node.place) {
+            let split = |node: &GraphNode| match (is_upright, node.place) {
                 (true, Point { x, y }) => (x, y),
                 (false, Point { x, y }) => (y, x),
             };
@@ -299,7 +302,7 @@ mod tests {
             let graph = map.graph();
             graph.node_indices().filter(|&n| graph.node(n).kind == kind).count()
         };
-        let counts = [NodeKind::Junction, NodeKind::Door, NodeKind::Border].map(count);
+        let counts = [NodeKind::Junction, NodeKind::Authenticator, NodeKind::Border].map(count);
         assert!(counts.iter().all(|&n| n >= 4), "{counts:?}");
     }
 }

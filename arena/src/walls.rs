@@ -29,15 +29,15 @@ impl Visibility for Walls {
         if self.slack <= 0.0 || length <= 0.0 {
             return false;
         }
-        let aside = |point: Point, side: f64| {
+        let off_axis = |point: Point, side: f64| {
             let by = side * self.slack / length;
             Point::new(point.x - dy * by, point.y + dx * by)
         };
         let clear = |a, b| self.map.line_of_sight(a, b);
         [-1.0, 1.0].into_iter().any(|side| {
-            clear(aside(from, side), to)
-                || clear(from, aside(to, side))
-                || clear(aside(from, side), aside(to, side))
+            clear(off_axis(from, side), to)
+                || clear(from, off_axis(to, side))
+                || clear(off_axis(from, side), off_axis(to, side))
         })
     }
 }

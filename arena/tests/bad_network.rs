@@ -7,7 +7,7 @@ use foveate_lab::net::{Latency, Loss};
 use foveate_lab::network::{NetworkSpec, Sessions};
 use foveate_node::Server;
 use foveate_node::game::{Brain, Game};
-use foveate_node::server::Settings;
+use foveate_node::server::ServerSettings;
 use foveate_sync::replica::Life;
 use foveate_wire::{Micros, ObjectId, Replicate};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl Match {
     fn new(seed: u64) -> Match {
         let arena = Arc::new(Arena::new(Setup::for_players(BOTS, seed)).unwrap());
         let mut sessions =
-            Sessions::new(Arc::clone(&arena), Settings::default(), bad_network(seed));
-        sessions.server().unwrap().stage.populate().unwrap();
+            Sessions::new(Arc::clone(&arena), ServerSettings::default(), bad_network(seed));
+        sessions.server().unwrap().simulation.populate().unwrap();
         (0..BOTS).for_each(|bot| {
             sessions.join(&format!("bot-{bot}"), &[]);
         });
@@ -55,7 +55,7 @@ impl Match {
             let Match { sessions, brains, corrections, .. } = self;
             sessions.run(ROUND, |now, at, client, _| {
                 corrections.extend(client.take_correction());
-                let me = client.seated().map(|seated| seated.avatar).filter(|_| playing);
+                let me = client.joined().map(|joined| joined.avatar).filter(|_| playing);
                 let input = me.map(|me| {
                     client.see(now, |world| brains[at - 1].think(world, me, &mut Vec::new()))
                 });
@@ -70,15 +70,15 @@ impl Match {
     /// How far off replicas are from what the server has by now.
     fn look(&mut self) {
         let server = self.sessions.server().unwrap();
-        let tick = server.stage.publisher.store.tick();
-        let kind = server.stage.game.avatar();
-        let world = server.stage.world();
+        let tick = server.simulation.publisher.store.tick();
+        let kind = server.simulation.game.avatar();
+        let world = server.simulation.world();
         let truth: Vec<(ObjectId, Avatar)> =
             world.of_kind(kind).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
         let of = |id| truth.iter().find(|(other, _)| *other == id).map(|(_, avatar)| avatar);
         for at in 1..=BOTS {
             let Some(client) = self.sessions.client(at) else { continue };
-            let here = client.seated().and_then(|seated| of(seated.avatar));
+            let here = client.joined().and_then(|joined| of(joined.avatar));
             let Some(here) = here else { continue };
             for view in client.replicas.iter().filter(|view| view.kind() == kind) {
                 let Some(truth) = of(view.id()) else { continue };
@@ -93,7 +93,7 @@ impl Match {
 }
 
 fn lanes(server: &Server<Arena>, id: ObjectId) -> Vec<i32> {
-    let store = &server.stage.publisher.store;
+    let store = &server.simulation.publisher.store;
     store.lanes(store.find(id).unwrap()).to_vec()
 }
 
@@ -107,7 +107,7 @@ fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
     let mut game = Match::new(3);
     game.run(40, false);
     let mut clients = 1..=BOTS;
-    assert!(clients.all(|at| game.sessions.client(at).unwrap().seated().is_some()), "all are in");
+    assert!(clients.all(|at| game.sessions.client(at).unwrap().joined().is_some()), "all are in");
     game.run(800, true);
     let (mut right, mut wrong) = (0, 0);
     for at in 1..=BOTS {
@@ -126,10 +126,10 @@ fn nobody_gets_stuck_hardly_anybody_is_corrected_and_all_agree_in_the_end() {
 
     game.sessions.network.set_spec(NetworkSpec { loss: Loss::None, ..bad_network(3) });
     game.run(200, false);
-    let kind = game.sessions.server().unwrap().stage.game.schema().kinds()[0].clone();
+    let kind = game.sessions.server().unwrap().simulation.game.schema().kinds()[0].clone();
     for at in 1..=BOTS {
         let client = game.sessions.client(at).unwrap();
-        let me = client.seated().unwrap().avatar;
+        let me = client.joined().unwrap().avatar;
         let own = Avatar::get(&kind, client.own());
         let avatars = client.replicas.iter().filter(|view| view.kind() == me.kind());
         let live = avatars.filter(|view| view.life() == Life::Live);

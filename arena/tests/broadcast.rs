@@ -4,8 +4,8 @@
 
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_node::game::{Brain, PlayerId};
-use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::ResumeKey;
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::{View, presets};
@@ -26,7 +26,7 @@ const MEASURED: u64 = 400;
 struct Way {
     rng: fastrand::Rng,
     loss: f64,
-    queue: Vec<(u64, u64, Link, Letter)>,
+    queue: Vec<(u64, u64, Link, Outgoing)>,
     sent: u64,
 }
 
@@ -35,10 +35,10 @@ impl Way {
         Way { rng: fastrand::Rng::with_seed(seed), loss, queue: Vec::new(), sent: 0 }
     }
 
-    fn send(&mut self, now: u64, out: Letters) {
+    fn send(&mut self, now: u64, out: RecordingOutbox) {
         for (link, packet) in out.0 {
             let lost = self.rng.f64() < self.loss;
-            if lost && matches!(packet, Letter::Datagram(_)) {
+            if lost && matches!(packet, Outgoing::Datagram(_)) {
                 continue;
             }
             let delay = 30_000.0 + self.rng.f64() * 20_000.0;
@@ -47,7 +47,7 @@ impl Way {
         }
     }
 
-    fn arrived(&mut self, now: u64) -> Vec<(Link, Letter)> {
+    fn arrived(&mut self, now: u64) -> Vec<(Link, Outgoing)> {
         let due = std::mem::take(&mut self.queue);
         let (mut due, later): (Vec<_>, Vec<_>) = due.into_iter().partition(|one| one.0 <= now);
         self.queue = later;
@@ -64,19 +64,19 @@ struct Match {
     down: Way,
     round: u64,
     /// Everything that the server sent, while it is kept.
-    said: Option<Vec<(Link, Letter)>>,
+    said: Option<Vec<(Link, Outgoing)>>,
 }
 
 impl Match {
     fn new(loss: f64, budget: Option<Bytes>) -> Match {
         let arena = Arc::new(Arena::new(Setup::for_players(ROOM, 1)).unwrap());
-        let settings = Settings { budget, ..Settings::default() };
+        let settings = ServerSettings { budget, ..ServerSettings::default() };
         let keys = Box::new(|| ResumeKey([7; 16]));
         let mut server = Server::new(Arc::clone(&arena), settings, keys);
-        server.stage.populate().unwrap();
+        server.simulation.populate().unwrap();
         let (mut up, mut clients) = (Way::new(1, loss), Vec::new());
         for bot in 0..BOTS {
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             let mut client = Client::new(Arc::clone(&arena), &format!("bot-{bot}"), &[]);
             client.connected(Link(bot), &mut out);
             server.connected(Link(bot), &mut out);
@@ -92,7 +92,7 @@ impl Match {
     fn under(view: Option<View>, loss: f64, budget: Option<Bytes>) -> Match {
         let mut game = Match::new(loss, budget);
         game.run(WARM_UP);
-        game.server.impose(None, view).unwrap();
+        game.server.override_view(None, view).unwrap();
         game.run(WARM_UP);
         game
     }
@@ -105,14 +105,14 @@ impl Match {
             for (link, packet) in self.down.arrived(now) {
                 let client = &mut self.clients[link.0 as usize];
                 match packet {
-                    Letter::Datagram(bytes) => client.datagram(&bytes, Micros(now)),
-                    Letter::Message(bytes) => client.message(&bytes),
-                    Letter::Close(why) => panic!("{why:?}"),
+                    Outgoing::Datagram(bytes) => client.datagram(&bytes, Micros(now)),
+                    Outgoing::Message(bytes) => client.message(&bytes),
+                    Outgoing::Close(why) => panic!("{why:?}"),
                 }
             }
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             for (client, brain) in self.clients.iter_mut().zip(&mut self.brains) {
-                let truth = self.server.stage.world();
+                let truth = self.server.simulation.world();
                 client
                     .tick(Micros(now), &mut out, |_, me| brain.think(&truth, me, &mut Vec::new()));
                 while client.poll().is_some() {}
@@ -122,12 +122,12 @@ impl Match {
     }
 
     fn serve(&mut self, now: u64) {
-        let (time, mut out) = (Micros(now), Letters::default());
+        let (time, mut out) = (Micros(now), RecordingOutbox::default());
         for (link, packet) in self.up.arrived(now) {
             match packet {
-                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, time),
-                Letter::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
-                Letter::Close(why) => panic!("{why:?}"),
+                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, time),
+                Outgoing::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
+                Outgoing::Close(why) => panic!("{why:?}"),
             }
         }
         while let Some(event) = self.server.poll() {
@@ -145,9 +145,9 @@ impl Match {
 
     /// Bytes of states that all players were sent in so many rounds.
     fn bytes_in(&mut self, rounds: u64) -> f64 {
-        let before = self.server.stage.publisher.totals().bytes;
+        let before = self.server.simulation.publisher.totals().bytes;
         self.run(rounds);
-        (self.server.stage.publisher.totals().bytes - before) as f64
+        (self.server.simulation.publisher.totals().bytes - before) as f64
     }
 
     /// How many times less than broadcasting the server says that it sends, on average over so many rounds.
@@ -186,12 +186,12 @@ fn what_is_said_is_what_switching_to_broadcast_shows() {
         let mut game = Match::under(view.clone(), loss, budget);
         game.server.compare_with_broadcast(SAMPLES);
         game.run(WARM_UP);
-        let sent = game.server.stage.publisher.totals().bytes;
+        let sent = game.server.simulation.publisher.totals().bytes;
         let said = game.said_in(MEASURED);
-        let sent = (game.server.stage.publisher.totals().bytes - sent) as f64;
+        let sent = (game.server.simulation.publisher.totals().bytes - sent) as f64;
 
         let mut switched = Match::under(view, loss, budget);
-        switched.server.impose(None, Some(presets::broadcast())).unwrap();
+        switched.server.override_view(None, Some(presets::broadcast())).unwrap();
         switched.run(WARM_UP);
         let shown = switched.bytes_in(MEASURED) / sent;
         println!("{name}, loss {loss}: said {said:.2}, shown by switching {shown:.2}");
@@ -202,13 +202,13 @@ fn what_is_said_is_what_switching_to_broadcast_shows() {
 
 #[test]
 fn what_players_are_sent_does_not_change_while_it_is_measured() {
-    let mut with = Match::under(None, 0.05, Settings::default().budget);
-    let mut without = Match::under(None, 0.05, Settings::default().budget);
+    let mut with = Match::under(None, 0.05, ServerSettings::default().budget);
+    let mut without = Match::under(None, 0.05, ServerSettings::default().budget);
     with.server.compare_with_broadcast(SAMPLES);
     for game in [&mut with, &mut without] {
         game.said = Some(Vec::new());
         game.run(200);
-        game.server.impose(None, Some(presets::circle(50.0))).unwrap();
+        game.server.override_view(None, Some(presets::circle(50.0))).unwrap();
         game.run(200);
     }
     assert!(with.server.broadcast_comparison().is_some());

@@ -3,10 +3,10 @@
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
 use foveate_arena::game::{Action, Controls};
 use foveate_arena::{Arena, Fighter, Input, Point, Setup, Skill};
-use foveate_node::game::{Brain, By, Game, PlayerId};
-use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{Resources, ServerEvent, Settings};
-use foveate_node::session::{Frame, ResumeKey};
+use foveate_node::game::{Brain, Game, PlayerId, Requester};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::server::{Resources, ServerEvent, ServerSettings};
+use foveate_node::session::{ResumeKey, ServerDatagram};
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::Line;
 use foveate_sync::replica::Life;
@@ -76,11 +76,11 @@ impl Match {
         let setup = Setup { line_of_sight, units: 0, ..Setup::for_players(BOTS as usize, 5) };
         let arena = Arc::new(Arena::new(setup).unwrap());
         let keys = Box::new(|| ResumeKey([7; 16]));
-        let mut server = Server::new(Arc::clone(&arena), Settings::default(), keys);
-        server.stage.populate().unwrap();
+        let mut server = Server::new(Arc::clone(&arena), ServerSettings::default(), keys);
+        server.simulation.populate().unwrap();
         let client = |bot| Client::new(Arc::clone(&arena), &format!("bot-{bot}"), &[]);
         let mut clients: Vec<_> = (0..BOTS).map(client).collect();
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         for (bot, client) in clients.iter_mut().enumerate() {
             client.connected(Link(bot as u64), &mut out);
             server.connected(Link(bot as u64), &mut out);
@@ -93,13 +93,13 @@ impl Match {
         game
     }
 
-    fn deliver_up(&mut self, out: Letters, now: Micros) {
-        let mut answers = Letters::default();
-        for (link, letter) in out.0 {
-            match letter {
-                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
-                Letter::Close(why) => panic!("{why:?}"),
+    fn deliver_up(&mut self, out: RecordingOutbox, now: Micros) {
+        let mut answers = RecordingOutbox::default();
+        for (link, outgoing) in out.0 {
+            match outgoing {
+                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
+                Outgoing::Close(why) => panic!("{why:?}"),
             }
         }
         while let Some(event) = self.server.poll() {
@@ -111,13 +111,13 @@ impl Match {
         self.deliver_down(answers, now);
     }
 
-    fn deliver_down(&mut self, out: Letters, now: Micros) {
-        for (link, letter) in out.0 {
+    fn deliver_down(&mut self, out: RecordingOutbox, now: Micros) {
+        for (link, outgoing) in out.0 {
             let client = &mut self.clients[link.0 as usize];
-            match letter {
-                Letter::Datagram(bytes) => {
+            match outgoing {
+                Outgoing::Datagram(bytes) => {
                     self.told.bytes += bytes.len() as u64 + 55;
-                    let frame = Frame::read(&bytes).unwrap();
+                    let frame = ServerDatagram::read(&bytes).unwrap();
                     self.told.datagrams[usize::from(frame.state.is_empty())] += 1;
                     let (state, events) = (frame.state.len(), frame.events.len());
                     let frame = bytes.len() - state - events;
@@ -126,8 +126,8 @@ impl Match {
                     }
                     client.datagram(&bytes, now);
                 }
-                Letter::Message(bytes) => client.message(&bytes),
-                Letter::Close(why) => panic!("{why:?}"),
+                Outgoing::Message(bytes) => client.message(&bytes),
+                Outgoing::Close(why) => panic!("{why:?}"),
             }
         }
     }
@@ -137,14 +137,14 @@ impl Match {
         for _ in 0..rounds {
             self.round += 1;
             let (now, tick) = (Micros(self.round * 50_000), Tick(self.round as u32));
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             self.server.tick(tick, now, &mut out);
             self.server.end_round(Micros::ZERO);
             self.deliver_down(out, now);
             if self.round > 20 {
                 self.look(tick);
             }
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             let all = self.clients.iter_mut().zip(&mut self.brains).enumerate();
             for (bot, (client, brain)) in all {
                 client.tick(now, &mut out, |world, me| match self.blind {
@@ -159,12 +159,12 @@ impl Match {
     }
 
     fn look(&mut self, tick: Tick) {
-        let (world, arena) = (self.server.stage.world(), &self.server.stage.game);
+        let (world, arena) = (self.server.simulation.world(), &self.server.simulation.game);
         let walls = arena.visibility().expect("the arena has walls");
         let avatars: Vec<(ObjectId, Avatar)> =
             world.of_kind(AVATAR).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
         for client in &self.clients {
-            let Some(me) = client.seated() else { continue };
+            let Some(me) = client.joined() else { continue };
             let Some(here) = world.get::<Avatar>(me.avatar) else { continue };
             for (object, truth) in avatars.iter().filter(|(object, _)| *object != me.avatar) {
                 let flat = |at: [f32; 2]| [at[0], at[1], 0.0];
@@ -226,7 +226,7 @@ fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
 fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     let mut game = Match::new(false);
     let server = &mut game.server;
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     let mut round = 0;
     let mut tick = |server: &mut Server<Arena>, rounds: u64| {
         for _ in 0..rounds {
@@ -239,7 +239,7 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     let avatars = [1, 2].map(|player| ObjectId::new(AVATAR, player, 0));
     let ages = |server: &Server<Arena>| {
         [(0, 1), (1, 0)].map(|(own, other)| {
-            let publisher = &server.stage.publisher;
+            let publisher = &server.simulation.publisher;
             let observer = server.observer_of(PlayerId(avatars[own].origin())).unwrap();
             let slot = publisher.store.find(avatars[other]).unwrap();
             publisher.grade_of(observer, slot).map(|(grade, _)| grade.max_age)
@@ -247,7 +247,7 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     };
     let before = ages(server);
     let hit = Action::Hit { damage: 1, weapon: Weapon::Blaster };
-    server.stage.ask(avatars[1], hit, By::Object(avatars[0]));
+    server.simulation.ask(avatars[1], hit, Requester::Object(avatars[0]));
     tick(server, 1);
     let sharp = ages(server).map(|age| age.expect("of interest, however far off"));
     for (before, sharp) in before.into_iter().zip(sharp) {

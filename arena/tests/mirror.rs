@@ -10,7 +10,7 @@ use foveate_arena::{
     Arena, ArenaDocument, ArenaMap, Body, CollisionMap, Input, NodeIx, Place, Setup, TickRate,
     Velocity, Yaw, step,
 };
-use foveate_node::Stage;
+use foveate_node::Simulation;
 use foveate_node::game::{Game, PlayerId};
 use foveate_sync::Rounds;
 use foveate_wire::{Micros, Tick};
@@ -79,20 +79,21 @@ fn walk(hz: u32, seed: u64, count: usize) -> Value {
 fn avatar(seed: u64, count: u32) -> Value {
     let setup = Setup { side: SIDE, obstacles: OBSTACLES, ..Setup::for_players(2, seed) };
     let arena = Arc::new(Arena::new(setup).unwrap());
-    let mut stage = Stage::new(Arc::clone(&arena), Rounds::every(Micros::from_millis(50)));
-    stage.populate().unwrap();
-    for spawn in arena.welcome(&stage.world(), PlayerId(1), "ada") {
-        stage.spawn(PlayerId(1), &spawn).unwrap();
+    let mut simulation =
+        Simulation::new(Arc::clone(&arena), Rounds::every(Micros::from_millis(50)));
+    simulation.populate().unwrap();
+    for spawn in arena.welcome(&simulation.world(), PlayerId(1), "ada") {
+        simulation.spawn(PlayerId(1), &spawn).unwrap();
     }
     let (me, mut rng) = (Avatar::of(1), Rng::with_seed(seed));
-    let lanes = |stage: &Stage<Arena>| {
-        let slot = stage.publisher.store.find(me).unwrap();
-        stage.publisher.store.lanes(slot).to_vec()
+    let lanes = |simulation: &Simulation<Arena>| {
+        let slot = simulation.publisher.store.find(me).unwrap();
+        simulation.publisher.store.lanes(slot).to_vec()
     };
     // By then the first round has begun, which puts everybody somewhere.
     let begin = 64;
-    (1..=begin).for_each(|tick| stage.step(Tick(tick), |_, _| {}));
-    let before = lanes(&stage);
+    (1..=begin).for_each(|tick| simulation.step(Tick(tick), |_, _| {}));
+    let before = lanes(&simulation);
     let mut controls = Controls::default();
     let rows = (begin + 1..=begin + count).map(|tick| {
         if tick % 12 == 0 {
@@ -102,10 +103,10 @@ fn avatar(seed: u64, count: u32) -> Value {
         }
         controls.walk.yaw = controls.walk.yaw.wrapping_add(rng.u16(..700));
         controls.fire = rng.bool().then_some(tick - 2);
-        stage.input(me, controls);
-        stage.step(Tick(tick), |_, _| {});
+        simulation.input(me, controls);
+        simulation.step(Tick(tick), |_, _| {});
         let bytes = postcard::to_allocvec(&controls).unwrap();
-        json!({ "tick": tick, "controls": bytes, "lanes": lanes(&stage) })
+        json!({ "tick": tick, "controls": bytes, "lanes": lanes(&simulation) })
     });
     let rows: Vec<Value> = rows.collect();
     let schema = arena.schema().describe();

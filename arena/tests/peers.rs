@@ -1,13 +1,13 @@
-//! The same seeded match by a server's stage and among peers: the rules' invariants hold in both, and
+//! The same seeded match by a server's simulation and among peers: the rules' invariants hold in both, and
 //! the rules do not know which it is.
 
 use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, ITEM, Item, MATCH, Match};
 use foveate_arena::{Arena, Fighter, Practice, Setup, Skill};
 use foveate_node::game::{Brain, World};
-use foveate_node::outbox::{Letter, Letters};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::wire::{Digest, Message};
-use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::session::write_message;
 use foveate_node::{Link, Peer};
 use foveate_sync::ObserverId;
@@ -46,7 +46,7 @@ impl Signer for Name {
 }
 
 fn peer(arena: &Arc<Arena>, at: usize) -> Peer<Arena> {
-    let settings = Settings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
+    let settings = PeerSettings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
     Peer::new(Arc::clone(arena), settings, Box::new(Name(at as u8 + 1)), "bot")
 }
 
@@ -54,7 +54,7 @@ fn peer(arena: &Arc<Arena>, at: usize) -> Peer<Arena> {
 struct Game {
     peers: Vec<Peer<Arena>>,
     bots: Vec<Fighter>,
-    letters: BTreeMap<(u64, u64), (usize, usize, Link, Letter)>,
+    letters: BTreeMap<(u64, u64), (usize, usize, Link, Outgoing)>,
     calls: Vec<(u64, usize, usize)>,
     sent: u64,
     links: u64,
@@ -83,15 +83,21 @@ impl Game {
         }
     }
 
-    fn settle(&mut self, now: u64, at: usize, out: Letters, ends: &mut BTreeMap<Link, [usize; 2]>) {
-        for (link, letter) in out.0 {
+    fn settle(
+        &mut self,
+        now: u64,
+        at: usize,
+        out: RecordingOutbox,
+        ends: &mut BTreeMap<Link, [usize; 2]>,
+    ) {
+        for (link, outgoing) in out.0 {
             let Some(ends) = ends.get(&link) else { continue };
             let to = if ends[0] == at { ends[1] } else { ends[0] };
-            if matches!(letter, Letter::Datagram(_)) && self.rng.f64() < 0.05 {
+            if matches!(outgoing, Outgoing::Datagram(_)) && self.rng.f64() < 0.05 {
                 continue;
             }
             self.sent += 1;
-            self.letters.insert((now + LATENCY, self.sent), (at, to, link, letter));
+            self.letters.insert((now + LATENCY, self.sent), (at, to, link, outgoing));
         }
         while let Some(event) = self.peers[at].poll() {
             match event {
@@ -106,11 +112,11 @@ impl Game {
 
     /// Somebody begins anew under the same key, by way of another.
     fn restart(&mut self, now: u64, at: usize, by: usize, ends: &mut BTreeMap<Link, [usize; 2]>) {
-        self.peers[at] = peer(&self.peers[at].stage.game, at);
+        self.peers[at] = peer(&self.peers[at].simulation.game, at);
         self.gone.remove(&at);
         self.stalled.remove(&at);
         self.peers[at].join(Name(by as u8 + 1).key(), vec![by as u8], Micros(now));
-        self.settle(now, at, Letters::default(), ends);
+        self.settle(now, at, RecordingOutbox::default(), ends);
     }
 
     fn round(&mut self, now: u64, playing: bool, ends: &mut BTreeMap<Link, [usize; 2]>) {
@@ -124,28 +130,28 @@ impl Game {
             self.links += 1;
             ends.insert(link, [from, to]);
             for (at, other, called) in [(from, to, true), (to, from, false)] {
-                let (key, mut out) = (Name(other as u8 + 1).key(), Letters::default());
+                let (key, mut out) = (Name(other as u8 + 1).key(), RecordingOutbox::default());
                 self.peers[at].connected(link, (key, called), Micros(now), &mut out);
                 self.settle(now, at, out, ends);
             }
         }
         while let Some(entry) = self.letters.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (_, to, link, letter) = entry.remove();
+            let (_, to, link, outgoing) = entry.remove();
             if self.gone.contains(&to) {
                 continue;
             }
             if let Some(until) = self.stalled.get(&to) {
                 self.sent += 1;
-                self.letters.insert((*until, self.sent), (to, to, link, letter));
+                self.letters.insert((*until, self.sent), (to, to, link, outgoing));
                 continue;
             }
-            let mut out = Letters::default();
-            match letter {
-                Letter::Datagram(bytes) => self.peers[to].datagram(link, &bytes, Micros(now)),
-                Letter::Message(bytes) => {
+            let mut out = RecordingOutbox::default();
+            match outgoing {
+                Outgoing::Datagram(bytes) => self.peers[to].datagram(link, &bytes, Micros(now)),
+                Outgoing::Message(bytes) => {
                     self.peers[to].message(link, &bytes, Micros(now), &mut out);
                 }
-                Letter::Close(_) => self.peers[to].closed(link, Micros(now)),
+                Outgoing::Close(_) => self.peers[to].closed(link, Micros(now)),
             }
             self.settle(now, to, out, ends);
         }
@@ -157,7 +163,7 @@ impl Game {
                 peer.input(input);
                 actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
             }
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             peer.tick(Micros(now), &mut out);
             self.settle(now, at, out, ends);
         }
@@ -210,7 +216,7 @@ fn begun(players: usize, seed: u64) -> (Game, BTreeMap<Link, [usize; 2]>) {
     game.peers[0].found(Micros::ZERO).unwrap();
     for at in 1..players {
         game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
-        game.settle(0, at, Letters::default(), &mut ends);
+        game.settle(0, at, RecordingOutbox::default(), &mut ends);
     }
     (game, ends)
 }
@@ -223,7 +229,7 @@ fn a_strangers_word_does_not_take_the_score_from_its_owner() {
     let is_others = |it: &&mut Peer<Arena>| it.owned().all(|(id, _)| id != Match::ID);
     let reader = game.peers.iter_mut().find(is_others).unwrap();
     let claim = reader.claim_on(Match::ID).unwrap();
-    let mut lanes = reader.stage.ghosts.lanes(Match::ID).unwrap().to_vec();
+    let mut lanes = reader.simulation.ghosts.lanes(Match::ID).unwrap().to_vec();
     let stranger = Name(99);
     for ahead in [1, 20_000] {
         let epoch = claim.epoch.0 + ahead;
@@ -239,7 +245,7 @@ fn a_strangers_word_does_not_take_the_score_from_its_owner() {
         };
         let said = write_message(&Message::Members(vec![Sealed::new(&digest, &stranger)]));
         let (link, _) = reader.links().next().unwrap();
-        reader.message(link, &said, now, &mut Letters::default());
+        reader.message(link, &said, now, &mut RecordingOutbox::default());
         assert_eq!(reader.claim_on(Match::ID), Some(claim), "{ahead} epochs ahead");
     }
 }
@@ -253,8 +259,8 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
         }
         practice.step();
     }
-    let store = &practice.stage.publisher.store;
-    let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.stage.world())));
+    let store = &practice.simulation.publisher.store;
+    let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.simulation.world())));
     assert!(fallen(&tallies) > 0, "they fight");
 
     let (mut game, mut ends) = begun(PLAYERS, 11);
@@ -329,7 +335,7 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
             match deed {
                 0 => _ = game.gone.insert(one),
                 1 => {
-                    let mut out = Letters::default();
+                    let mut out = RecordingOutbox::default();
                     game.peers[one].leave(Micros(now * ROUND), &mut out);
                     game.settle(now * ROUND, one, out, &mut ends);
                     game.gone.insert(one);
@@ -362,9 +368,9 @@ fn peers_know_which_neighbours_are_of_which_team() {
     }
     let mut told = [0, 0];
     for peer in &game.peers {
-        let publisher = &peer.stage.publisher;
+        let publisher = &peer.simulation.publisher;
         let own = publisher.store.iter().find(|(id, _)| id.kind() == AVATAR).expect("an avatar");
-        let team = peer.stage.world().get::<Avatar>(own.0).expect("it is there").team;
+        let team = peer.simulation.world().get::<Avatar>(own.0).expect("it is there").team;
         assert_eq!(publisher.store.team(own.1), team);
         let observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
         observers.for_each(|observer| told[usize::from(observer.team() == team)] += 1);

@@ -1,4 +1,4 @@
-//! A server's letters to a player, tampered with: it may refuse them, never panic, stall or grow
+//! A server's packets to a player, tampered with: it may refuse them, never panic, stall or grow
 //! without a bound.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A peer's letters to another, tampered with and believed: it may refuse them, never panic, stall or grow
+//! A peer's packets to another, tampered with and believed: it may refuse them, never panic, stall or grow
 //! without a bound.
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A player's letters to a server, tampered with: it may refuse them, never panic, stall or grow
+//! A player's packets to a server, tampered with: it may refuse them, never panic, stall or grow
 //! without a bound.
 #![no_main]
 

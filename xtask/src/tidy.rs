@@ -7,6 +7,7 @@
 
 mod crates;
 mod markdown;
+mod names;
 mod records;
 mod size;
 mod source;
@@ -24,6 +25,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     markdown::named_paths_exist,
     size::files_are_short,
     size::functions_are_short,
+    names::public_types_have_one_name,
     words::nothing_is_left_undone,
     words::nothing_names_a_machine,
     crates::crates_introduce_themselves,

@@ -21,7 +21,7 @@ fn a_match_is_lively_and_nobody_camps() {
             captures += u32::from(matches!(event, Event::Captured { .. }));
             taken += u32::from(matches!(event, Event::Taken { .. }));
         }
-        let world = practice.stage.world();
+        let world = practice.simulation.world();
         for base in world.of_kind(BASE) {
             teams_hold[usize::from(world.get::<Base>(base).unwrap().team)] += 1;
         }
@@ -52,7 +52,7 @@ fn experts_kill_more_than_novices() {
         practice.think();
         practice.step();
     }
-    let world = practice.stage.world();
+    let world = practice.simulation.world();
     let kills = |skill: Skill| {
         let of = (0..48).filter(|index| Skill::mixed(*index) == skill);
         let kills =
@@ -84,22 +84,22 @@ impl Scene for Own<'_> {
 #[test]
 fn a_bot_that_knows_nothing_but_itself_walks_about_and_does_not_fire() {
     let mut practice = Practice::new(Setup::for_players(20, 3), 20).unwrap();
-    let arena = Arc::clone(&practice.stage.game);
+    let arena = Arc::clone(&practice.simulation.game);
     let me = Avatar::of(1);
     let mut fighter = Fighter::new(Arc::clone(&arena), Skill::Expert, 1, 1);
     practice.step();
-    let start = practice.stage.world().get::<Avatar>(me).unwrap().point();
+    let start = practice.simulation.world().get::<Avatar>(me).unwrap().point();
     let mut farthest = 0.0f64;
     for _ in 0..600 {
-        let slot = practice.stage.publisher.store.find(me).unwrap();
-        let lanes = practice.stage.publisher.store.lanes(slot).to_vec();
+        let slot = practice.simulation.publisher.store.find(me).unwrap();
+        let lanes = practice.simulation.publisher.store.lanes(slot).to_vec();
         let own = Own(arena.schema(), me, lanes);
         let world = World::new(&own, practice.tick());
         let controls = fighter.think(&world, me, &mut Vec::new());
         assert!(controls.fire.is_none() && arena.allows(&controls));
-        practice.stage.input(me, controls);
+        practice.simulation.input(me, controls);
         practice.step();
-        let at = practice.stage.world().get::<Avatar>(me).unwrap().pos;
+        let at = practice.simulation.world().get::<Avatar>(me).unwrap().pos;
         farthest = farthest.max(start.distance(point(at)));
     }
     assert!(farthest > 30.0, "{farthest}");

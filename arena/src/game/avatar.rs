@@ -1,6 +1,6 @@
 //! What avatars do: walk, shoot or steer a unit, get hit, come back.
 
-use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, Phase, UNIT, Weapon};
+use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, RoundPhase, UNIT, Weapon};
 use super::kinds::{position, spot, ticks_ahead, ticks_left};
 use super::weapon::{self, CHANGE_MS, LONGEST_MS, Shooter};
 use super::{Action, Arena, Controls, Event, Hands};
@@ -8,7 +8,7 @@ use crate::fixed::Place;
 use crate::geometry::Point;
 use crate::movement::{self, Input};
 use crate::trig::Yaw;
-use foveate_node::game::{By, Spot, Turn, World};
+use foveate_node::game::{EventArea, Requester, StepContext, World};
 use foveate_wire::{ObjectId, Tick};
 
 /// How long a dead avatar is away, in milliseconds.
@@ -27,7 +27,7 @@ const STRIPE: f64 = 80.0;
 /// Ticks between two looks at the number of the round.
 const ROUND_LOOKS: u32 = 8;
 
-pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>, inputs: &[Controls]) {
+pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>, inputs: &[Controls]) {
     let Some(mut me) = turn.get::<Avatar>() else { return };
     let now = turn.tick();
     if now.0.is_multiple_of(ROUND_LOOKS)
@@ -49,7 +49,7 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>, inputs: &[Controls
 }
 
 /// What a player does in one tick: with the avatar, or with a unit while the avatar stands.
-fn use_hands(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, input: &Controls) {
+fn use_hands(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, input: &Controls) {
     let (now, body) = (turn.tick(), me.body());
     let weapon = match input.hands {
         Hands::Blaster => Weapon::Blaster,
@@ -77,8 +77,13 @@ fn use_hands(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, input: 
     }
 }
 
-pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
-    let (Some(mut me), By::Object(by)) = (turn.get::<Avatar>(), by) else { return };
+pub(super) fn act(
+    arena: &Arena,
+    turn: &mut StepContext<'_, Arena>,
+    action: &Action,
+    by: Requester,
+) {
+    let (Some(mut me), Requester::Object(by)) = (turn.get::<Avatar>(), by) else { return };
     match action {
         Action::Hit { damage, weapon } => take_hit(arena, turn, &mut me, (*damage, *weapon, by)),
         Action::Killed if by.kind() == AVATAR => {
@@ -96,7 +101,7 @@ pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by
 
 fn take_hit(
     arena: &Arena,
-    turn: &mut Turn<'_, Arena>,
+    turn: &mut StepContext<'_, Arena>,
     me: &mut Avatar,
     (damage, weapon, by): (u8, Weapon, ObjectId),
 ) {
@@ -110,7 +115,7 @@ fn take_hit(
     me.ready = ticks_ahead(turn.tick(), arena.ticks(AWAY_MS));
     (me.vx, me.vy) = (0.0, 0.0);
     let died = Event::Died { player: turn.id().origin(), by: by.origin(), weapon };
-    turn.event(Spot::Point { at: spot(me.point()), radius: NOTICED }, died);
+    turn.event(EventArea::Point { at: spot(me.point()), radius: NOTICED }, died);
     turn.ask(Avatar::of(by.origin()), Action::Killed);
     turn.ask(Match::ID, Action::Point { team });
 }
@@ -119,12 +124,12 @@ fn take_hit(
 pub(super) fn enemy(world: &World<'_>, team: u8, by: ObjectId) -> Option<u8> {
     let other = world.with_frozen().get::<Avatar>(Avatar::of(by.origin()))?.team;
     let contest = world.get::<Match>(Match::ID);
-    let plays = contest.is_none_or(|contest| contest.phase == Phase::Play);
+    let plays = contest.is_none_or(|contest| contest.phase == RoundPhase::Play);
     (plays && other != team && matches!(by.kind(), AVATAR | UNIT)).then_some(other)
 }
 
 /// Back to life: at the beginning of a round where its team begins, else away from enemies.
-fn come_back(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, begins: bool) {
+fn come_back(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, begins: bool) {
     let world = turn.world();
     let place = match begins {
         true => first_place(arena, &world, (me.team, me.round), turn.id()),
@@ -132,7 +137,7 @@ fn come_back(arena: &Arena, turn: &mut Turn<'_, Arena>, me: &mut Avatar, begins:
     };
     (me.pos, me.vx, me.vy, me.health) = (position(place), 0.0, 0.0, HEALTH);
     turn.event(
-        Spot::Point { at: spot(place.point()), radius: NOTICED },
+        EventArea::Point { at: spot(place.point()), radius: NOTICED },
         Event::Back { player: turn.id().origin() },
     );
 }

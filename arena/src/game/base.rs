@@ -1,11 +1,11 @@
 //! What bases do: wander, be taken, and heal.
 
 use super::avatar::NOTICED;
-use super::kinds::{AVATAR, Avatar, Base, HEALTH, Match, Phase, TAKEN, place, position, spot};
+use super::kinds::{AVATAR, Avatar, Base, HEALTH, Match, RoundPhase, TAKEN, place, position, spot};
 use super::{Action, Arena, Event};
 use crate::fixed::{Place, SUBUNITS};
 use crate::graph::NodeIx;
-use foveate_node::game::{Spot, Turn};
+use foveate_node::game::{EventArea, StepContext};
 use foveate_wire::ObjectId;
 
 /// Who is this near to a base's centre, takes part in taking it.
@@ -21,7 +21,7 @@ const PROGRESS: i32 = 2;
 /// More than this majority is no faster.
 const CROWD: i32 = 3;
 
-pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let Some(mut base) = turn.get::<Base>() else { return };
     wander(arena, &mut base, turn.id());
     let (at, every) = (turn.tick().plus(turn.id().serial()).0, arena.ticks(COUNT_MS).max(1));
@@ -30,7 +30,7 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
             Some(contest) if contest.round != base.round => {
                 (base.round, base.team, base.progress) = (contest.round, 0, 0);
             }
-            Some(contest) if contest.phase == Phase::Break => {}
+            Some(contest) if contest.phase == RoundPhase::Break => {}
             _ => count(turn, &mut base, (at / every).is_multiple_of(HEALS.1)),
         }
     }
@@ -63,7 +63,7 @@ fn wander(arena: &Arena, base: &mut Base, id: ObjectId) {
 }
 
 /// The larger team on the spot takes the base, step by step. It is good for those whose it is.
-fn count(turn: &mut Turn<'_, Arena>, base: &mut Base, heals: bool) {
+fn count(turn: &mut StepContext<'_, Arena>, base: &mut Base, heals: bool) {
     let mut there: Vec<(ObjectId, u8)> = Vec::new();
     for id in turn.world().near(spot(super::kinds::point(base.pos)), RADIUS as f32) {
         let avatar = (id.kind() == AVATAR).then(|| turn.world().get::<Avatar>(id)).flatten();
@@ -93,7 +93,7 @@ fn count(turn: &mut Turn<'_, Arena>, base: &mut Base, heals: bool) {
         base.team = taker;
         let event = if taker == 0 { Event::Lost } else { Event::Captured { team: taker } };
         let at = spot(super::kinds::point(base.pos));
-        turn.event(Spot::Point { at, radius: NOTICED }, event);
+        turn.event(EventArea::Point { at, radius: NOTICED }, event);
         for (id, _) in there.iter().filter(|(_, team)| *team == taker) {
             turn.ask(*id, Action::Captured);
         }

@@ -1,9 +1,9 @@
 //! What the match does: keep the score, end rounds, and begin the next after a break.
 
-use super::kinds::{AVATAR, BASE, Base, Match, Phase, spot};
+use super::kinds::{AVATAR, BASE, Base, Match, RoundPhase, spot};
 use super::{Action, Arena, Event};
 use crate::geometry::Point;
-use foveate_node::game::{By, Spot, Turn};
+use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::Tick;
 
 /// The time in which a base earns its team a point, in milliseconds.
@@ -17,10 +17,10 @@ pub const CATCH_UP: u16 = 2;
 /// from one peer to another in that tick, or its owner may have stalled.
 const LATE: u32 = 10;
 
-pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let Some(mut contest) = turn.get::<Match>() else { return };
     let (now, setup) = (turn.tick(), &arena.setup);
-    let plays = contest.phase == Phase::Play;
+    let plays = contest.phase == RoundPhase::Play;
     if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
         let behind = behind(&contest, setup.score_limit);
         // Bases out of this node's view count as they were seen last.
@@ -37,17 +37,18 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     let won = plays && contest.first.max(contest.second) >= setup.score_limit;
     if plays && (is_over || won) {
         contest.winner = leader(&contest);
-        (contest.phase, contest.ends) = (Phase::Break, now.plus(pause).0);
+        (contest.phase, contest.ends) = (RoundPhase::Break, now.plus(pause).0);
         turn.event(everywhere(arena), Event::Won { team: contest.winner });
     } else if !is_over && left > if plays { round } else { pause } {
         // A new world, or one that was restored at another tick.
         contest.ends = now.plus(if plays { round } else { pause }).0;
     }
     let is_over = now.since(Tick(contest.ends)) <= ticks(LATE);
-    if contest.phase == Phase::Break && is_over {
+    if contest.phase == RoundPhase::Break && is_over {
         let (number, winner) = (contest.round.wrapping_add(1), contest.winner);
         let ends = now.plus(round).0;
-        contest = Match { round: number, first: 0, second: 0, winner, ends, phase: Phase::Play };
+        contest =
+            Match { round: number, first: 0, second: 0, winner, ends, phase: RoundPhase::Play };
         turn.event(everywhere(arena), Event::Began { round: number });
     }
     turn.set(&contest);
@@ -68,15 +69,15 @@ fn leader(contest: &Match) -> u8 {
     }
 }
 
-fn everywhere(arena: &Arena) -> Spot {
+fn everywhere(arena: &Arena) -> EventArea {
     let (side, half) = (arena.map.side(), arena.map.side() / 2.0);
-    Spot::Point { at: spot(Point::new(half, half)), radius: side as f32 }
+    EventArea::Point { at: spot(Point::new(half, half)), radius: side as f32 }
 }
 
-pub(super) fn act(turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
+pub(super) fn act(turn: &mut StepContext<'_, Arena>, action: &Action, by: Requester) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
-    let by_rule = matches!(by, By::Object(id) if id.kind() == AVATAR);
-    if by_rule && contest.phase == Phase::Play {
+    let by_rule = matches!(by, Requester::Object(id) if id.kind() == AVATAR);
+    if by_rule && contest.phase == RoundPhase::Play {
         earn(&mut contest, *team, 1);
         turn.set(&contest);
     }

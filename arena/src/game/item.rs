@@ -5,7 +5,7 @@ use super::kinds::{Avatar, ITEM, Item, Match, point, position, spot, ticks_ahead
 use super::weapon::LAG_MS;
 use super::{Action, Arena, Event};
 use crate::fixed::Place;
-use foveate_node::game::{By, Spot, Turn};
+use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::Tick;
 
 /// From how far an item can be taken, in units.
@@ -20,7 +20,7 @@ const FOLLOWS: u32 = 5;
 /// the slowest tick rate, and the reach.
 pub(super) const STRAYS: f64 = (LOOKS * FOLLOWS) as f64 * 1.1 + REACH;
 
-pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let at = turn.tick().plus(turn.id().serial()).0;
     let Some(mut item) = turn.get::<Item>().filter(|_| at.is_multiple_of(LOOKS)) else { return };
     let contest = turn.world().get::<Match>(Match::ID);
@@ -51,11 +51,16 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     turn.set(&item);
 }
 
-pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
+pub(super) fn act(
+    arena: &Arena,
+    turn: &mut StepContext<'_, Arena>,
+    action: &Action,
+    by: Requester,
+) {
     let Some(mut item) = turn.get::<Item>() else { return };
     let (player, seen) = match by {
-        By::Player(player, seen) => (player.0, seen),
-        By::Object(object) => (object.origin(), turn.tick()),
+        Requester::Player(player, seen) => (player.0, seen),
+        Requester::Object(object) => (object.origin(), turn.tick()),
     };
     let world = turn.world();
     let now = world.get::<Avatar>(Avatar::of(player));
@@ -70,7 +75,7 @@ pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by
             item.holder = player;
             item.until = ticks_ahead(turn.tick(), arena.ticks(HELD_MS));
             let taken = Event::Taken { player, charm: item.charm };
-            turn.event(Spot::Point { at: spot(point(item.pos)), radius: NOTICED }, taken);
+            turn.event(EventArea::Point { at: spot(point(item.pos)), radius: NOTICED }, taken);
         }
         Action::Drop if item.holder == player && player != 0 => {
             let_go(&mut item, now.as_ref(), turn)
@@ -80,11 +85,11 @@ pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by
     turn.set(&item);
 }
 
-fn let_go(item: &mut Item, holder: Option<&Avatar>, turn: &mut Turn<'_, Arena>) {
+fn let_go(item: &mut Item, holder: Option<&Avatar>, turn: &mut StepContext<'_, Arena>) {
     item.pos = holder.map_or(item.pos, |holder| holder.pos);
     let dropped = Event::Dropped { player: item.holder };
     item.holder = 0;
-    turn.event(Spot::Point { at: spot(point(item.pos)), radius: NOTICED }, dropped);
+    turn.event(EventArea::Point { at: spot(point(item.pos)), radius: NOTICED }, dropped);
 }
 
 /// A place for an item to lie.

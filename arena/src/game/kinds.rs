@@ -240,7 +240,7 @@ impl Unit {
 
 /// What a match is at.
 #[derive(Replicate, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Phase {
+pub enum RoundPhase {
     /// A round is played.
     Play,
     /// A round is over, and the next has not begun: nothing counts, nobody is hurt.
@@ -262,7 +262,7 @@ pub struct Match {
     /// The tick at which the phase ends.
     pub ends: u32,
     /// Whether a round is played.
-    pub phase: Phase,
+    pub phase: RoundPhase,
 }
 
 impl Match {

@@ -30,10 +30,10 @@ use crate::map::ArenaMap;
 use crate::movement::{Input, TickRate};
 use crate::walls::Walls;
 use fastrand::Rng;
-use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{Occlusion, SetName, SetView, View, Visibility, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
-use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, Phase, UNIT, Unit};
+use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, RoundPhase, UNIT, Unit};
 use kinds::{Weapon, position};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -264,18 +264,18 @@ impl Setup {
 ///
 /// ```
 /// use foveate_arena::game::{Arena, Setup};
-/// use foveate_node::{Stage, game::{Game, PlayerId}};
+/// use foveate_node::{Simulation, game::{Game, PlayerId}};
 /// use foveate_sync::Rounds;
 /// use foveate_wire::{Micros, Tick};
 /// use std::sync::Arc;
 ///
 /// let arena = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
-/// let mut stage = Stage::new(Arc::clone(&arena), Rounds::every(Micros::from_millis(50)));
-/// stage.populate().unwrap();
-/// for spawn in arena.welcome(&stage.world(), PlayerId(1), "ada") {
-///     stage.spawn(PlayerId(1), &spawn).unwrap();
+/// let mut simulation = Simulation::new(Arc::clone(&arena), Rounds::every(Micros::from_millis(50)));
+/// simulation.populate().unwrap();
+/// for spawn in arena.welcome(&simulation.world(), PlayerId(1), "ada") {
+///     simulation.spawn(PlayerId(1), &spawn).unwrap();
 /// }
-/// stage.step(Tick(1), |_, _| {});
+/// simulation.step(Tick(1), |_, _| {});
 /// ```
 #[derive(Debug)]
 pub struct Arena {
@@ -382,7 +382,7 @@ impl Game for Arena {
         // The match comes first: see `Match::ID`.
         // It ends in time once it is known which tick it began in.
         let (first, second, ends) = (0, 0, u32::MAX / 2);
-        let contest = Match { round: 0, first, second, winner: 0, ends, phase: Phase::Play };
+        let contest = Match { round: 0, first, second, winner: 0, ends, phase: RoundPhase::Play };
         let mut all = vec![Spawn::new(&self.schema, &contest)];
         for serial in 1..=self.setup.bases as u32 {
             all.push(Spawn::new(&self.schema, &self.new_base(serial)));
@@ -414,7 +414,7 @@ impl Game for Arena {
         std::iter::once(Spawn::new(&self.schema, &avatar)).chain(units).flatten().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Controls]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Controls]) {
         match turn.id().kind() {
             AVATAR => avatar::step(self, turn, inputs),
             BASE => base::step(self, turn),
@@ -425,7 +425,7 @@ impl Game for Arena {
         }
     }
 
-    fn act(&self, turn: &mut Turn<'_, Self>, action: &Action, by: By) {
+    fn act(&self, turn: &mut StepContext<'_, Self>, action: &Action, by: Requester) {
         match turn.id().kind() {
             AVATAR => avatar::act(self, turn, action, by),
             ITEM => item::act(self, turn, action, by),

@@ -4,7 +4,7 @@ use super::kinds::{HEALTH, TAKEN, ticks_left};
 use super::*;
 use crate::geometry::ConvexPolygon;
 use crate::practice::Practice;
-use foveate_node::game::Spot;
+use foveate_node::game::EventArea;
 
 mod prediction;
 mod rounds;
@@ -35,21 +35,21 @@ fn put(practice: &mut Practice, player: u32, at: (i32, i32), team: u8) -> Object
 }
 
 fn spawn<T: Replicate>(practice: &mut Practice, player: u32, value: &T) -> ObjectId {
-    let spawn = Spawn::new(practice.stage.game.schema(), value).unwrap();
-    let id = practice.stage.spawn(PlayerId(player), &spawn).unwrap();
+    let spawn = Spawn::new(practice.simulation.game.schema(), value).unwrap();
+    let id = practice.simulation.spawn(PlayerId(player), &spawn).unwrap();
     practice.step();
     id
 }
 
 fn get<T: Replicate>(practice: &Practice, id: ObjectId) -> T {
-    practice.stage.world().get(id).unwrap()
+    practice.simulation.world().get(id).unwrap()
 }
 
 fn edit(practice: &mut Practice, id: ObjectId, change: impl FnOnce(&mut Avatar)) {
     let mut avatar: Avatar = get(practice, id);
     change(&mut avatar);
-    let slot = practice.stage.publisher.store.find(id).unwrap();
-    practice.stage.publisher.store.set(slot, &avatar).unwrap();
+    let slot = practice.simulation.publisher.store.find(id).unwrap();
+    practice.simulation.publisher.store.set(slot, &avatar).unwrap();
 }
 
 /// What a hit of a blaster costs at a distance.
@@ -64,7 +64,9 @@ fn hit(damage: u8) -> Action {
 /// One shot, and the tick in which its victim hears of it. Returns the victim's health.
 fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
     let walk = Input { yaw, ..Input::default() };
-    assert!(practice.stage.input(by, Controls { walk, fire: Some(seen.0), ..Controls::default() }));
+    assert!(
+        practice.simulation.input(by, Controls { walk, fire: Some(seen.0), ..Controls::default() })
+    );
     practice.step();
     practice.step();
     get::<Avatar>(practice, victim).health
@@ -110,9 +112,11 @@ fn a_weapon_fires_no_faster_than_its_cooldown() {
     for _ in 0..20 {
         let seen = practice.tick().0;
         for _ in 0..2 {
-            practice.stage.input(shooter, Controls { fire: Some(seen), ..Controls::default() });
+            practice
+                .simulation
+                .input(shooter, Controls { fire: Some(seen), ..Controls::default() });
         }
-        let shot = |(_, event): &&(Spot, Event)| matches!(event, Event::Shot { .. });
+        let shot = |(_, event): &&(EventArea, Event)| matches!(event, Event::Shot { .. });
         shots += practice.step().iter().filter(shot).count();
     }
     assert_eq!(shots, 3, "one second holds shots at 0, 400 and 800 ms");
@@ -127,7 +131,7 @@ fn who_moved_away_since_the_shooter_looked_is_hit_but_not_beyond_the_limit() {
         let mut practice = walled(0);
         let shooter = put(&mut practice, 1, (10, 20), 1);
         let victim = put(&mut practice, 2, (20, 20), 2);
-        assert_eq!(practice.stage.game.ticks(weapon::LAG_MS), limit);
+        assert_eq!(practice.simulation.game.ticks(weapon::LAG_MS), limit);
         let seen = practice.tick();
         edit(&mut practice, victim, |avatar| avatar.pos[1] += 4.0);
         wait(&mut practice, late);
@@ -146,14 +150,14 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
     practice.step();
     // A second hit in the same tick finds nobody alive.
     let unit = Unit::at(Place { x: 2_560, y: 5_120 }, 1);
-    let by = By::Object(spawn(&mut practice, 1, &unit));
-    practice.stage.ask(victim, hit(1), by);
-    practice.stage.ask(victim, hit(9), by);
+    let by = Requester::Object(spawn(&mut practice, 1, &unit));
+    practice.simulation.ask(victim, hit(1), by);
+    practice.simulation.ask(victim, hit(9), by);
     wait(&mut practice, 3);
     let (k, v) = (get::<Avatar>(&practice, killer), get::<Avatar>(&practice, victim));
     assert_eq!((k.kills, k.score, v.deaths, v.health), (1, avatar::POINTS.0, 1, 0));
     assert_eq!(get::<Match>(&practice, Match::ID).first, 1);
-    let away = practice.stage.game.ticks(avatar::AWAY_MS);
+    let away = practice.simulation.game.ticks(avatar::AWAY_MS);
     wait(&mut practice, away);
     let back = get::<Avatar>(&practice, victim);
     assert_eq!(back.health, HEALTH);
@@ -165,12 +169,12 @@ fn players_cannot_ask_for_what_only_rules_may() {
     let mut practice = walled(1);
     let me = put(&mut practice, 1, (10, 20), 1);
     let other = put(&mut practice, 2, (20, 20), 2);
-    let by = By::Player(PlayerId(1), practice.tick());
+    let by = Requester::Player(PlayerId(1), practice.tick());
     for action in [hit(99), Action::Killed, Action::Captured] {
-        practice.stage.ask(other, action, by);
-        practice.stage.ask(me, action, by);
+        practice.simulation.ask(other, action, by);
+        practice.simulation.ask(me, action, by);
     }
-    practice.stage.ask(Match::ID, Action::Point { team: 1 }, by);
+    practice.simulation.ask(Match::ID, Action::Point { team: 1 }, by);
     wait(&mut practice, 2);
     let (a, b) = (get::<Avatar>(&practice, me), get::<Avatar>(&practice, other));
     assert_eq!((a.health, a.kills, a.score, b.health), (HEALTH, 0, 0, HEALTH));
@@ -191,7 +195,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
             let at = get::<Base>(practice, base).pos;
             (1..=3).for_each(|player| {
                 let id = Avatar::of(player);
-                if practice.stage.publisher.store.find(id).is_some() {
+                if practice.simulation.publisher.store.find(id).is_some() {
                     edit(practice, id, |avatar| avatar.pos = at);
                 }
             });
@@ -205,8 +209,8 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
     assert_eq!(get::<Avatar>(&practice, Avatar::of(1)).score, avatar::POINTS.1);
     assert_eq!(get::<Avatar>(&practice, Avatar::of(3)).score, 0);
     for player in [1, 2] {
-        let slot = practice.stage.publisher.store.find(Avatar::of(player)).unwrap();
-        practice.stage.publisher.store.remove(slot).unwrap();
+        let slot = practice.simulation.publisher.store.find(Avatar::of(player)).unwrap();
+        practice.simulation.publisher.store.remove(slot).unwrap();
     }
     assert_eq!(captured(&mut practice, 500), [Event::Captured { team: 2 }]);
     assert_eq!(get::<Base>(&practice, base).progress, TAKEN);
@@ -222,13 +226,13 @@ fn an_item_has_one_holder_who_loses_it_by_dying() {
     put(&mut practice, 3, (19, 20), 1);
     let now = practice.tick();
     for player in [1, 2, 3] {
-        practice.stage.ask(item, Action::Take, By::Player(PlayerId(player), now));
+        practice.simulation.ask(item, Action::Take, Requester::Player(PlayerId(player), now));
     }
     practice.step();
     assert_eq!(get::<Item>(&practice, item).holder, 2, "the first within reach");
     let hit = fire(&mut practice, (far, 32_768), now, near);
     assert_eq!(hit, HEALTH - blaster(8.0) / 2, "a shield halves the damage");
-    practice.stage.ask(item, Action::Drop, By::Player(PlayerId(1), now));
+    practice.simulation.ask(item, Action::Drop, Requester::Player(PlayerId(1), now));
     practice.step();
     assert_eq!(get::<Item>(&practice, item).holder, 2, "only the holder may drop it");
     let back = kinds::ticks_ahead(practice.tick(), 50);
@@ -247,13 +251,13 @@ fn a_unit_goes_by_the_way_that_everybody_works_out_and_stops_at_an_enemy() {
     put(&mut practice, 1, (10, 40), 1);
     let unit = spawn(&mut practice, 1, &unit);
     assert_eq!(unit, Arena::unit(1, 0));
-    let arena = Arc::clone(&practice.stage.game);
+    let arena = Arc::clone(&practice.simulation.game);
     let target = arena.node_near(Point::new(90.0, 50.0)).0 as u16;
     let now = practice.tick();
-    practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(2), now));
+    practice.simulation.ask(unit, Action::Order { target }, Requester::Player(PlayerId(2), now));
     practice.step();
     assert!(!get::<Unit>(&practice, unit).walks(), "another player's order");
-    practice.stage.ask(unit, Action::Order { target }, By::Player(PlayerId(1), now));
+    practice.simulation.ask(unit, Action::Order { target }, Requester::Player(PlayerId(1), now));
     practice.step();
     let order = get::<Unit>(&practice, unit);
     let elsewhere = Arena::on(Arc::clone(arena.map()), *arena.setup()).unwrap();
@@ -278,14 +282,14 @@ fn teams_are_balanced_and_rounds_end_with_a_winner() {
     let setup = Setup { round_seconds: 5, break_seconds: 0, ..Setup::for_players(9, 3) };
     let mut practice = Practice::new(setup, 9).unwrap();
     practice.step();
-    let world = practice.stage.world();
+    let world = practice.simulation.world();
     let firsts =
         world.of_kind(AVATAR).into_iter().filter(|id| world.get::<Avatar>(*id).unwrap().team == 1);
     assert!((4..=5).contains(&firsts.count()));
     let mut won = 0;
     for _ in 0..220 {
         practice.think();
-        let is_won = |(_, event): &&(Spot, Event)| matches!(event, Event::Won { .. });
+        let is_won = |(_, event): &&(EventArea, Event)| matches!(event, Event::Won { .. });
         won += practice.step().iter().filter(is_won).count();
     }
     assert_eq!(won, 2);
@@ -298,8 +302,8 @@ fn teams_are_balanced_and_rounds_end_with_a_winner() {
 /// FNV-1a over all objects' lanes.
 fn fingerprint(practice: &Practice) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for (id, slot) in practice.stage.publisher.store.iter() {
-        let lanes = practice.stage.publisher.store.lanes(slot);
+    for (id, slot) in practice.simulation.publisher.store.iter() {
+        let lanes = practice.simulation.publisher.store.lanes(slot);
         let words = lanes.iter().map(|lane| *lane as u64).chain([id.0]);
         words.for_each(|word| hash = (hash ^ word).wrapping_mul(0x0100_0000_01b3));
     }
@@ -335,20 +339,20 @@ fn items_are_neither_doubled_nor_lost_and_scores_add_up() {
             dropped += usize::from(matches!(event, Event::Dropped { .. }));
             died += usize::from(matches!(event, Event::Died { .. }));
         }
-        let world = practice.stage.world();
+        let world = practice.simulation.world();
         let items: Vec<Item> = world.of_kind(ITEM).iter().filter_map(|id| world.get(*id)).collect();
         assert_eq!(items.len(), 16);
         let held = items.iter().filter(|item| item.holder != 0);
         assert!(held.clone().all(|item| world.get::<Avatar>(Avatar::of(item.holder)).is_some()));
         assert_eq!(taken - dropped, held.count(), "tick {tick}");
     }
-    let world = practice.stage.world();
+    let world = practice.simulation.world();
     let avatars: Vec<Avatar> =
         world.of_kind(AVATAR).iter().filter_map(|id| world.get(*id)).collect();
     let sum = |of: fn(&Avatar) -> u16| avatars.iter().map(|a| usize::from(of(a))).sum::<usize>();
     assert!(taken > 5 && died > 20, "{taken} taken, {died} died");
     assert_eq!((sum(|a| a.kills), sum(|a| a.deaths)), (died, died));
-    assert_eq!(practice.stage.dropped(), 0);
+    assert_eq!(practice.simulation.dropped(), 0);
 }
 
 #[test]
@@ -358,7 +362,7 @@ fn nobody_is_ever_inside_an_obstacle() {
         for _ in 0..800 {
             practice.think();
             practice.step();
-            let (world, arena) = (practice.stage.world(), &practice.stage.game);
+            let (world, arena) = (practice.simulation.world(), &practice.simulation.game);
             for avatar in world.of_kind(AVATAR).iter().filter_map(|id| world.get::<Avatar>(*id)) {
                 assert!(arena.collision().is_free(kinds::place(avatar.pos)), "{avatar:?}");
             }
@@ -382,13 +386,13 @@ fn eyes_are_the_avatar_and_the_units_that_stand() {
     practice.step();
     let eyes = |practice: &Practice| {
         let mut eyes = Vec::new();
-        practice.stage.game.eyes(&practice.stage.world(), Avatar::of(1), &mut eyes);
+        practice.simulation.game.eyes(&practice.simulation.world(), Avatar::of(1), &mut eyes);
         eyes
     };
     assert_eq!(eyes(&practice), [Avatar::of(1), Arena::unit(1, 0), Arena::unit(1, 1)]);
-    let by = By::Player(PlayerId(1), practice.tick());
-    practice.stage.ask(Arena::unit(1, 0), Action::Order { target: 3 }, by);
+    let by = Requester::Player(PlayerId(1), practice.tick());
+    practice.simulation.ask(Arena::unit(1, 0), Action::Order { target: 3 }, by);
     practice.step();
     assert_eq!(eyes(&practice), [Avatar::of(1), Arena::unit(1, 1)]);
-    assert_eq!(practice.stage.game.team(&practice.stage.world(), Avatar::of(1)), Some(2));
+    assert_eq!(practice.simulation.game.team(&practice.simulation.world(), Avatar::of(1)), Some(2));
 }

@@ -12,7 +12,7 @@ use crate::fixed::{Place, Velocity};
 use crate::geometry::Point;
 use crate::movement::{self, Body, FULL_INPUT, Input};
 use crate::trig::{ONE, Yaw};
-use foveate_node::game::{By, Spot, Turn};
+use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::{ObjectId, Tick};
 
 /// How fast units go by themselves, in units per second.
@@ -35,7 +35,7 @@ const TELLS_MS: u32 = 5_000;
 /// Hardly a unit is farther than this from the place that is told, in units.
 pub(super) const STRAYS: f64 = SPEED * ((TELLS_MS + LOOK_MS.0) as f64 / 1_000.0 + 0.1);
 
-pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
+pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     let id = turn.id();
     // Staggered: units of different players look around in different ticks.
     let phase = turn.tick().plus(id.serial().wrapping_add(id.origin().wrapping_mul(7))).0;
@@ -56,17 +56,22 @@ pub(super) fn step(arena: &Arena, turn: &mut Turn<'_, Arena>) {
     turn.set(&unit);
 }
 
-pub(super) fn act(arena: &Arena, turn: &mut Turn<'_, Arena>, action: &Action, by: By) {
+pub(super) fn act(
+    arena: &Arena,
+    turn: &mut StepContext<'_, Arena>,
+    action: &Action,
+    by: Requester,
+) {
     let Some(mut unit) = turn.get::<Unit>() else { return };
     let own = turn.id().origin();
     match (action, by) {
-        (Action::Hit { damage, weapon }, By::Object(by)) => {
+        (Action::Hit { damage, weapon }, Requester::Object(by)) => {
             take_hit(arena, turn, &mut unit, (*damage, *weapon, by));
         }
-        (Action::Steer { walk, fire }, By::Object(by)) if by == Avatar::of(own) => {
+        (Action::Steer { walk, fire }, Requester::Object(by)) if by == Avatar::of(own) => {
             steer(arena, turn, &mut unit, (*walk, *fire));
         }
-        (order, By::Player(player, _)) if player.0 == own && unit.duty != Duty::Down => {
+        (order, Requester::Player(player, _)) if player.0 == own && unit.duty != Duty::Down => {
             let (duty, target) = match order {
                 Action::Order { target } => (Duty::March, *target),
                 Action::Follow => (Duty::Follow, unit.target),
@@ -105,7 +110,7 @@ fn stop(arena: &Arena, now: Tick, unit: &mut Unit) {
     }
 }
 
-fn walk(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+fn walk(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     let now = turn.tick();
     let (here, arrived) = place_at(arena, unit, now);
     if arrived || enemy_near(arena, turn, unit, here, COLLISION).is_some() {
@@ -117,7 +122,7 @@ fn walk(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
 }
 
 /// Sets out anew from where it is, unless the way from there were longer: it never turns back.
-fn tell(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit, here: Point) {
+fn tell(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit, here: Point) {
     let pos = position(Place::near(here));
     let left = |pos: [f32; 2]| arena.ways.to_node(pos, unit.target).length();
     let walked = f64::from(passed(unit, turn.tick())) * SPEED / f64::from(arena.setup.rate.hz());
@@ -130,14 +135,14 @@ fn tell(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit, here: Point) {
 }
 
 /// Sets out after the player's avatar, if that is far.
-fn follow(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+fn follow(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     if go_after(arena, turn, unit).is_some_and(|far| far > FOLLOWS) {
         (unit.duty, unit.since) = (Duty::Join, turn.tick().0);
     }
 }
 
 /// Takes the player's avatar for its target, and tells how far off that is.
-fn go_after(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) -> Option<f64> {
+fn go_after(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) -> Option<f64> {
     let world = turn.world().with_frozen();
     let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()))?;
     let far = avatar.point().distance(point(unit.pos));
@@ -147,7 +152,7 @@ fn go_after(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) -> Option<f6
     avatar.is_alive().then_some(far)
 }
 
-fn come_back(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
+fn come_back(arena: &Arena, turn: &StepContext<'_, Arena>, unit: &mut Unit) {
     let world = turn.world().with_frozen();
     let avatar = world.get::<Avatar>(Avatar::of(turn.id().origin()));
     let Some(avatar) = avatar.filter(Avatar::is_alive) else { return };
@@ -162,7 +167,7 @@ fn come_back(arena: &Arena, turn: &Turn<'_, Arena>, unit: &mut Unit) {
 /// One tick in its player's hands: it walks as fast as avatars do, without their momentum, and fires.
 fn steer(
     arena: &Arena,
-    turn: &mut Turn<'_, Arena>,
+    turn: &mut StepContext<'_, Arena>,
     unit: &mut Unit,
     (walk, fire): (Input, Option<u32>),
 ) {
@@ -193,7 +198,7 @@ fn wished(arena: &Arena, walk: Input) -> Velocity {
 
 fn take_hit(
     arena: &Arena,
-    turn: &mut Turn<'_, Arena>,
+    turn: &mut StepContext<'_, Arena>,
     unit: &mut Unit,
     (damage, _, by): (u8, Weapon, ObjectId),
 ) {
@@ -209,13 +214,13 @@ fn take_hit(
     (unit.duty, unit.since) = (Duty::Down, turn.tick().0);
     let (player, which) = (turn.id().origin(), turn.id().serial().saturating_sub(1));
     let downed = Event::Downed { player, unit: which.min(255) as u8, by: by.origin() };
-    turn.event(Spot::Point { at: spot(point(unit.pos)), radius: NOTICED }, downed);
+    turn.event(EventArea::Point { at: spot(point(unit.pos)), radius: NOTICED }, downed);
 }
 
-fn guard(arena: &Arena, turn: &mut Turn<'_, Arena>, unit: &Unit) {
+fn guard(arena: &Arena, turn: &mut StepContext<'_, Arena>, unit: &Unit) {
     let here = point(unit.pos);
     let Some((id, enemy)) = enemy_near(arena, turn, unit, here, GUARD) else { return };
-    let line = Spot::Segment { from: spot(here), to: spot(enemy.point()), radius: NOTICED };
+    let line = EventArea::Segment { from: spot(here), to: spot(enemy.point()), radius: NOTICED };
     let off = Place::near(enemy.point());
     let from = place(unit.pos);
     let yaw = Yaw::of(i64::from(off.x - from.x), i64::from(off.y - from.y));
@@ -233,7 +238,7 @@ fn guard(arena: &Arena, turn: &mut Turn<'_, Arena>, unit: &Unit) {
 
 fn enemy_near(
     arena: &Arena,
-    turn: &Turn<'_, Arena>,
+    turn: &StepContext<'_, Arena>,
     unit: &Unit,
     here: Point,
     radius: f64,

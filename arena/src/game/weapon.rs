@@ -8,7 +8,7 @@ use super::kinds::{AVATAR, Avatar, Charm, ITEM, Item, UNIT, Unit, Weapon, spot};
 use super::{Action, Arena, Event, unit};
 use crate::geometry::{Point, Vector};
 use crate::trig::{ONE, Yaw};
-use foveate_node::game::{Spot, Turn, World};
+use foveate_node::game::{EventArea, StepContext, World};
 use foveate_wire::{ObjectId, Tick};
 
 /// How near to an avatar's or a unit's centre a shot must pass: their radius.
@@ -75,7 +75,7 @@ pub(super) struct Shooter {
 /// One shot: whom it meets, of those that the shooter saw, is asked for the hit.
 pub(super) fn shoot(
     arena: &Arena,
-    turn: &mut Turn<'_, Arena>,
+    turn: &mut StepContext<'_, Arena>,
     by: &Shooter,
     (yaw, seen): (Yaw, Tick),
 ) {
@@ -101,7 +101,7 @@ pub(super) fn shoot(
         hits: met.len().min(255) as u8,
     };
     let to = spot(from + along * length);
-    turn.event(Spot::Segment { from: spot(from), to, radius: NOTICED }, shot);
+    turn.event(EventArea::Segment { from: spot(from), to, radius: NOTICED }, shot);
     if met.is_empty() {
         return;
     }
@@ -172,17 +172,17 @@ impl Line {
     /// How far along it meets a body at `at`.
     fn meets(&self, arena: &Arena, at: Point) -> Option<f64> {
         let off = at - self.from;
-        let (ahead, aside) = (off.dot(self.along), off.cross(self.along).abs());
+        let (ahead, off_axis) = (off.dot(self.along), off.cross(self.along).abs());
         if ahead <= 0.0 {
             return None;
         }
         if self.make.spread > 0.0 {
             let entry = (off.dot(off).sqrt() - TARGET_RADIUS).max(0.0);
-            let inside = aside <= TARGET_RADIUS + ahead * self.make.spread;
+            let inside = off_axis <= TARGET_RADIUS + ahead * self.make.spread;
             let meets = inside && entry <= self.make.reach;
             return (meets && arena.map.line_of_sight(self.from, at)).then_some(entry);
         }
-        let half = TARGET_RADIUS * TARGET_RADIUS - aside * aside;
+        let half = TARGET_RADIUS * TARGET_RADIUS - off_axis * off_axis;
         (half >= 0.0).then(|| (ahead - half.sqrt()).max(0.0)).filter(|entry| *entry <= self.reach)
     }
 }

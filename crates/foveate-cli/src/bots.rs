@@ -259,13 +259,13 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         self.host
             .players()
             .iter()
-            .any(|player| player.client.seated().is_none() && player.ended.is_some())
+            .any(|player| player.client.joined().is_none() && player.ended.is_some())
     }
 
     /// Why not all clients are in.
     fn complaint(&self) -> String {
         let (inside, all) = (self.joins.len(), self.args.count);
-        let out = self.host.players().iter().find(|player| player.client.seated().is_none());
+        let out = self.host.players().iter().find(|player| player.client.joined().is_none());
         match out.and_then(|player| player.ended.as_ref()) {
             Some(end) => format!("{inside} of {all} got in; {end}"),
             None => format!("{inside} of {all} got in at {}; no answer", self.args.connect),
@@ -289,7 +289,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 self.events += u64::from(matches!(news, News::Event(_)));
                 fresh |= matches!(news, News::Change(_));
             }
-            if joining && client.seated().is_some() && self.joins.len() < self.args.count {
+            if joining && client.joined().is_some() && self.joins.len() < self.args.count {
                 let waited = player.asked.elapsed().as_secs_f64() * 1e3;
                 if self.joins.len() <= at {
                     self.joins.push(waited);
@@ -304,7 +304,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 (client.replicas.newest(), fresh && at.is_multiple_of(WITNESSES))
             };
             if let (Some(truth), true, Some(me)) =
-                (&mut self.truth, due && tick.0.is_multiple_of(EVERY), client.seated())
+                (&mut self.truth, due && tick.0.is_multiple_of(EVERY), client.joined())
             {
                 truth.believe(me.avatar, &client.replicas, tick)?;
                 self.written[at] = tick;
@@ -322,7 +322,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
 
     fn figures(&mut self, before: (u64, u64), core_share: f64, passed: Duration) -> Figures {
         let players = self.host.players();
-        let seated = players.iter().filter(|player| player.client.seated().is_some());
+        let joined = players.iter().filter(|player| player.client.joined().is_some());
         let (right, wrong) = self.counts();
         let (right, wrong) = (right - before.0, wrong - before.1);
         let rtts = players.iter().filter_map(|player| player.client.rtt());
@@ -332,7 +332,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let replicas: usize = players.iter().map(|player| player.client.replicas.len()).sum();
         Figures {
             clients: self.args.count,
-            connected: seated.count(),
+            connected: joined.count(),
             join_ms_p50: usage::quantile(&mut self.joins, 0.5),
             join_ms_p95: usage::quantile(&mut self.joins, 0.95),
             core_share,

@@ -4,7 +4,7 @@
 //! side 40·√N, waypoints within 60 units, 2 to 8 units a second, pauses of up to 3 s; while walking z
 //! bobs by 0.1 and the yaw sways; a byte changes about every 5 s; a view of 120 units.
 
-use foveate_node::game::{Brain, By, Game, PlayerId, Spawn, Turn, World};
+use foveate_node::game::{Brain, Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{Bound, View, presets};
 use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Game for Crowd {
         Spawn::new(&self.schema, &walker).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Stride]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Stride]) {
         let Some(mut walker) = turn.get::<Walker>() else { return };
         let (me, tick) = (turn.id().origin(), turn.tick().0);
         for stride in inputs {
@@ -105,7 +105,7 @@ impl Game for Crowd {
         turn.set(&walker);
     }
 
-    fn act(&self, _: &mut Turn<'_, Self>, (): &(), _: By) {}
+    fn act(&self, _: &mut StepContext<'_, Self>, (): &(), _: Requester) {}
 
     fn allows(&self, input: &Stride) -> bool {
         let most = 16 * FASTEST as i16;

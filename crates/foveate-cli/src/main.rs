@@ -6,10 +6,10 @@
 //! config …` shows and checks a server's configuration; `foveate token` issues a connect token.
 
 mod arena;
+mod authenticator;
 mod bots;
 mod config;
 mod crowd;
-mod door;
 mod flood;
 mod lab;
 mod load;
@@ -83,7 +83,7 @@ enum Config {
 fn configuration(command: &Config) -> Result<(), Box<dyn Error>> {
     match command {
         Config::Check { file } => {
-            println!("{}", config::Config::load(file, config::Told::default())?)
+            println!("{}", config::Config::load(file, config::CliOverrides::default())?)
         }
         Config::Default => print!("{}", config::DEFAULT),
     }

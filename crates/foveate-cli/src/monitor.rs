@@ -1,9 +1,9 @@
 //! What an operator sees of a server: metrics and logs.
 
+use crate::authenticator::MainDoor;
 use crate::config::Config;
-use crate::door::MainDoor;
 use foveate_io::Counters;
-use foveate_io::host::{ServerHost, Spent};
+use foveate_io::host::{ServerHost, StepTimings};
 use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
 use foveate_node::Game;
 use foveate_node::session::Refusal;
@@ -124,7 +124,7 @@ impl Monitor {
     }
 
     /// A round is over.
-    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: Spent) {
+    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: StepTimings) {
         let r = &mut self.registry;
         r.observe(self.tick, (spent.tick + spent.flush).as_secs_f64());
         r.add(self.ticks, 1);
@@ -134,19 +134,19 @@ impl Monitor {
         }
         self.next = now + EVERY;
         let (server, total) = (&host.server, host.endpoint.total());
-        let counted = server.stage.publisher.totals();
+        let counted = server.simulation.publisher.totals();
         r.set(self.players, server.players() as f64);
-        r.set(self.objects, server.stage.publisher.store.len() as f64);
+        r.set(self.objects, server.simulation.publisher.store.len() as f64);
         r.set(self.bounds, counted.bounds_scheduled());
         r.set(self.strain, f64::from(server.strain()));
-        let strained = server.stage.publisher.strained();
+        let strained = server.simulation.publisher.strained();
         r.set(self.quality, strained.quality_since(&self.strained));
         self.strained = strained;
         r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
         r.raise(self.bytes[0], total.sent.bytes);
         r.raise(self.bytes[1], total.received.bytes);
         // Of those who left, too: a counter goes on.
-        let ever = server.stage.publisher.ever();
+        let ever = server.simulation.publisher.ever();
         r.raise(self.updates, ever.updates + ever.full);
         let refused = server.refusals();
         r.raise(self.malformed, refused.malformed);

@@ -13,7 +13,7 @@ use foveate_io::keys::KeyPair;
 use foveate_io::peer::{PeerEndpoint, PeerOptions};
 use foveate_node::game::{Brain, Game};
 use foveate_node::lobby::Announcement;
-use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
 use foveate_wire::{Bytes, Metres, Micros};
 use serde::Serialize;
 use std::error::Error;
@@ -246,7 +246,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
 }
 
 /// Somebody in a game without a server.
-pub trait Plays {
+pub trait PeerApp {
     /// The next round. True once a second, when it is in the game and listed.
     fn step(&mut self) -> Result<bool, Failure>;
 
@@ -258,7 +258,7 @@ pub trait Plays {
 }
 
 /// Plays until the end; whoever waits for it is told when the player is inside and listed.
-fn play<P: Plays>(
+fn play<P: PeerApp>(
     mut player: P,
     seconds: Option<u64>,
     stop: &AtomicBool,
@@ -296,7 +296,7 @@ struct Match<'a> {
     is_first: bool,
 }
 
-impl Plays for Match<'_> {
+impl PeerApp for Match<'_> {
     fn step(&mut self) -> Result<bool, Failure> {
         self.round()?;
         self.tell()?;
@@ -308,7 +308,7 @@ impl Plays for Match<'_> {
             self.note()?;
         }
         if let Some(record) = &mut self.record {
-            let store = &self.host.peer.stage.publisher.store;
+            let store = &self.host.peer.simulation.publisher.store;
             record.note(self.host.tick(), ROUND.0 as f64 / 1_000.0, store)?;
         }
         if self.host.is_stranded() {
@@ -349,8 +349,10 @@ impl<'a> Match<'a> {
         let arena =
             Arc::new(Arena::new(Setup::for_players(usize::from(about.players), about.seed))?);
         let sight = Metres(arena.view(0).map_or(f32::INFINITY, |view| view.zones[2]));
-        let settings =
-            Settings { uplink: args.uplink.map(Bytes), ..Settings::new(ROUND, sight, Vec::new()) };
+        let settings = PeerSettings {
+            uplink: args.uplink.map(Bytes),
+            ..PeerSettings::new(ROUND, sight, Vec::new())
+        };
         let skills = [Skill::Novice, Skill::Regular, Skill::Expert];
         let skill = skills[player.0 as usize % skills.len()];
         let brain = Fighter::new(Arc::clone(&arena), skill, about.seed, u64::from(player.0));
@@ -410,7 +412,7 @@ impl<'a> Match<'a> {
 
     /// Sees to what happened in a round.
     fn tell(&mut self) -> Result<(), Failure> {
-        let events: Vec<_> = self.host.happened().collect();
+        let events: Vec<_> = self.host.drain_events().collect();
         let mut happened = Vec::new();
         for event in events {
             match event {
@@ -471,7 +473,7 @@ impl<'a> Match<'a> {
     fn note(&mut self) -> Result<(), Failure> {
         let (peer, total) = (&self.host.peer, self.host.endpoint.total());
         let (me, others) = (peer.player().0, peer.world().of_kind(peer.avatar().kind()));
-        let kept = peer.stage.ghosts.iter().filter(|(id, _)| id.origin() == 0);
+        let kept = peer.simulation.ghosts.iter().filter(|(id, _)| id.origin() == 0);
         let account = Account {
             tick: self.host.tick().0,
             player: me,

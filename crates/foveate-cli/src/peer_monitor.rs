@@ -3,7 +3,7 @@
 use foveate_io::Meter;
 use foveate_io::metrics::{Board, MetricsServer, Registry};
 use foveate_node::game::PlayerId;
-use foveate_node::peer::{Counts, Fault};
+use foveate_node::peer::{Fault, PeerCounts};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub struct Standing {
     /// Objects that it owns.
     pub owned: usize,
     /// What was counted.
-    pub counts: Counts,
+    pub counts: PeerCounts,
     /// What its links carried.
     pub total: Meter,
     /// Liars that it found out.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_liar_is_named_with_its_fault() {
-        let mut counts = Counts { given: 3, ..Counts::default() };
+        let mut counts = PeerCounts { given: 3, ..PeerCounts::default() };
         counts.refused[Fault::Forged as usize] = 7;
         let liars = vec![(PlayerId(77), Fault::Forged)];
         let total = Meter::default();

@@ -1,19 +1,19 @@
 //! `foveate serve`: a server of the arena, or of the crowd.
 
+use crate::authenticator::MainDoor;
 use crate::bots::{self, Bots};
-use crate::config::{Config, Tokens, Told};
+use crate::config::{CliOverrides, Config, Tokens};
 use crate::crowd::Crowd;
-use crate::door::MainDoor;
 use crate::monitor::{Monitor, log};
 use crate::truth::{Record, Truth};
 use crate::usage;
 use crate::web::{self, Shown};
 use foveate_arena::{Arena, Setup, TickRate};
-use foveate_io::host::{ServerHost, Spent};
+use foveate_io::host::{ServerHost, StepTimings};
 use foveate_io::web::Observe;
-use foveate_io::{Endpoint, Options, Trust, Ways};
-use foveate_node::server::{ServerEvent, Settings};
-use foveate_node::{Game, Stage};
+use foveate_io::{Endpoint, LinkConditions, Options, Trust};
+use foveate_node::server::{ServerEvent, ServerSettings};
+use foveate_node::{Game, Simulation};
 use foveate_sync::Rounds;
 use foveate_wire::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub struct Serve {
 impl Serve {
     /// The configuration with what the command line says on top.
     fn settle(&self) -> Result<Config, Box<dyn Error>> {
-        let told = Told { listen: self.listen, web: self.web };
+        let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
             Some(file) => Config::load(file, told)?,
             // Nobody has said anything: not who may join, either.
@@ -193,24 +193,24 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     if config.listen.ip().is_loopback() {
         limits.retry_above = 512;
     }
-    let conditions = config.network.map(|each| Ways { received: each, sent: each });
+    let conditions = config.network.map(|each| LinkConditions { received: each, sent: each });
     let options = Options { limits, conditions, seed: config.seed, ..Options::server() };
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
 fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
     let round = Micros(1_000_000 / u64::from(config.tick_hz));
-    let settings = Settings {
+    let settings = ServerSettings {
         rounds: Rounds::every(round),
         max_players: config.limits.max_links as usize,
         budget: config.budget.map(|bytes| Bytes((bytes.0 / config.tick_hz).max(1))),
         resources: config.resources,
-        ..Settings::default()
+        ..ServerSettings::default()
     };
-    let mut stage = Stage::new(Arc::clone(&game), settings.rounds);
-    let door = MainDoor::open(config, &mut stage)?;
+    let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
+    let door = MainDoor::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
-    host.server.stage = stage;
+    host.server.simulation = simulation;
     if let Some(view) = &config.view {
         host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
     }
@@ -281,8 +281,8 @@ fn play<G: Shown>(
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
         let tick = host.tick();
-        host.door.save(&mut host.server.stage, tick.0);
-        for event in host.happened() {
+        host.door.save(&mut host.server.simulation, tick.0);
+        for event in host.drain_events() {
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
         }
@@ -300,7 +300,7 @@ fn play<G: Shown>(
             }
             marked = true;
         }
-        let store = &host.server.stage.publisher.store;
+        let store = &host.server.simulation.publisher.store;
         if let Some(truth) = &mut truth {
             truth.note(tick, store)?;
         }
@@ -313,7 +313,7 @@ fn play<G: Shown>(
         println!("{}", serde_json::to_string(&figures)?);
     }
     tracing::info!("going down");
-    host.door.save_all(&host.server.stage);
+    host.door.save_all(&host.server.simulation);
     host.close(Micros::from_millis(1_000))?.close()
 }
 
@@ -370,13 +370,13 @@ impl Meter {
             flush: Duration::ZERO,
             client_ticks: 0,
             before: host.endpoint.total(),
-            counted: host.server.stage.publisher.totals(),
-            strained: host.server.stage.publisher.strained(),
+            counted: host.server.simulation.publisher.totals(),
+            strained: host.server.simulation.publisher.strained(),
             left: 0,
         }
     }
 
-    fn add<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: Spent) {
+    fn add<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: StepTimings) {
         let tick = spent.tick + spent.flush;
         self.ticks.push(tick.as_secs_f64() * 1e3);
         self.late.push(spent.late.as_secs_f64() * 1e3);
@@ -388,7 +388,7 @@ impl Meter {
 
     fn figures<G: Game>(&mut self, host: &ServerHost<G, MainDoor>) -> Figures {
         let (seconds, total) = (self.began.elapsed().as_secs_f64(), host.endpoint.total());
-        let counted = host.server.stage.publisher.totals();
+        let counted = host.server.simulation.publisher.totals();
         let (before, players) = (&self.counted, host.server.players());
         let each = |value: Duration| value.as_secs_f64() * 1e6 / self.client_ticks.max(1) as f64;
         let rate = |count: u64| count as f64 / seconds / players.max(1) as f64;
@@ -403,7 +403,7 @@ impl Meter {
             players,
             seconds,
             strain: f64::from(host.server.strain()),
-            quality: host.server.stage.publisher.strained().quality_since(&self.strained),
+            quality: host.server.simulation.publisher.strained().quality_since(&self.strained),
             tick_ms_p50: usage::quantile(&mut self.ticks, 0.5),
             tick_ms_p99: usage::quantile(&mut self.ticks, 0.99),
             late_ms_p99: usage::quantile(&mut self.late, 0.99),

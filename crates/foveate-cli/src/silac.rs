@@ -2,14 +2,14 @@
 //! Silac's gossip on real sockets. What `foveate lab silac` measures in virtual time.
 
 use crate::lobbies::{Failure, Lobbies};
-use crate::peer::{self, Peer, Plays, numbered};
+use crate::peer::{self, Peer, PeerApp, numbered};
 use foveate_io::host::SilacHost;
 use foveate_io::keys::KeyPair;
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_node::lobby::Announcement;
 use foveate_node::peer::Signer;
 use foveate_node::peer::silac::{
-    Act, Avatar, Event, Frame, Interaction, MAX_PEERS, NodeId, Settings,
+    Act, Frame, Interaction, MAX_PEERS, NodeId, SilacAvatar, SilacEvent, SilacSettings,
 };
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ struct Account {
 pub struct Walk<'a> {
     args: &'a Peer,
     host: SilacHost,
-    settings: Settings,
+    settings: SilacSettings,
     lobbies: Lobbies,
     said: Announcement,
     walker: Waypoint,
@@ -76,7 +76,7 @@ pub struct Walk<'a> {
     is_first: bool,
 }
 
-impl Plays for Walk<'_> {
+impl PeerApp for Walk<'_> {
     fn step(&mut self) -> Result<bool, Failure> {
         self.frame()?;
         let silac = &self.host.silac;
@@ -107,10 +107,10 @@ impl<'a> Walk<'a> {
         // No two nodes have the same key.
         let seed = key.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let mut random = fastrand::Rng::with_seed(seed);
-        let uplink = args.uplink.unwrap_or(Settings::default().uplink);
-        let fan_out = args.fan_out.unwrap_or(Settings::default().fan_out);
+        let uplink = args.uplink.unwrap_or(SilacSettings::default().uplink);
+        let fan_out = args.fan_out.unwrap_or(SilacSettings::default().fan_out);
         let world = [[0.0; 3], [SIDE, SIDE, 0.0]];
-        let settings = Settings { fan_out, uplink, world, ..Settings::default() };
+        let settings = SilacSettings { fan_out, uplink, world, ..SilacSettings::default() };
         let name = format!("walker-{:06x}", key.player().0);
         let mut host = SilacHost::bind(listen(args)?, settings, &name, random.u64(..))?;
         let coming = Announcement {
@@ -168,27 +168,27 @@ impl<'a> Walk<'a> {
             let avatar = stand(walker);
             Frame { avatar, act: act(&avatar, random) }
         })?;
-        for event in self.host.happened().collect::<Vec<_>>() {
+        for event in self.host.drain_events().collect::<Vec<_>>() {
             self.heed(event)?;
         }
         Ok(())
     }
 
-    fn heed(&mut self, event: Event) -> Result<(), Failure> {
+    fn heed(&mut self, event: SilacEvent) -> Result<(), Failure> {
         match event {
-            Event::Unanswered => return Err("nobody who is listed lets this node in".into()),
-            Event::Rejected(why) => return Err(format!("turned away: {why:?}").into()),
-            Event::Heard { hop, .. } => self.hops[usize::from(hop).min(2)] += 1,
-            Event::Did(by, deed) => {
+            SilacEvent::Unanswered => return Err("nobody who is listed lets this node in".into()),
+            SilacEvent::Rejected(why) => return Err(format!("turned away: {why:?}").into()),
+            SilacEvent::Heard { hop, .. } => self.hops[usize::from(hop).min(2)] += 1,
+            SilacEvent::Did(by, deed) => {
                 self.learnt += u64::from(by != self.host.silac.id());
                 if deed.is_lasting() {
                     self.deeds.push_back((by, deed));
                     self.deeds.drain(..self.deeds.len().saturating_sub(MAX_DEEDS));
                 }
             }
-            Event::Withdrew(by, deed) => self.deeds.retain(|it| *it != (by, deed)),
-            Event::Joined => self.say("inside"),
-            Event::Appeared(_) | Event::Vanished(..) => {}
+            SilacEvent::Withdrew(by, deed) => self.deeds.retain(|it| *it != (by, deed)),
+            SilacEvent::Joined => self.say("inside"),
+            SilacEvent::Appeared(_) | SilacEvent::Vanished(..) => {}
         }
         Ok(())
     }
@@ -235,14 +235,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn stand(walker: &Waypoint) -> Avatar {
+fn stand(walker: &Waypoint) -> SilacAvatar {
     let pose = walker.pose(0).unwrap_or_default();
     let facing = [pose.yaw.cos(), pose.yaw.sin(), 0.0];
-    Avatar { position: pose.pos, facing, state: 0, weapon: 0 }
+    SilacAvatar { position: pose.pos, facing, state: 0, weapon: 0 }
 }
 
 /// Now and then an avatar does something to what is nearest to it.
-fn act(avatar: &Avatar, random: &mut fastrand::Rng) -> Option<Act> {
+fn act(avatar: &SilacAvatar, random: &mut fastrand::Rng) -> Option<Act> {
     if random.u32(..ACT_EVERY) > 0 {
         return None;
     }

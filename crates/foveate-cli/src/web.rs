@@ -1,8 +1,8 @@
 //! What the program serves to browsers: pages, the game's documents, and the observatory.
 
+use crate::authenticator::MainDoor;
 use crate::config;
 use crate::crowd::Crowd;
-use crate::door::MainDoor;
 use crate::observatory::Observatory;
 use crate::site::Site;
 use foveate_arena::{Arena, ArenaDocument};
@@ -49,7 +49,7 @@ pub fn open<G: Shown>(
     board: &Board,
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
-    let game = &host.server.stage.game;
+    let game = &host.server.simulation.game;
     let schema = game.schema().describe();
     let mut site = Site::new(reports).with("/schema.txt", "text/plain; charset=utf-8", schema);
     if let Some((path, document)) = game.document() {
@@ -66,7 +66,7 @@ pub fn open<G: Shown>(
 
 /// An observatory of a server; whether anybody may look through it is the configuration's matter.
 pub fn observatory<G: Shown>(name: &str, host: &ServerHost<G, MainDoor>) -> Observatory {
-    let document = host.server.stage.game.document().map(|(_, document)| Arc::new(document));
+    let document = host.server.simulation.game.document().map(|(_, document)| Arc::new(document));
     Observatory::new(name, G::NAME, document)
 }
 
@@ -74,7 +74,7 @@ pub fn observatory<G: Shown>(name: &str, host: &ServerHost<G, MainDoor>) -> Obse
 pub fn show<G: Shown>(
     observatory: &mut Observatory,
     host: &mut ServerHost<G, MainDoor>,
-    spent: foveate_io::host::Spent,
+    spent: foveate_io::host::StepTimings,
 ) {
     let events: Vec<Event> = host.observers().collect();
     for event in events {

@@ -3,8 +3,8 @@
 //! The page is that of a server and speaks the protocol of clients. Behind it is a server without rules
 //! (see [`Server::show`](foveate_node::Server::show)): it shows what the peer knows.
 
+use crate::authenticator::MainDoor;
 use crate::config;
-use crate::door::MainDoor;
 use crate::observatory::Observatory;
 use crate::web;
 use foveate_arena::Arena;
@@ -12,7 +12,7 @@ use foveate_io::host::ServerHost;
 use foveate_io::metrics::Board;
 use foveate_io::web::Observe;
 use foveate_io::{Certificate, Endpoint, Error, Options};
-use foveate_node::server::Settings;
+use foveate_node::server::ServerSettings;
 use foveate_node::{Game, Peer};
 use foveate_sync::{Rounds, StoreError};
 use foveate_wire::Micros;
@@ -35,17 +35,17 @@ pub struct Window {
 impl Window {
     /// Serves pages there, for the player of this peer.
     pub fn open(listen: SocketAddr, peer: &Peer<Arena>, round: Micros) -> Result<Window, Error> {
-        let settings = Settings {
+        let settings = ServerSettings {
             rounds: Rounds::every(round),
             max_players: 1,
             budget: None,
             resume_for: RESUME_FOR,
-            ..Settings::default()
+            ..ServerSettings::default()
         };
         let links = SocketAddr::new(listen.ip(), 0);
         let endpoint = Endpoint::server(links, Certificate::development(), Options::server())?;
         let door = MainDoor::of_peer(peer.player());
-        let mut host = ServerHost::new(Arc::clone(&peer.stage.game), settings, endpoint, door);
+        let mut host = ServerHost::new(Arc::clone(&peer.simulation.game), settings, endpoint, door);
         let pages = config::Web {
             enabled: true,
             listen,
@@ -65,7 +65,7 @@ impl Window {
 
     /// Whether somebody plays.
     pub fn is_taken(&self) -> bool {
-        self.host.server.roster().any(|present| present.link.is_some())
+        self.host.server.present_players().any(|present| present.link.is_some())
     }
 
     /// Listens to the browser for a moment.
@@ -76,7 +76,7 @@ impl Window {
     /// The peer does what the player does.
     pub fn act(&mut self, peer: &mut Peer<Arena>) {
         // Without a player the bot looks as everybody does at first.
-        let chosen = self.host.server.roster().next().map(|it| (it.view, it.watched));
+        let chosen = self.host.server.present_players().next().map(|it| (it.view, it.watched));
         let (view, watched) = chosen.unwrap_or_default();
         peer.set_view(view);
         peer.spectate(watched);
@@ -84,7 +84,7 @@ impl Window {
             peer.input(input);
         });
         for (object, action, by) in self.host.server.take_asks() {
-            peer.stage.ask(object, action, by);
+            peer.simulation.ask(object, action, by);
         }
     }
 
@@ -94,8 +94,8 @@ impl Window {
         peer: &Peer<Arena>,
         happened: &[<Arena as Game>::Event],
     ) -> Result<(), StoreError> {
-        let spent = self.host.show(&peer.stage, happened)?;
-        self.host.happened().for_each(drop);
+        let spent = self.host.show(&peer.simulation, happened)?;
+        self.host.drain_events().for_each(drop);
         web::show(&mut self.observatory, &mut self.host, spent);
         Ok(())
     }

@@ -207,7 +207,7 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         (None, None) => quote!(0.0),
     };
     Ok(quote! {{
-        let mut set = #wire::derive::Settings { motion: #motion, angle: #angle, ..Default::default() };
+        let mut set = #wire::derive::KindSettings { motion: #motion, angle: #angle, ..Default::default() };
         #(#changes)*
         let ty = #wire::derive::field_type(<#ty as #wire::Field>::field_type(), &set);
         #wire::FieldSpec::new(#name, ty).role(#wire::Role::#role).floor(#floor).own(#own)

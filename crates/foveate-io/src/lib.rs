@@ -98,7 +98,7 @@ pub use identity::{
     VALID_FOR,
 };
 pub use meter::{Counters, Meter, Traffic};
-pub use options::{Limits, MAX_OBSERVED, MIN_PACKET, Options, Ways};
+pub use options::{Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET, Options};
 pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;

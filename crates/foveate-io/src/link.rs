@@ -16,7 +16,7 @@ use crate::admission::Origin;
 use crate::conditioner::Conditioner;
 use crate::event::{Purpose, Transport};
 use crate::meter::{Meter, Traffic};
-use crate::options::Ways;
+use crate::options::LinkConditions;
 use crate::slots::LinkId;
 #[cfg(feature = "web")]
 use crate::web::WebSocket;
@@ -77,12 +77,12 @@ impl<I, O> Conditioning<I, O> {
     /// From now on these conditions, or none. True if there were none and now are.
     pub(crate) fn set(
         conditioning: &mut Option<Box<Conditioning<I, O>>>,
-        ways: Option<Ways>,
+        ways: Option<LinkConditions>,
         seed: u64,
     ) -> bool {
         match (conditioning, ways) {
             (Some(conditioning), ways) => {
-                let Ways { received, sent } = ways.unwrap_or_default();
+                let LinkConditions { received, sent } = ways.unwrap_or_default();
                 conditioning.received.set(received);
                 conditioning.sent.set(sent);
                 conditioning.ending = ways.is_none();

@@ -41,14 +41,14 @@ pub struct Options {
     /// Bytes that may be under way at least, whatever losses say. See the decision record.
     pub min_window: Bytes,
     /// Conditions that every new link starts with.
-    pub conditions: Option<Ways>,
+    pub conditions: Option<LinkConditions>,
     /// Seed of the conditioners' chance.
     pub seed: u64,
 }
 
 /// Conditions for both ways of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Ways {
+pub struct LinkConditions {
     /// For what comes in.
     pub received: Conditions,
     /// For what goes out.

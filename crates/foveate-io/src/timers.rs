@@ -3,7 +3,7 @@
 //! A connection's deadline moves with every packet, mostly to later. So a deadline that moves later
 //! is left where it is: its link is looked at too early once, and is told the new one.
 //!
-//! What a received packet calls for, an acknowledgement mostly, is a matter of its own ([`Asks`]).
+//! What a received packet calls for, an acknowledgement mostly, is a matter of its own ([`DelayedAcks`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -52,14 +52,14 @@ impl Timers {
 /// anyway, or at the latest after a fixed time. Asking at once would cost as much as sending, and
 /// the answer is no.
 #[derive(Default)]
-pub(crate) struct Asks {
+pub(crate) struct DelayedAcks {
     /// By due time, since everyone waits equally long.
     queue: VecDeque<(Instant, u32)>,
     /// By link: whether it still waits. Apart from the links, so that they stay out of the cache.
     waits: Vec<bool>,
 }
 
-impl Asks {
+impl DelayedAcks {
     /// Ask the link by then. `due` never goes back.
     pub(crate) fn later(&mut self, index: u32, due: Instant) {
         let place = index as usize;
@@ -126,7 +126,7 @@ mod tests {
     fn a_link_is_asked_once_unless_somebody_asked_before() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut asks = Asks::default();
+        let mut asks = DelayedAcks::default();
         asks.later(2, at(50));
         asks.later(5, at(51));
         asks.later(2, at(52));
@@ -143,7 +143,7 @@ mod tests {
     fn an_old_entry_of_a_link_stands_for_the_new_one() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut asks = Asks::default();
+        let mut asks = DelayedAcks::default();
         asks.later(1, at(10));
         asks.done(1);
         asks.later(1, at(60));

@@ -1,7 +1,7 @@
 //! Silac's gossip over real sockets.
 
 use foveate_io::host::SilacHost;
-use foveate_node::peer::silac::{Act, Event, Frame, Settings};
+use foveate_node::peer::silac::{Act, Frame, SilacEvent, SilacSettings};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ fn still(act: Option<Act>) -> Frame {
 
 fn host(seed: u64) -> SilacHost {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    SilacHost::bind(here, Settings::default(), &format!("player {seed}"), seed).unwrap()
+    SilacHost::bind(here, SilacSettings::default(), &format!("player {seed}"), seed).unwrap()
 }
 
 /// Plays until something holds for all.
@@ -53,8 +53,8 @@ fn six_meet_through_one_hear_what_is_done_and_notice_who_leaves() {
     let act = Act { element: 9, lasting: true, frames: 3 };
     hosts[2].step(|_| still(Some(act))).unwrap();
     until("everybody hears what one does", &mut hosts, |host| {
-        host.happened().any(
-            |event| matches!(event, Event::Did(by, deed) if by == actor && deed.element() == 9),
+        host.drain_events().any(
+            |event| matches!(event, SilacEvent::Did(by, deed) if by == actor && deed.element() == 9),
         )
     });
     let counters = hosts[0].silac.counters();
@@ -69,17 +69,17 @@ fn six_meet_through_one_hear_what_is_done_and_notice_who_leaves() {
 #[test]
 fn nobody_can_listen_where_others_cannot_reach() {
     let anywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = SilacHost::bind(anywhere, Settings::default(), "nobody", 1);
+    let refused = SilacHost::bind(anywhere, SilacSettings::default(), "nobody", 1);
     assert!(refused.is_err_and(|error| error.to_string().contains("listen")));
 }
 
 #[test]
 fn one_whom_nobody_answers_gives_up() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let settings = Settings { frame: foveate_wire::Micros(5_000), ..Settings::default() };
+    let settings = SilacSettings { frame: foveate_wire::Micros(5_000), ..SilacSettings::default() };
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut lonely = SilacHost::bind(here, settings, "lonely", 1).unwrap();
     lonely.join(GAME, &[silent.local_addr().unwrap()], still(None));
     while lonely.step(|_| still(None)).unwrap() {}
-    assert!(lonely.happened().any(|event| event == Event::Unanswered));
+    assert!(lonely.drain_events().any(|event| event == SilacEvent::Unanswered));
 }

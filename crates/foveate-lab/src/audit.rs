@@ -15,7 +15,7 @@ pub use sender::{SenderAudit, SenderFindings};
 use coherence::Moment;
 use foveate_sync::interest::Grade;
 use foveate_sync::metrics::Counters;
-use foveate_sync::replica::View;
+use foveate_sync::replica::ReplicaView;
 use foveate_sync::{Deviation, Predicted, deviation};
 use foveate_wire::{Kind, Metres, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ struct PairAudit {
 }
 
 /// A replica's newest state, to be predicted to a round.
-fn predicted<'a>(replica: &'a View<'_>, now: Tick) -> Predicted<'a> {
+fn predicted<'a>(replica: &'a ReplicaView<'_>, now: Tick) -> Predicted<'a> {
     let (lanes, motion) = (replica.lanes(), replica.motion());
     Predicted { lanes, motion, age: now.since(replica.tick()) }
 }
@@ -58,7 +58,7 @@ pub(crate) struct Sample<'a> {
     pub distance: Metres,
     /// Where the object really is.
     pub truth: [f32; 3],
-    pub replica: Option<View<'a>>,
+    pub replica: Option<ReplicaView<'a>>,
     /// Since when the sender's reference replica differs.
     pub waiting: Option<Tick>,
     pub now: Tick,
@@ -206,7 +206,7 @@ impl Audit {
     }
 
     /// When the state of `tick` began to differ from the truth.
-    fn arose(&self, object: usize, replica: &View<'_>, grade: &Grade) -> Option<Tick> {
+    fn arose(&self, object: usize, replica: &ReplicaView<'_>, grade: &Grade) -> Option<Tick> {
         let (kind, state) = (self.kind(), replica.tick());
         let later = self.truths[object].rounds.iter().filter(|(tick, _)| tick.is_after(state));
         let mut since = None;
@@ -242,7 +242,7 @@ impl Audit {
         }
     }
 
-    fn compare(&mut self, index: usize, sample: &Sample<'_>, replica: &View<'_>) {
+    fn compare(&mut self, index: usize, sample: &Sample<'_>, replica: &ReplicaView<'_>) {
         let Sample { pair: (_, object), grade, now, .. } = *sample;
         let state = replica.tick();
         let Some((_, lanes)) = self.truths[object].rounds.back() else { return };
@@ -328,7 +328,7 @@ impl Audit {
         self.found.longest_accrued = self.found.longest_accrued.max(pair.accrued);
     }
 
-    fn measure(&mut self, replica: &View<'_>, sample: &Sample<'_>, since: Option<Tick>) {
+    fn measure(&mut self, replica: &ReplicaView<'_>, sample: &Sample<'_>, since: Option<Tick>) {
         let Sample { grade, distance, truth, now, .. } = *sample;
         let at = replica.predicted(now).unwrap_or_default();
         let error = (0..3).map(|i| f64::from(at[i] - truth[i]).powi(2)).sum::<f64>().sqrt();

@@ -3,8 +3,8 @@
 
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{NetSpec, PeerNet};
-use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
-use foveate_node::peer::{Counts, Settings};
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::peer::{PeerCounts, PeerSettings};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema};
 use std::sync::Arc;
@@ -53,9 +53,9 @@ impl Game for Belfry {
         Spawn::new(&self.0, &Ringer { pos }).into_iter().collect()
     }
 
-    fn step(&self, _: &mut Turn<'_, Self>, _: &[u8]) {}
+    fn step(&self, _: &mut StepContext<'_, Self>, _: &[u8]) {}
 
-    fn act(&self, turn: &mut Turn<'_, Self>, times: &u8, _: By) {
+    fn act(&self, turn: &mut StepContext<'_, Self>, times: &u8, _: Requester) {
         if let Some(mut bell) = turn.get::<Bell>() {
             bell.rings += u16::from(*times);
             turn.set(&bell);
@@ -94,12 +94,12 @@ fn what_is_asked_of_somebody_elses_object_is_done_once() {
     };
     let mut net = PeerNet::new(Arc::new(Belfry(Arc::new(schema))), spec);
     for contact in [None, Some(0), Some(0), Some(1)] {
-        net.enter(contact, None, |address| Settings::new(ROUND, Metres(VIEW), address));
+        net.enter(contact, None, |address| PeerSettings::new(ROUND, Metres(VIEW), address));
         run(&mut net, 5);
     }
     let bells = (0..BELLS).map(|nth| ObjectId::new(BELL, 0, nth));
     // What a peer knows nothing of it cannot ask anything of.
-    let ghosts = &net.nodes[1].as_ref().expect("present").peer.stage.ghosts;
+    let ghosts = &net.nodes[1].as_ref().expect("present").peer.simulation.ghosts;
     let theirs = bells.filter(|id| ghosts.lanes(*id).is_some() && bell(&net, *id).0 != 1);
     let others: Vec<ObjectId> = theirs.collect();
     assert!(others.len() > 2, "{others:?}");
@@ -110,6 +110,6 @@ fn what_is_asked_of_somebody_elses_object_is_done_once() {
     run(&mut net, 10);
     let rung: Vec<u16> = others.iter().map(|id| bell(&net, *id).1).collect();
     assert_eq!(rung, vec![11; others.len()]);
-    let counts: Vec<Counts> = net.present().map(|(_, node)| *node.peer.counts()).collect();
+    let counts: Vec<PeerCounts> = net.present().map(|(_, node)| *node.peer.counts()).collect();
     assert!(counts.iter().all(|it| it.asks_lost + it.taken_over == 0), "{counts:?}");
 }

@@ -2,10 +2,10 @@
 
 use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
 use foveate_node::game::PlayerId;
-use foveate_node::outbox::{Letter, Letters};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::wire::{Changes, Deed, Digest, Message};
-use foveate_node::peer::{Fault, Key, PeerEvent, Settings, Signer};
+use foveate_node::peer::wire::{Changes, Digest, Message, Transfer};
+use foveate_node::peer::{Fault, Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::session::{VERSIONS, read_message, write_message};
 use foveate_node::{Game, Link, Peer};
 use foveate_wire::{Epoch, Metres, Micros, ObjectId};
@@ -30,7 +30,7 @@ fn base(serial: u32) -> ObjectId {
 struct Scene {
     peer: Peer<Meadow>,
     now: Micros,
-    said: Letters,
+    said: RecordingOutbox,
 }
 
 const ANN: Link = Link(1);
@@ -76,12 +76,12 @@ fn gave(id: ObjectId, epoch: u32, to: Key) -> Message {
 impl Scene {
     fn new() -> Scene {
         let game = Arc::new(Meadow::new(WORLD).unwrap());
-        let settings = Settings::new(ROUND, Metres(WORLD.view), vec![]);
+        let settings = PeerSettings::new(ROUND, Metres(WORLD.view), vec![]);
         let schema = game.schema().hash();
         let mut peer = Peer::new(game, settings, Box::new(keys(0)), "it");
         let now = Micros(1_000_000);
         peer.found(now).unwrap();
-        let mut scene = Scene { peer, now, said: Letters::default() };
+        let mut scene = Scene { peer, now, said: RecordingOutbox::default() };
         for link in BOTH {
             scene.peer.connected(link, (key(link.0), false), now, &mut scene.said);
             let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, now));
@@ -125,11 +125,11 @@ impl Scene {
     fn said_to(&mut self, whom: Link) -> Vec<Message> {
         let said = std::mem::take(&mut self.said.0);
         let to = said.into_iter().filter(|(link, _)| *link == whom);
-        let read = |letter| match letter {
-            Letter::Message(bytes) => read_message(&bytes),
+        let read = |outgoing| match outgoing {
+            Outgoing::Message(bytes) => read_message(&bytes),
             _ => None,
         };
-        to.filter_map(|(_, letter)| read(letter)).collect()
+        to.filter_map(|(_, outgoing)| read(outgoing)).collect()
     }
 }
 
@@ -244,9 +244,9 @@ fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future(
         assert_eq!(scene.peer.claim_on(id), None, "{id:?}");
     }
     assert_eq!(forged(&scene), 3);
-    let lanes = scene.peer.stage.publisher.store.schema().kind(BASE).unwrap().lane_count();
+    let lanes = scene.peer.simulation.publisher.store.schema().kind(BASE).unwrap().lane_count();
     let (object, lanes) = (by(bob, 13).into(), vec![0; lanes]);
-    scene.hear(ANN, &Message::Give(Deed { object, epoch: 1, lanes, done: vec![] }));
+    scene.hear(ANN, &Message::Give(Transfer { object, epoch: 1, lanes, done: vec![] }));
     assert_eq!(
         forged(&scene),
         4,

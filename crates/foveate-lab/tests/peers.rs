@@ -8,7 +8,7 @@ use foveate_lab::peers::{
     BASE, Census, Coherence, Keys, Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP,
 };
 use foveate_node::Outbox;
-use foveate_node::outbox::Letters;
+use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::wire::{Digest, Message};
 use foveate_node::peer::{MAX_LINKS, Signer};
@@ -101,7 +101,7 @@ fn those_who_come_into_view_meet_through_others_who_see_both() {
                 if (here[0] - there[0]).hypot(here[1] - there[1]) < 0.8 * world.view {
                     let ship = ObjectId::new(SHIP, other.peer.player().0, 0);
                     near += 1;
-                    seen += u32::from(node.peer.stage.ghosts.lanes(ship).is_some());
+                    seen += u32::from(node.peer.simulation.ghosts.lanes(ship).is_some());
                 }
             }
         }
@@ -150,7 +150,7 @@ fn nothing_goes_to_somebody_who_is_only_heard_of() {
     let digest = Digest { key, number, at, contact, owned, boards, gone };
     let said = write_message(&Message::Members(vec![Sealed::new(&digest, &ghost)]));
     let mut said = Some(said);
-    let pass_on = move |_, node: &mut PlacedPeer<Meadow>, out: &mut Letters| {
+    let pass_on = move |_, node: &mut PlacedPeer<Meadow>, out: &mut RecordingOutbox| {
         if let Some(said) = said.take() {
             node.peer.links().for_each(|(link, _)| out.message(link, &said));
         }
@@ -184,7 +184,7 @@ fn whoever_stalled_takes_nothing_from_those_who_went_on() {
     assert_eq!(play.net.present().flat_map(|(_, node)| &node.verdicts).count(), 0);
     let ship = ObjectId::new(SHIP, play.net.nodes[3].as_ref().unwrap().peer.player().0, 0);
     let others = play.net.present().filter(|(at, _)| *at != 3);
-    let see = others.filter(|(_, node)| node.peer.stage.ghosts.lanes(ship).is_some());
+    let see = others.filter(|(_, node)| node.peer.simulation.ghosts.lanes(ship).is_some());
     assert!(see.count() > 2, "others see it again");
 }
 

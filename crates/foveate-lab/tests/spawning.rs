@@ -2,8 +2,8 @@
 
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{NetSpec, PeerNet, PlacedPeer};
-use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
-use foveate_node::peer::Settings;
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::peer::PeerSettings;
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ impl Game for Grove {
         Spawn::new(&self.0, &walker).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, _: &[u8]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, _: &[u8]) {
         let Some(mut tree) = turn.get::<Tree>() else { return };
         if turn.tick().plus(turn.id().serial()).0.is_multiple_of(RIPENS) {
             tree.made += 1;
@@ -71,7 +71,7 @@ impl Game for Grove {
         }
     }
 
-    fn act(&self, _: &mut Turn<'_, Self>, _: &u8, _: By) {}
+    fn act(&self, _: &mut StepContext<'_, Self>, _: &u8, _: Requester) {}
 
     fn view(&self, which: u8) -> Option<View> {
         (which == 0).then(|| presets::circle(200.0))
@@ -92,7 +92,8 @@ fn five_peers_whose_trees_make_apples_never_mint_one_id_twice() {
     let mut net = PeerNet::new(Arc::new(Grove(Arc::new(schema))), spec);
     for n in 0..5u64 {
         let contact = (n > 0).then_some(0);
-        net.enter(contact, None, |address| Settings::new(ROUND, Metres(200.0), address)).unwrap();
+        net.enter(contact, None, |address| PeerSettings::new(ROUND, Metres(200.0), address))
+            .unwrap();
         net.run_until(net.now() + Micros::from_millis(1_200), |_, _, _, _| {});
     }
     let mut minted: BTreeMap<ObjectId, BTreeSet<usize>> = BTreeMap::new();

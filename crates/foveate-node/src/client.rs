@@ -8,16 +8,16 @@
 //! account. If that is what was foreseen, nothing happens; otherwise the copy is put right and the
 //! later inputs run again. How far that moved it is the *correction*.
 
-use crate::game::{Effects, Game, Liveness, PlayerId, Scene, Turn, World};
+use crate::game::{Effects, Game, Liveness, PlayerId, Scene, StepContext, World};
 use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::server::KEEP_ALIVE;
 use crate::session::{
-    ClientMessage, Frame, REPEATED, Refusal, ResumeKey, Seated, ServerMessage, Upward, VERSIONS,
-    read_message, write_message,
+    ClientDatagram, ClientMessage, JoinedPlayer, REPEATED, Refusal, ResumeKey, ServerDatagram,
+    ServerMessage, VERSIONS, read_message, write_message,
 };
 use foveate_sync::ReplicaSet;
-use foveate_sync::replica::{Change, Life, ReceiveError, View};
+use foveate_sync::replica::{Change, Life, ReceiveError, ReplicaView};
 use foveate_wire::{KindId, Micros, ObjectId, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ const MAX_NEWS: usize = 4_096;
 
 /// How far a client has come.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Phase {
+pub enum ClientPhase {
     /// No answer yet.
     Joining,
     /// In.
-    Playing(Seated),
+    Playing(JoinedPlayer),
     /// Turned away: why, and in words.
     Refused(Refusal, String),
 }
@@ -67,7 +67,7 @@ struct Foreseen<I> {
 
 /// What a client counts.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Counts {
+pub struct ClientCounts {
     /// States of the own avatar that were as foreseen.
     pub foreseen: u64,
     /// And those that were not.
@@ -84,7 +84,7 @@ pub struct Client<G: Game> {
     name: String,
     token: Vec<u8>,
     link: Option<Link>,
-    phase: Phase,
+    phase: ClientPhase,
     resume: Option<ResumeKey>,
     round: Micros,
     pace: Pace,
@@ -115,7 +115,7 @@ pub struct Client<G: Game> {
     before: Vec<i32>,
     effects: Effects<G>,
     news: VecDeque<News<G::Event>>,
-    counts: Counts,
+    counts: ClientCounts,
     bytes: Vec<u8>,
 }
 
@@ -128,7 +128,7 @@ impl<G: Game> Client<G> {
             name: name.into(),
             token: token.into(),
             link: None,
-            phase: Phase::Joining,
+            phase: ClientPhase::Joining,
             resume: None,
             round: Micros::from_millis(50),
             pace: Pace::from(Micros::ZERO),
@@ -149,7 +149,7 @@ impl<G: Game> Client<G> {
             before: Vec::new(),
             effects: Effects::default(),
             news: VecDeque::new(),
-            counts: Counts::default(),
+            counts: ClientCounts::default(),
             bytes: Vec::new(),
         }
     }
@@ -170,20 +170,20 @@ impl<G: Game> Client<G> {
     /// The link ended. With a new one the session goes on, if that is soon.
     pub fn closed(&mut self) {
         self.link = None;
-        if matches!(self.phase, Phase::Playing(_)) {
-            self.phase = Phase::Joining;
+        if matches!(self.phase, ClientPhase::Playing(_)) {
+            self.phase = ClientPhase::Joining;
         }
     }
 
     /// How far it has come.
-    pub fn phase(&self) -> &Phase {
+    pub fn phase(&self) -> &ClientPhase {
         &self.phase
     }
 
     /// Who one is, once in.
-    pub fn seated(&self) -> Option<Seated> {
+    pub fn joined(&self) -> Option<JoinedPlayer> {
         match self.phase {
-            Phase::Playing(seated) => Some(seated),
+            ClientPhase::Playing(joined) => Some(joined),
             _ => None,
         }
     }
@@ -205,7 +205,7 @@ impl<G: Game> Client<G> {
                 self.round = Micros(round.max(1));
                 self.resume = Some(resume);
                 let (player, avatar) = (PlayerId(player), ObjectId(avatar));
-                self.phase = Phase::Playing(Seated { player, avatar });
+                self.phase = ClientPhase::Playing(JoinedPlayer { player, avatar });
             }
             Some(ServerMessage::Refused { why, text, schema }) => {
                 let differs = self.game.schema().check_description(&schema).err();
@@ -215,7 +215,7 @@ impl<G: Game> Client<G> {
                 };
                 // Whatever was kept for us is not kept any more.
                 self.resume = None;
-                self.phase = Phase::Refused(why, text);
+                self.phase = ClientPhase::Refused(why, text);
             }
             Some(ServerMessage::Is { player, name }) => {
                 remember(&mut self.news, News::Named(PlayerId(player), name));
@@ -227,8 +227,8 @@ impl<G: Game> Client<G> {
 
     /// A datagram arrived.
     pub fn datagram(&mut self, bytes: &[u8], now: Micros) {
-        let Some(seated) = self.seated() else { return };
-        let Some(frame) = Frame::read(bytes) else {
+        let Some(joined) = self.joined() else { return };
+        let Some(frame) = ServerDatagram::read(bytes) else {
             self.counts.malformed += 1;
             return;
         };
@@ -237,7 +237,7 @@ impl<G: Game> Client<G> {
         if !frame.state.is_empty() {
             let Client { replicas, news, .. } = self;
             let heard = replicas.receive(frame.state, |change| {
-                own |= matches!(change, Change::Updated(id) | Change::Appeared(id) if id == seated.avatar);
+                own |= matches!(change, Change::Updated(id) | Change::Appeared(id) if id == joined.avatar);
                 remember(news, News::Change(change));
             });
             match heard {
@@ -251,15 +251,15 @@ impl<G: Game> Client<G> {
         match frame.input {
             Some((seq, waiting)) => {
                 self.waiting = waiting;
-                if own || self.is_doubtful(seated.avatar, seq, now) {
+                if own || self.is_doubtful(joined.avatar, seq, now) {
                     self.doubted = None;
-                    self.reconcile(seated.avatar, seq);
+                    self.reconcile(joined.avatar, seq);
                 }
             }
             // A state before any input of ours was used: all of them are still to come.
             None if own && !self.own.is_empty() => {
                 let first = self.foreseen.front().map_or(self.next_input, |known| known.seq);
-                self.reconcile(seated.avatar, first.wrapping_sub(1));
+                self.reconcile(joined.avatar, first.wrapping_sub(1));
             }
             None => {}
         }
@@ -325,7 +325,7 @@ impl<G: Game> Client<G> {
     }
 
     /// What was counted.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> ClientCounts {
         self.counts
     }
 
@@ -348,9 +348,10 @@ impl<G: Game> Client<G> {
     /// was steered.
     pub fn see<R>(&self, now: Micros, look: impl FnOnce(&World<'_>) -> R) -> R {
         let (own, tick) =
-            (self.seated().map_or(ObjectId(0), |seated| seated.avatar), self.tick_now(now));
+            (self.joined().map_or(ObjectId(0), |joined| joined.avatar), self.tick_now(now));
         let silent = self.is_silent(now);
-        let ghosts = Ghosts { replicas: &self.replicas, own: (own, &self.own), tick, silent };
+        let ghosts =
+            PredictedWorld { replicas: &self.replicas, own: (own, &self.own), tick, silent };
         look(&World::new(&ghosts, tick))
     }
 
@@ -362,17 +363,17 @@ impl<G: Game> Client<G> {
         out: &mut impl Outbox,
         decide: impl FnOnce(&World<'_>, ObjectId) -> G::Input,
     ) {
-        let (Some(seated), Some(link)) = (self.seated(), self.link) else { return };
+        let (Some(joined), Some(link)) = (self.joined(), self.link) else { return };
         self.ticks = self.ticks.wrapping_add(1);
         let tick = self.tick_now(now);
         if self.own.is_empty()
-            && let Some(own) = self.replicas.get(seated.avatar)
+            && let Some(own) = self.replicas.get(joined.avatar)
         {
             self.own.extend_from_slice(own.lanes());
         }
         if self.in_step() && !self.own.is_empty() {
-            let input = self.see(now, |world| decide(world, seated.avatar));
-            self.foresee(seated.avatar, input, tick);
+            let input = self.see(now, |world| decide(world, joined.avatar));
+            self.foresee(joined.avatar, input, tick);
         }
         self.send(link, now, out);
     }
@@ -426,9 +427,9 @@ impl<G: Game> Client<G> {
         }
         before.clone_from(own);
         // Whether the server is silent makes no difference to rules: they are shown what lingers.
-        let ghosts = Ghosts { replicas, own: (avatar, before), tick, silent: false };
+        let ghosts = PredictedWorld { replicas, own: (avatar, before), tick, silent: false };
         let world = World::new(&ghosts, tick);
-        game.step(&mut Turn::new(avatar, kind, own, world, effects), &[input]);
+        game.step(&mut StepContext::new(avatar, kind, own, world, effects), &[input]);
         effects.clear();
     }
 
@@ -484,7 +485,7 @@ impl<G: Game> Client<G> {
 
     fn send(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         let newest = self.foreseen.iter().rev().take(REPEATED).rev();
-        let mut upward = Upward {
+        let mut incoming = ClientDatagram {
             ack: self.replicas.ack(),
             clock: (now.0 / 1_000) as u16,
             first: 0,
@@ -492,13 +493,13 @@ impl<G: Game> Client<G> {
         };
         for known in newest {
             // Only those in a row can be named by the first one's number.
-            if upward.inputs.is_empty() {
-                upward.first = known.seq;
+            if incoming.inputs.is_empty() {
+                incoming.first = known.seq;
             }
-            upward.inputs.push(known.input);
+            incoming.inputs.push(known.input);
         }
         self.bytes.clear();
-        upward.write(&mut self.bytes);
+        incoming.write(&mut self.bytes);
         out.datagram(link, &self.bytes);
     }
 
@@ -530,7 +531,7 @@ impl<G: Game> Client<G> {
 
     /// The link, once the server has let us in: before that it takes anything but a hello for an offence.
     fn let_in(&self) -> Option<Link> {
-        self.link.filter(|_| self.seated().is_some())
+        self.link.filter(|_| self.joined().is_some())
     }
 
     /// Says good-bye.
@@ -559,7 +560,7 @@ fn distance(schema: &Schema, kind: KindId, a: &[i32], b: &[i32]) -> Option<f32> 
 
 /// Replicas as rules see them, predicted to a tick, and the own avatar as it was steered. Nothing is
 /// worked out before somebody asks for it.
-struct Ghosts<'a> {
+struct PredictedWorld<'a> {
     replicas: &'a ReplicaSet,
     own: (ObjectId, &'a [i32]),
     tick: Tick,
@@ -567,8 +568,8 @@ struct Ghosts<'a> {
     silent: bool,
 }
 
-impl Ghosts<'_> {
-    fn place(&self, view: &View<'_>) -> Option<[f32; 3]> {
+impl PredictedWorld<'_> {
+    fn place(&self, view: &ReplicaView<'_>) -> Option<[f32; 3]> {
         if view.id() != self.own.0 || self.own.1.is_empty() {
             return view.predicted(self.tick);
         }
@@ -577,7 +578,7 @@ impl Ghosts<'_> {
     }
 }
 
-impl Scene for Ghosts<'_> {
+impl Scene for PredictedWorld<'_> {
     fn schema(&self) -> &Schema {
         self.replicas.schema()
     }
@@ -599,7 +600,7 @@ impl Scene for Ghosts<'_> {
     }
 
     fn near(&self, at: [f32; 3], radius: f32, found: &mut Vec<ObjectId>) {
-        let near = |view: &View<'_>| {
+        let near = |view: &ReplicaView<'_>| {
             self.place(view).is_some_and(|there| {
                 let square: f32 = (0..3).map(|k| (there[k] - at[k]).powi(2)).sum();
                 square <= radius * radius

@@ -4,7 +4,7 @@
 //! it to predict its own avatar, and the effects of a rerun are dropped. Both see the world through
 //! a [`World`]: a server's is its store, a client's its replicas.
 //!
-//! **No rule writes two objects.** A [`Turn`] writes its own object, and asks others by actions. A
+//! **No rule writes two objects.** A [`StepContext`] writes its own object, and asks others by actions. A
 //! relation lives in one of the two (an item has a holder; an inventory is a query), so that nothing
 //! doubles or gets lost when owners differ.
 //!
@@ -45,10 +45,10 @@ pub trait Game: Sized + Send + Sync + 'static {
     fn welcome(&self, world: &World<'_>, player: PlayerId, name: &str) -> Vec<Spawn>;
 
     /// One tick of one object. `inputs`: what its player did in it, oldest first; mostly one.
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Self::Input]);
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Self::Input]);
 
     /// Somebody asks something of the turn's object. Whether they may is for this rule to say.
-    fn act(&self, turn: &mut Turn<'_, Self>, action: &Self::Action, by: By);
+    fn act(&self, turn: &mut StepContext<'_, Self>, action: &Self::Action, by: Requester);
 
     /// Whether objects of a kind have a turn in every tick.
     fn steps(&self, _: KindId) -> bool {
@@ -157,7 +157,7 @@ pub enum Tenure {
 
 /// Who asks, and what they saw when they did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum Requester {
     /// A rule, in the turn of this object.
     Object(ObjectId),
     /// A player, who saw the world as it was at this tick.
@@ -186,7 +186,7 @@ impl Spawn {
 
 /// Where an event happens, and from how far it is noticed.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Spot {
+pub enum EventArea {
     /// At a point.
     Point {
         /// The point.
@@ -205,12 +205,12 @@ pub enum Spot {
     },
 }
 
-impl Spot {
+impl EventArea {
     /// Its ends, and from how far it is noticed.
     pub fn ends(&self) -> ([[f32; 3]; 2], f32) {
         match *self {
-            Spot::Point { at, radius } => ([at, at], radius),
-            Spot::Segment { from, to, radius } => ([from, to], radius),
+            EventArea::Point { at, radius } => ([at, at], radius),
+            EventArea::Segment { from, to, radius } => ([from, to], radius),
         }
     }
 
@@ -352,9 +352,9 @@ pub struct Effects<G: Game> {
     /// New objects, and the players they belong to; 0 is the world.
     pub spawned: Vec<(PlayerId, Spawn)>,
     /// What happened where.
-    pub events: Vec<(Spot, G::Event)>,
+    pub events: Vec<(EventArea, G::Event)>,
     /// What is asked of which object, by whom.
-    pub actions: Vec<(ObjectId, G::Action, By)>,
+    pub actions: Vec<(ObjectId, G::Action, Requester)>,
 }
 
 impl<G: Game> Default for Effects<G> {
@@ -373,7 +373,7 @@ impl<G: Game> Effects<G> {
 }
 
 /// One object's turn.
-pub struct Turn<'a, G: Game> {
+pub struct StepContext<'a, G: Game> {
     id: ObjectId,
     kind: &'a Kind,
     lanes: &'a mut [i32],
@@ -382,7 +382,7 @@ pub struct Turn<'a, G: Game> {
     removed: bool,
 }
 
-impl<'a, G: Game> Turn<'a, G> {
+impl<'a, G: Game> StepContext<'a, G> {
     /// The turn of the object with this state.
     pub fn new(
         id: ObjectId,
@@ -390,8 +390,8 @@ impl<'a, G: Game> Turn<'a, G> {
         lanes: &'a mut [i32],
         world: World<'a>,
         effects: &'a mut Effects<G>,
-    ) -> Turn<'a, G> {
-        Turn { id, kind, lanes, world, effects, removed: false }
+    ) -> StepContext<'a, G> {
+        StepContext { id, kind, lanes, world, effects, removed: false }
     }
 
     /// Whose turn it is.
@@ -446,13 +446,13 @@ impl<'a, G: Game> Turn<'a, G> {
     }
 
     /// Something to see or hear.
-    pub fn event(&mut self, spot: Spot, event: G::Event) {
+    pub fn event(&mut self, spot: EventArea, event: G::Event) {
         self.effects.events.push((spot, event));
     }
 
     /// Asks something of another object; it hears of it in the next tick.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) {
-        self.effects.actions.push((object, action, By::Object(self.id)));
+        self.effects.actions.push((object, action, Requester::Object(self.id)));
     }
 
     /// Whether the object was removed in this turn.

@@ -1,6 +1,6 @@
 //! Nodes as state machines: `handle(now, input)` in, `poll()` out, drained before the next input.
 //!
-//! A [`Game`] is rules. A [`Stage`] runs them on the objects that a node owns. A [`Server`] is a stage
+//! A [`Game`] is rules. A [`Simulation`] runs them on the objects that a node owns. A [`Server`] is a simulation
 //! with players: they join, resume and leave, give inputs, and are told; a [`Client`] is one of
 //! them, and foresees its own avatar. [`session`] is what the two say to each other. Without a game
 //! there is one link: a [`Source`] tells its observers, a [`Viewer`] is told, and acknowledges.
@@ -40,28 +40,28 @@
 mod bytes;
 pub mod client;
 pub mod game;
-mod ghosts;
 mod ids;
 pub mod lobby;
 pub mod node;
 pub mod outbox;
 pub mod peer;
+mod remote_objects;
 pub mod server;
 pub mod session;
+mod simulation;
 mod source;
-mod stage;
 mod viewer;
 
 pub use client::Client;
 pub use game::Game;
-pub use ghosts::Ghosts;
 pub use ids::IdAllocator;
 pub use node::{Node, NodeInput};
 pub use outbox::{Link, Outbox};
 pub use peer::Peer;
+pub use remote_objects::RemoteObjects;
 pub use server::Server;
+pub use simulation::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Simulation};
 pub use source::{Source, SourceInput};
-pub use stage::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Stage};
 pub use viewer::{Event, Refused, Viewer, ViewerInput};
 
 use foveate_wire::Micros;

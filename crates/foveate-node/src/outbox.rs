@@ -18,7 +18,7 @@ pub trait Outbox {
 
 /// Something that was said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Letter {
+pub enum Outgoing {
     /// What may be lost.
     Datagram(Vec<u8>),
     /// What must arrive.
@@ -29,18 +29,18 @@ pub enum Letter {
 
 /// An outbox that keeps everything, in order: for simulators and tests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Letters(pub Vec<(Link, Letter)>);
+pub struct RecordingOutbox(pub Vec<(Link, Outgoing)>);
 
-impl Outbox for Letters {
+impl Outbox for RecordingOutbox {
     fn datagram(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Letter::Datagram(bytes.to_vec())));
+        self.0.push((to, Outgoing::Datagram(bytes.to_vec())));
     }
 
     fn message(&mut self, to: Link, bytes: &[u8]) {
-        self.0.push((to, Letter::Message(bytes.to_vec())));
+        self.0.push((to, Outgoing::Message(bytes.to_vec())));
     }
 
     fn close(&mut self, link: Link, why: Refusal) {
-        self.0.push((link, Letter::Close(why)));
+        self.0.push((link, Outgoing::Close(why)));
     }
 }

@@ -20,7 +20,7 @@ pub const MAX_NAME: usize = 32;
 /// bursts.
 pub const REPEATED: usize = 6;
 /// What a frame may add to a state packet.
-pub const FRAME_ROOM: usize = 32;
+pub const SERVER_DATAGRAM_ROOM: usize = 32;
 
 const INPUT: u8 = VERSION << 4 | 3;
 const FRAME: u8 = VERSION << 4 | 4;
@@ -55,7 +55,7 @@ pub enum Refusal {
     Malformed,
     /// They send, but never acknowledge.
     Deaf,
-    /// The server is going down.
+    /// The server is shutting down.
     Closing,
     /// They lied: a peer's verdict says how.
     Dishonest,
@@ -160,7 +160,7 @@ pub enum ServerMessage {
 
 /// Who somebody is once they are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seated {
+pub struct JoinedPlayer {
     /// The player.
     pub player: PlayerId,
     /// The player's avatar.
@@ -183,7 +183,7 @@ pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 
 /// A datagram of a client.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Upward<I> {
+pub struct ClientDatagram<I> {
     /// What arrived.
     pub ack: Option<Ack>,
     /// The client's clock, milliseconds; comes back as an echo.
@@ -194,7 +194,7 @@ pub struct Upward<I> {
     pub inputs: Vec<I>,
 }
 
-impl<I: Serialize + DeserializeOwned> Upward<I> {
+impl<I: Serialize + DeserializeOwned> ClientDatagram<I> {
     /// Appends the datagram to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(INPUT);
@@ -239,15 +239,15 @@ impl<I: Serialize + DeserializeOwned> Upward<I> {
     }
 }
 
-impl<I> Default for Upward<I> {
-    fn default() -> Upward<I> {
-        Upward { ack: None, clock: 0, first: 0, inputs: Vec::new() }
+impl<I> Default for ClientDatagram<I> {
+    fn default() -> ClientDatagram<I> {
+        ClientDatagram { ack: None, clock: 0, first: 0, inputs: Vec::new() }
     }
 }
 
 /// What rides on a server's datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Frame<'a> {
+pub struct ServerDatagram<'a> {
     /// The newest input that the state takes into account, and how many wait after it.
     pub input: Option<(u16, u8)>,
     /// The newest clock heard, and how many milliseconds ago that was.
@@ -260,7 +260,7 @@ pub struct Frame<'a> {
     pub state: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> ServerDatagram<'a> {
     /// Appends the datagram to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(FRAME);
@@ -290,9 +290,9 @@ impl<'a> Frame<'a> {
     }
 
     /// Reads a datagram.
-    pub fn read(bytes: &'a [u8]) -> Option<Frame<'a>> {
+    pub fn read(bytes: &'a [u8]) -> Option<ServerDatagram<'a>> {
         let mut rest = Bytes(bytes);
-        if bytes.len() > MAX_PACKET + FRAME_ROOM || rest.u8() != Some(FRAME) {
+        if bytes.len() > MAX_PACKET + SERVER_DATAGRAM_ROOM || rest.u8() != Some(FRAME) {
             return None;
         }
         let flags = rest.u8()?;
@@ -312,7 +312,7 @@ impl<'a> Frame<'a> {
             false => (rest.u16()?, &[][..]),
         };
         let whole = has(3) != state.is_empty() && (has(3) || rest.0.is_empty());
-        (whole && flags < 16).then_some(Frame { input, echo, tick, events, state })
+        (whole && flags < 16).then_some(ServerDatagram { input, echo, tick, events, state })
     }
 }
 
@@ -324,8 +324,8 @@ mod tests {
     fn upward_datagrams_return_and_any_bytes_are_read_or_refused() {
         let ack = Some(Ack { newest: 7, before: 0b1011 });
         for (ack, inputs) in [(ack, vec![1i32, -2, 300]), (None, vec![])] {
-            let sent = Upward { ack, clock: 999, first: 65_535, inputs };
-            let (mut bytes, mut read) = (Vec::new(), Upward::<i32>::default());
+            let sent = ClientDatagram { ack, clock: 999, first: 65_535, inputs };
+            let (mut bytes, mut read) = (Vec::new(), ClientDatagram::<i32>::default());
             sent.write(&mut bytes);
             assert!(read.read(&bytes));
             assert_eq!(read, sent);
@@ -339,8 +339,8 @@ mod tests {
             if let Some(first) = bytes.first_mut() {
                 *first = if rng.bool() { INPUT } else { FRAME };
             }
-            Upward::<i32>::default().read(&bytes);
-            Frame::read(&bytes);
+            ClientDatagram::<i32>::default().read(&bytes);
+            ServerDatagram::read(&bytes);
             read_message::<ClientMessage<i32>>(&bytes);
             read_message::<ServerMessage>(&bytes);
         }
@@ -350,7 +350,7 @@ mod tests {
     fn frames_return_in_every_shape() {
         for flags in 0..16u8 {
             let set = |bit: u8| flags >> bit & 1 == 1;
-            let frame = Frame {
+            let frame = ServerDatagram {
                 input: set(0).then_some((1, 2)),
                 echo: set(1).then_some((3, 4)),
                 events: if set(2) { &[5, 6, 7] } else { &[] },
@@ -359,7 +359,7 @@ mod tests {
             };
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
-            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:04b}");
+            assert_eq!(ServerDatagram::read(&bytes), Some(frame), "flags {flags:04b}");
         }
     }
 

@@ -3,10 +3,12 @@
 #[path = "sessions/events.rs"]
 mod events;
 
-use foveate_node::client::{News, Phase};
-use foveate_node::game::{By, Game, Liveness, PlayerId, Spawn, Spot, Turn, World};
-use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{Keys, ServerEvent, Settings};
+use foveate_node::client::{ClientPhase, News};
+use foveate_node::game::{
+    EventArea, Game, Liveness, PlayerId, Requester, Spawn, StepContext, World,
+};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::server::{Keys, ServerEvent, ServerSettings};
 use foveate_node::session::{ClientMessage, Refusal, ResumeKey, write_message};
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::{View, presets};
@@ -54,7 +56,7 @@ impl Game for Walk {
         Spawn::new(&self.0, &Walker { pos, steps: 0 }).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[i8]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[i8]) {
         let Some(mut walker) = turn.get::<Walker>() else { return };
         for input in inputs {
             walker.pos[0] += f32::from(*input) / 8.0;
@@ -63,12 +65,12 @@ impl Game for Walk {
         turn.set(&walker);
     }
 
-    fn act(&self, turn: &mut Turn<'_, Self>, action: &u8, _: By) {
+    fn act(&self, turn: &mut StepContext<'_, Self>, action: &u8, _: Requester) {
         let Some(mut walker) = turn.get::<Walker>() else { return };
         walker.pos[1] += f32::from(u8::from(*action == PUSH));
         turn.set(&walker);
         let at = [walker.pos[0], walker.pos[1], 0.0];
-        turn.event(Spot::Point { at, radius: 5.0 }, *action);
+        turn.event(EventArea::Point { at, radius: 5.0 }, *action);
     }
 
     fn reliable(&self, event: &u8) -> bool {
@@ -114,7 +116,7 @@ fn keys() -> Keys {
     })
 }
 
-type InFlight = VecDeque<(u64, Link, Letter)>;
+type InFlight = VecDeque<(u64, Link, Outgoing)>;
 
 /// A server and its clients, a round trip of `delay` rounds each way apart.
 struct Town {
@@ -134,7 +136,7 @@ struct Town {
 }
 
 impl Town {
-    fn new(settings: Settings) -> Town {
+    fn new(settings: ServerSettings) -> Town {
         Town {
             server: Server::new(game(), settings, keys()),
             dropped: 0,
@@ -161,7 +163,7 @@ impl Town {
     }
 
     fn connect(&mut self, link: Link, mut client: Client<Walk>) -> Link {
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         client.connected(link, &mut out);
         self.clients.insert(link, client);
         self.server.connected(link, &mut out);
@@ -169,9 +171,9 @@ impl Town {
         link
     }
 
-    fn route(&mut self, out: Letters, upwards: bool) {
+    fn route(&mut self, out: RecordingOutbox, upwards: bool) {
         for (link, packet) in out.0 {
-            let lossy = matches!(packet, Letter::Datagram(_)) && self.rng.f64() < self.loss;
+            let lossy = matches!(packet, Outgoing::Datagram(_)) && self.rng.f64() < self.loss;
             let way = if upwards { &mut self.up } else { &mut self.down };
             if !lossy {
                 way.push_back((self.round + self.delay, link, packet));
@@ -179,7 +181,7 @@ impl Town {
         }
     }
 
-    fn arrived(way: &mut InFlight, round: u64) -> Vec<(Link, Letter)> {
+    fn arrived(way: &mut InFlight, round: u64) -> Vec<(Link, Outgoing)> {
         let mut arrived = Vec::new();
         while way.front().is_some_and(|(at, _, _)| *at <= round) {
             arrived.extend(way.pop_front().map(|(_, link, packet)| (link, packet)));
@@ -190,12 +192,12 @@ impl Town {
     fn run(&mut self, rounds: u64, input: impl Fn(u64) -> i8) {
         for _ in 0..rounds {
             self.round += 1;
-            let (now, mut out) = (self.now(), Letters::default());
+            let (now, mut out) = (self.now(), RecordingOutbox::default());
             for (link, packet) in Town::arrived(&mut self.up, self.round) {
                 match packet {
-                    Letter::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                    Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
-                    Letter::Close(_) => self.server.closed(link, now),
+                    Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                    Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
+                    Outgoing::Close(_) => self.server.closed(link, now),
                 }
             }
             self.host(&mut out);
@@ -205,12 +207,12 @@ impl Town {
             for (link, packet) in Town::arrived(&mut self.down, self.round) {
                 let Some(client) = self.clients.get_mut(&link) else { continue };
                 match packet {
-                    Letter::Datagram(bytes) => client.datagram(&bytes, now),
-                    Letter::Message(bytes) => client.message(&bytes),
-                    Letter::Close(_) => client.closed(),
+                    Outgoing::Datagram(bytes) => client.datagram(&bytes, now),
+                    Outgoing::Message(bytes) => client.message(&bytes),
+                    Outgoing::Close(_) => client.closed(),
                 }
             }
-            let mut out = Letters::default();
+            let mut out = RecordingOutbox::default();
             for client in self.clients.values_mut() {
                 client.tick(now, &mut out, |_, _| input(self.round));
             }
@@ -218,7 +220,7 @@ impl Town {
         }
     }
 
-    fn host(&mut self, out: &mut Letters) {
+    fn host(&mut self, out: &mut RecordingOutbox) {
         let now = self.now();
         while let Some(event) = self.server.poll() {
             match &event {
@@ -239,13 +241,13 @@ impl Town {
     }
 
     fn walker(&self, link: Link) -> Walker {
-        let id = self.clients[&link].seated().unwrap().avatar;
-        self.server.stage.world().get::<Walker>(id).unwrap()
+        let id = self.clients[&link].joined().unwrap().avatar;
+        self.server.simulation.world().get::<Walker>(id).unwrap()
     }
 
     fn refused(&self, link: u64) -> Refusal {
         match self.clients[&Link(link)].phase() {
-            Phase::Refused(why, _) => *why,
+            ClientPhase::Refused(why, _) => *why,
             phase => panic!("{phase:?}"),
         }
     }
@@ -253,13 +255,13 @@ impl Town {
 
 #[test]
 fn a_player_joins_walks_at_once_and_is_seen_by_others() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     town.run(60, |_| 4);
     let counts = town.clients[&ada].counts();
     assert!(counts.foreseen > 20, "{counts:?}");
     assert_eq!(counts.corrected, 0, "{counts:?}");
-    let (truth, id) = (town.walker(bob), town.clients[&bob].seated().unwrap().avatar);
+    let (truth, id) = (town.walker(bob), town.clients[&bob].joined().unwrap().avatar);
     let seen = town.clients[&ada].replicas.get(id).unwrap();
     let there = seen.predicted(Tick(town.round as u32)).unwrap();
     assert!((there[0] - truth.pos[0]).abs() < 1.5, "{there:?} {truth:?}");
@@ -270,7 +272,7 @@ fn a_player_joins_walks_at_once_and_is_seen_by_others() {
 #[test]
 fn prediction_ends_where_the_server_ends_whatever_is_lost() {
     for seed in 0..20 {
-        let mut town = Town::new(Settings::default());
+        let mut town = Town::new(ServerSettings::default());
         (town.delay, town.rng) = (2, fastrand::Rng::with_seed(seed));
         let ada = town.join(1, "ada");
         town.run(20, |_| 0);
@@ -286,7 +288,7 @@ fn prediction_ends_where_the_server_ends_whatever_is_lost() {
 
 #[test]
 fn who_breaks_off_comes_back_to_the_same_session() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(40, |_| 4);
     let before = town.walker(ada);
@@ -296,7 +298,7 @@ fn who_breaks_off_comes_back_to_the_same_session() {
     town.run(40, |_| 0);
     let again = town.connect(Link(9), client);
     town.run(20, |_| 0);
-    assert!(matches!(town.clients[&again].phase(), Phase::Playing(_)));
+    assert!(matches!(town.clients[&again].phase(), ClientPhase::Playing(_)));
     assert!(town.walker(again).pos[0] >= before.pos[0], "still where it was left");
     assert!(!town.events.iter().any(|event| matches!(event, ServerEvent::Left(..))));
     assert!(town.clients[&again].replicas.len() == 1);
@@ -304,7 +306,7 @@ fn who_breaks_off_comes_back_to_the_same_session() {
 
 #[test]
 fn who_stays_away_leaves_and_finds_everything_again() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(40, |_| 4);
     let before = town.walker(ada);
@@ -312,7 +314,7 @@ fn who_stays_away_leaves_and_finds_everything_again() {
     town.server.closed(ada, town.now());
     town.run(220, |_| 0);
     assert_eq!(town.server.players(), 0);
-    assert_eq!(town.server.stage.publisher.store.len(), 0, "nothing is left behind");
+    assert_eq!(town.server.simulation.publisher.store.len(), 0, "nothing is left behind");
     let again = town.join(2, "ada");
     town.run(10, |_| 0);
     assert!(town.walker(again).steps >= before.steps);
@@ -320,7 +322,7 @@ fn who_stays_away_leaves_and_finds_everything_again() {
 
 #[test]
 fn the_wrong_ones_are_turned_away_by_name() {
-    let mut town = Town::new(Settings { max_players: 2, ..Settings::default() });
+    let mut town = Town::new(ServerSettings { max_players: 2, ..ServerSettings::default() });
     town.join(1, "ada");
     town.run(5, |_| 0);
     town.join(2, "ada");
@@ -343,11 +345,11 @@ fn the_wrong_ones_are_turned_away_by_name() {
         resume: None,
     };
     for (link, message) in [(7, hello(vec![99], 0)), (8, hello(vec![1], 3))] {
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         town.server.connected(Link(link), &mut out);
         town.server.message(Link(link), &write_message(&message), town.now(), &mut out);
     }
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.server.connected(Link(9), &mut out);
     town.server.message(Link(9), &[0xFF; 40], town.now(), &mut out);
     let sessions = &town.server.refusals().sessions;
@@ -359,7 +361,7 @@ fn the_wrong_ones_are_turned_away_by_name() {
 
 #[test]
 fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(20, |_| 0);
     town.run(20, |_| 100);
@@ -368,7 +370,7 @@ fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
     let before = town.walker(ada).steps;
     for _ in 0..40 {
         // A client that runs ten times as fast.
-        let (now, mut out) = (town.now(), Letters::default());
+        let (now, mut out) = (town.now(), RecordingOutbox::default());
         let client = town.clients.get_mut(&ada).unwrap();
         (0..9).for_each(|_| client.tick(now, &mut out, |_, _| 8));
         town.route(out, true);
@@ -381,7 +383,7 @@ fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
 
 #[test]
 fn the_deaf_and_the_silent_are_let_go_of() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     town.run(20, |_| 1);
     // Bob's link is there, but nothing comes any more; Ada goes on but hears nothing.
@@ -401,10 +403,10 @@ fn the_deaf_and_the_silent_are_let_go_of() {
 
 #[test]
 fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     town.run(20, |_| 0);
-    let id = town.clients[&bob].seated().unwrap().avatar;
+    let id = town.clients[&bob].joined().unwrap().avatar;
     let seen = |town: &Town| {
         town.clients[&ada].see(town.now(), |world| {
             let all = world.with_frozen();
@@ -416,16 +418,16 @@ fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
     let (life, live, _, _, all) = seen(&town);
     assert_eq!((life, live, all), (Some(Liveness::Live), (true, 2), 2));
     // Bob is carried off beyond Ada's reach of 50.
-    let slot = town.server.stage.publisher.store.find(id).unwrap();
+    let slot = town.server.simulation.publisher.store.find(id).unwrap();
     let gone = Walker { pos: [60.0, 2.0], steps: 0 };
-    town.server.stage.publisher.store.set(slot, &gone).unwrap();
+    town.server.simulation.publisher.store.set(slot, &gone).unwrap();
     town.run(30, |_| 0);
     let (life, live, near, memory, all) = seen(&town);
     assert_eq!((life, live, near), (Some(Liveness::Frozen), (false, 1), 0));
     assert_eq!((memory, all), (Some(gone), 2), "as it was when it left");
     // Whose server is silent does not know what has become of the others.
     let back = Walker { pos: [1.0, 2.0], steps: 0 };
-    town.server.stage.publisher.store.set(slot, &back).unwrap();
+    town.server.simulation.publisher.store.set(slot, &back).unwrap();
     town.run(5, |_| 0);
     assert_eq!(seen(&town).0, Some(Liveness::Live), "it is back");
     town.round += 41;
@@ -434,21 +436,21 @@ fn what_left_the_view_is_frozen_and_left_out_of_the_world_unless_asked_for() {
     let unknown = ObjectId::new(KindId(0), 99, 0);
     let of = |id| town.clients[&ada].see(town.now(), |world| world.liveness(id));
     assert_eq!(
-        (of(unknown), of(town.clients[&ada].seated().unwrap().avatar)),
+        (of(unknown), of(town.clients[&ada].joined().unwrap().avatar)),
         (None, Some(Liveness::Live))
     );
 }
 
 #[test]
 fn events_are_told_to_those_who_are_near() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     for link in 3..20 {
         town.join(link, &format!("p{link}"));
     }
     town.run(20, |_| 0);
-    let (now, mut out) = (town.now(), Letters::default());
-    let id = town.clients[&ada].seated().unwrap().avatar;
+    let (now, mut out) = (town.now(), RecordingOutbox::default());
+    let id = town.clients[&ada].joined().unwrap().avatar;
     town.clients[&bob].ask(id, 42, now, &mut out);
     town.route(out, true);
     town.run(6, |_| 0);
@@ -466,14 +468,14 @@ fn events_are_told_to_those_who_are_near() {
 
 #[test]
 fn a_view_counts_at_once() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     for link in 2..30 {
         town.join(link, &format!("p{link}"));
     }
     town.run(20, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 29);
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.clients[&ada].set_view(1, &mut out);
     town.clients[&ada].set_view(200, &mut out);
     town.route(out, true);
@@ -484,14 +486,15 @@ fn a_view_counts_at_once() {
 
 #[test]
 fn states_keep_within_what_a_link_carries_and_others_are_not_affected() {
-    let mut town = Town::new(Settings { budget: None, ..Settings::default() });
+    let mut town = Town::new(ServerSettings { budget: None, ..ServerSettings::default() });
     let links: Vec<Link> = (1..=20).map(|link| town.join(link, &format!("p{link}"))).collect();
     let restless = |round: u64| [8, -4, 2, -8, 3][round as usize % 5];
     town.run(40, restless);
     let told = |town: &mut Town, which: usize| {
-        let observer = town.server.roster().nth(which).unwrap().observer;
-        let bytes =
-            |town: &Town| town.server.stage.publisher.observer(observer).unwrap().counters().bytes;
+        let observer = town.server.present_players().nth(which).unwrap().observer;
+        let bytes = |town: &Town| {
+            town.server.simulation.publisher.observer(observer).unwrap().counters().bytes
+        };
         let before = bytes(town);
         town.run(60, restless);
         (bytes(town) - before) / 60
@@ -504,7 +507,7 @@ fn states_keep_within_what_a_link_carries_and_others_are_not_affected() {
     assert!((7..=16).contains(&narrow), "{narrow} of 15 bytes a round");
     let other = told(&mut town, 1);
     assert!(other * 10 >= usual * 9, "{other} of {usual}");
-    assert_eq!(town.server.roster().next().unwrap().capacity, Some(Bytes(15)));
+    assert_eq!(town.server.present_players().next().unwrap().capacity, Some(Bytes(15)));
     town.server.set_capacity(links[0], None);
     town.run(10, restless);
     let again = told(&mut town, 0);
@@ -513,16 +516,16 @@ fn states_keep_within_what_a_link_carries_and_others_are_not_affected() {
 
 #[test]
 fn who_watches_another_sees_and_hears_what_is_near_them() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     for link in 2..80 {
         town.join(link, &format!("p{link}"));
     }
     town.run(20, |_| 0);
-    let far = town.clients[&Link(79)].seated().unwrap().avatar;
-    let first = town.clients[&ada].seated().unwrap().avatar;
+    let far = town.clients[&Link(79)].joined().unwrap().avatar;
+    let first = town.clients[&ada].joined().unwrap().avatar;
     assert!(town.clients[&ada].replicas.get(far).is_none(), "78 units away, and one sees 50");
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.clients[&ada].watch(Some(far), &mut out);
     town.clients[&Link(79)].watch(Some(first), &mut out);
     town.clients[&ada].who(PlayerId(79), &mut out);
@@ -534,7 +537,7 @@ fn who_watches_another_sees_and_hears_what_is_near_them() {
     assert!(town.clients[&Link(79)].replicas.get(first).is_none(), "that was not allowed");
     assert_eq!(town.server.refusals().excess, 1);
 
-    let (now, mut out) = (town.now(), Letters::default());
+    let (now, mut out) = (town.now(), RecordingOutbox::default());
     town.clients[&Link(79)].ask(far, 42, now, &mut out);
     town.route(out, true);
     town.run(6, |_| 0);
@@ -544,7 +547,7 @@ fn who_watches_another_sees_and_hears_what_is_near_them() {
     assert!(news.contains(&named(79, "p79")) && news.contains(&named(1_000, "")));
     assert_eq!(news.iter().filter(|news| **news == News::Event(42)).count(), 1);
 
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.clients[&ada].watch(None, &mut out);
     town.route(out, true);
     town.run(300, |_| 0);
@@ -553,38 +556,39 @@ fn who_watches_another_sees_and_hears_what_is_near_them() {
 
 #[test]
 fn an_operators_view_stands_above_players_choices_until_it_is_taken_back() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     for link in 2..30 {
         town.join(link, &format!("p{link}"));
     }
     town.run(20, |_| 0);
-    town.server.impose(None, Some(presets::circle(3.0))).unwrap();
+    town.server.override_view(None, Some(presets::circle(3.0))).unwrap();
     let broken = View { view: Some(-1.0), ..presets::circle(1.0) };
-    assert!(town.server.impose(None, Some(broken)).is_err(), "the old one stays");
-    let mut out = Letters::default();
+    assert!(town.server.override_view(None, Some(broken)).is_err(), "the old one stays");
+    let mut out = RecordingOutbox::default();
     town.clients[&ada].set_view(1, &mut out);
     town.route(out, true);
     let late = town.join(90, "late");
     town.run(300, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 4);
     assert_eq!(town.server.view_of(PlayerId(1)).unwrap().view, Some(3.0));
-    let player = town.clients[&late].seated().unwrap().player;
+    let player = town.clients[&late].joined().unwrap().player;
     assert_eq!(town.server.view_of(player).unwrap().view, Some(3.0), "whoever comes later");
-    town.server.impose(Some(PlayerId(1)), Some(presets::circle(8.0))).unwrap();
+    town.server.override_view(Some(PlayerId(1)), Some(presets::circle(8.0))).unwrap();
     town.run(20, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 9, "for her alone");
-    town.server.impose(None, None).unwrap();
+    town.server.override_view(None, None).unwrap();
     town.run(300, |_| 0);
     assert_eq!(town.clients[&ada].replicas.len(), 6, "her own choice again");
-    town.server.ration(Some(PlayerId(1)), Some(foveate_wire::Bytes(5)));
-    let budgets: Vec<_> = town.server.roster().take(2).map(|present| present.budget).collect();
-    assert_eq!(budgets, [Some(foveate_wire::Bytes(5)), Settings::default().budget]);
+    town.server.set_budget(Some(PlayerId(1)), Some(foveate_wire::Bytes(5)));
+    let budgets: Vec<_> =
+        town.server.present_players().take(2).map(|present| present.budget).collect();
+    assert_eq!(budgets, [Some(foveate_wire::Bytes(5)), ServerSettings::default().budget]);
 }
 
 #[test]
 fn a_clients_clock_follows_a_server_that_stood_still() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(100, |_| 4);
     // Three seconds in which nothing happens: the server drops those rounds.
@@ -597,24 +601,24 @@ fn a_clients_clock_follows_a_server_that_stood_still() {
 
 #[test]
 fn who_was_not_kept_comes_back_with_a_new_avatar() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let forgetful = Arc::new(Walk(Arc::clone(&game().0), false));
-    town.server = Server::new(forgetful, Settings::default(), keys());
+    town.server = Server::new(forgetful, ServerSettings::default(), keys());
     for link in 1..4 {
         let ada = town.join(link, "ada");
         town.run(20, |_| 4);
-        assert!(matches!(town.clients[&ada].phase(), Phase::Playing(_)), "time {link}");
-        let mut out = Letters::default();
+        assert!(matches!(town.clients[&ada].phase(), ClientPhase::Playing(_)), "time {link}");
+        let mut out = RecordingOutbox::default();
         town.clients.remove(&ada).unwrap().leave(&mut out);
         town.route(out, true);
         town.run(5, |_| 0);
-        assert_eq!(town.server.stage.publisher.store.len(), 0, "nothing is left behind");
+        assert_eq!(town.server.simulation.publisher.store.len(), 0, "nothing is left behind");
     }
 }
 
 #[test]
-fn nobody_gets_in_under_another_name_than_the_door_was_asked_about() {
-    let mut town = Town::new(Settings::default());
+fn a_link_joins_only_under_the_name_that_was_authenticated() {
+    let mut town = Town::new(ServerSettings::default());
     let hello = |name: &str, token: &[u8]| ClientMessage::<u8>::Hello {
         versions: vec![1],
         schema: game().schema().hash(),
@@ -622,24 +626,25 @@ fn nobody_gets_in_under_another_name_than_the_door_was_asked_about() {
         token: token.into(),
         resume: None,
     };
-    let (link, now, mut out) = (Link(7), town.now(), Letters::default());
+    let (link, now, mut out) = (Link(7), town.now(), RecordingOutbox::default());
     town.server.connected(link, &mut out);
-    // Of the two names the door lets in the first only.
+    // Of the two names the authenticator accepts the first only.
     town.server.message(link, &write_message(&hello("eve", b"")), now, &mut out);
     town.server.message(link, &write_message(&hello("ada", b"forged")), now, &mut out);
     town.host(&mut out);
-    let names: Vec<_> = town.server.roster().map(|present| present.name.to_owned()).collect();
+    let names: Vec<_> =
+        town.server.present_players().map(|present| present.name.to_owned()).collect();
     assert!(!names.contains(&"ada".to_owned()), "{names:?}");
 }
 
 #[test]
 fn a_client_that_runs_twice_as_fast_is_not_faster() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(20, |_| 1);
     let before = town.walker(ada).steps;
     for _ in 0..200 {
-        let (now, mut out) = (town.now(), Letters::default());
+        let (now, mut out) = (town.now(), RecordingOutbox::default());
         town.clients.get_mut(&ada).unwrap().tick(now, &mut out, |_, _| 1);
         town.route(out, true);
         town.run(1, |_| 1);
@@ -650,7 +655,7 @@ fn a_client_that_runs_twice_as_fast_is_not_faster() {
 
 #[test]
 fn who_was_held_up_catches_up() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(40, |_| 1);
     let before = town.walker(ada).steps;
@@ -668,7 +673,7 @@ fn who_was_held_up_catches_up() {
 
 #[test]
 fn who_comes_back_stands_where_the_server_has_them() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(40, |_| 0);
     // The last steps get lost with the link; meanwhile the avatar is pushed.
@@ -679,7 +684,7 @@ fn who_comes_back_stands_where_the_server_has_them() {
     client.closed();
     town.server.closed(ada, town.now());
     let avatar = ObjectId::new(KindId(0), 1, 0);
-    town.server.stage.ask(avatar, PUSH, By::Object(avatar));
+    town.server.simulation.ask(avatar, PUSH, Requester::Object(avatar));
     town.run(20, |_| 0);
     let again = town.connect(Link(9), client);
     town.run(40, |_| 0);
@@ -692,7 +697,7 @@ fn who_comes_back_stands_where_the_server_has_them() {
 
 #[test]
 fn who_waits_at_the_door_takes_a_place() {
-    let mut town = Town::new(Settings { max_players: 2, ..Settings::default() });
+    let mut town = Town::new(ServerSettings { max_players: 2, ..ServerSettings::default() });
     for link in 1..=4 {
         town.join(link, &format!("p{link}"));
     }
@@ -703,10 +708,10 @@ fn who_waits_at_the_door_takes_a_place() {
 
 #[test]
 fn views_have_a_limit_in_a_round_like_everything_that_is_asked() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(20, |_| 0);
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     for which in 0..100 {
         town.clients[&ada].set_view(which % 2, &mut out);
         town.clients[&ada].watch(None, &mut out);
@@ -718,7 +723,7 @@ fn views_have_a_limit_in_a_round_like_everything_that_is_asked() {
 
 #[test]
 fn who_stops_after_steps_that_were_lost_is_put_right() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(40, |_| 0);
     // More steps than a datagram repeats, then none.
@@ -734,7 +739,7 @@ fn who_stops_after_steps_that_were_lost_is_put_right() {
 #[test]
 fn nothing_is_said_between_the_hello_and_the_welcome() {
     let mut client = Client::new(game(), "ada", &[]);
-    let (mut out, now) = (Letters::default(), Micros::from_millis(50));
+    let (mut out, now) = (RecordingOutbox::default(), Micros::from_millis(50));
     client.connected(Link(1), &mut out);
     assert_eq!(out.0.len(), 1, "the hello");
     client.set_view(1, &mut out);
@@ -746,14 +751,14 @@ fn nothing_is_said_between_the_hello_and_the_welcome() {
 
 #[test]
 fn who_never_says_hello_loses_the_link() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.server.connected(Link(7), &mut out);
     assert!(out.0.is_empty());
     town.run(190, |_| 0);
     assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), None);
     town.run(20, |_| 0);
     assert_eq!(town.server.refusals().sessions.get(&Refusal::Deaf), Some(&1));
-    assert!(matches!(town.clients[&ada].phase(), Phase::Playing(_)));
+    assert!(matches!(town.clients[&ada].phase(), ClientPhase::Playing(_)));
 }

@@ -52,7 +52,7 @@ pub enum StoreError {
 /// What the pair loop reads of an object: one line of the cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Hot {
+pub(crate) struct ObjectState {
     pub id: ObjectId,
     /// Place in world units.
     pub pos: [f32; 3],
@@ -91,7 +91,7 @@ pub struct Store {
     schema: Arc<Schema>,
     rounds_per_second: f32,
     tick: Tick,
-    pub(crate) hot: Vec<Hot>,
+    pub(crate) hot: Vec<ObjectState>,
     /// Where an object's working lanes begin in `current`.
     lanes_at: Vec<u32>,
     /// Where an object's change ticks begin in `changed`.
@@ -210,7 +210,7 @@ impl Store {
         let reach = reach(kind, self.rounds_per_second);
         let hot = &mut self.hot[slot.at()];
         // `head` goes on from the row's former object, so that no pair takes its pushes for this one's.
-        *hot = Hot { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
+        *hot = ObjectState { id, reach, kind: kind_id, alive: true, jumped: true, team: 0, ..*hot };
         hot.others = hot.head;
         self.first_push[slot.at()] = hot.head;
         self.jumped.push(Jump { slot, from: self.hot[slot.at()].pos });
@@ -228,7 +228,7 @@ impl Store {
         }
         let slot = Slot(self.hot.len() as u32);
         let (lanes, fields) = (kind.lane_count(), kind.spec.fields.len());
-        self.hot.push(Hot {
+        self.hot.push(ObjectState {
             id: ObjectId::default(),
             pos: [0.0; 3],
             place: [0; 3],
@@ -454,7 +454,7 @@ impl Store {
 
     /// The lanes at push number `push`, which must be one of the last [`HISTORY`].
     #[inline]
-    pub(crate) fn pushed(&self, hot: &Hot, lanes: usize, push: u32) -> &[i32] {
+    pub(crate) fn pushed(&self, hot: &ObjectState, lanes: usize, push: u32) -> &[i32] {
         debug_assert!(hot.head.wrapping_sub(push).wrapping_sub(1) < HISTORY);
         let at = hot.ring as usize + (push % HISTORY) as usize * lanes;
         &self.ring[at..at + lanes]
@@ -482,7 +482,13 @@ impl Store {
 }
 
 /// Takes the new place over and notices jumps.
-fn move_to(hot: &mut Hot, place: &PlaceLanes, lanes: &[i32], jumped: &mut Vec<Jump>, slot: Slot) {
+fn move_to(
+    hot: &mut ObjectState,
+    place: &PlaceLanes,
+    lanes: &[i32],
+    jumped: &mut Vec<Jump>,
+    slot: Slot,
+) {
     let (mut delta, from) = ([0i32; 3], hot.pos);
     for axis in 0..place.dims {
         let now = lanes[place.at + axis];

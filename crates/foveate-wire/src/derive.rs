@@ -19,7 +19,7 @@ use crate::schema::FieldType;
 
 /// What a field's attributes said; `None` keeps what the type says of itself.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Settings {
+pub struct KindSettings {
     /// `motion`
     pub motion: bool,
     /// `angle`, `yaw` or `pitch`
@@ -39,7 +39,7 @@ pub struct Settings {
 }
 
 /// The type's own field type with the attributes applied.
-pub fn field_type(own: FieldType, set: &Settings) -> FieldType {
+pub fn field_type(own: FieldType, set: &KindSettings) -> FieldType {
     let real = |given: Option<f64>, own: f32| given.map_or(own, |value| value as f32);
     // So many bits for all that lies between the least and the largest value.
     let by_bits = |bits: f64, span: f32| Some(f64::from(span) / (bits.exp2() - 1.0));

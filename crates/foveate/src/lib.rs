@@ -51,12 +51,12 @@ pub mod prelude {
     #[cfg(feature = "peer")]
     pub use foveate_io::host::PeerHost;
     #[cfg(feature = "io")]
-    pub use foveate_io::host::{ClientsHost, EndCause, OpenDoor, ServerHost, SessionEnd};
+    pub use foveate_io::host::{AllowAll, ClientsHost, EndCause, ServerHost, SessionEnd};
     #[cfg(feature = "io")]
     pub use foveate_io::{Certificate, Endpoint, Options, ServerAddress, Trust};
-    pub use foveate_node::client::Phase;
-    pub use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
-    pub use foveate_node::server::Settings;
+    pub use foveate_node::client::ClientPhase;
+    pub use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
+    pub use foveate_node::server::ServerSettings;
     pub use foveate_node::{Event, Output, Source, SourceInput, Viewer, ViewerInput};
     pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
     pub use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, Rounds, Slot};

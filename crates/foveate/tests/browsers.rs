@@ -7,7 +7,7 @@ mod patrol;
 use foveate::io::Event;
 use foveate::io::web::{Observe, Page, Web};
 use foveate::node::Client;
-use foveate::node::outbox::{Letter, Letters, Link};
+use foveate::node::outbox::{Link, Outgoing, RecordingOutbox};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tungstenite::Message;
 use tungstenite::protocol::{Role, WebSocketContext};
 
-type Host = ServerHost<Patrol, OpenDoor>;
+type Host = ServerHost<Patrol, AllowAll>;
 
 /// Only a hang takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -46,7 +46,7 @@ fn play(server: SocketAddr) -> f32 {
     let (mut stream, mut codec, head) = dial(server, "/play");
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let mut client = Client::new(Patrol::new().unwrap(), "grace", &[]);
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     client.connected(Link(1), &mut out);
     let begun = Instant::now();
     let (mut walked, mut saw, mut ticks) = (0.0, false, 0);
@@ -65,9 +65,9 @@ fn play(server: SocketAddr) -> f32 {
         }
         for (_, letter) in out.0.drain(..) {
             let (kind, bytes) = match letter {
-                Letter::Datagram(bytes) => (0, bytes),
-                Letter::Message(bytes) => (1, bytes),
-                Letter::Close(why) => panic!("refused: {why:?}"),
+                Outgoing::Datagram(bytes) => (0, bytes),
+                Outgoing::Message(bytes) => (1, bytes),
+                Outgoing::Close(why) => panic!("refused: {why:?}"),
             };
             let frame = Message::binary([&[kind], &bytes[..]].concat());
             codec.write(&mut stream, frame).unwrap();
@@ -80,7 +80,7 @@ fn play(server: SocketAddr) -> f32 {
         });
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(matches!(client.phase(), Phase::Playing(_)), "{:?}", client.phase());
+    assert!(matches!(client.phase(), ClientPhase::Playing(_)), "{:?}", client.phase());
     assert!(saw, "the guard was not seen");
     walked
 }
@@ -92,9 +92,13 @@ fn host() -> (Host, SocketAddr) {
     let page = |path: &str| (path == "/").then(|| Page::fresh("text/html", "a page"));
     let web = Web { observe: Observe::Loopback, ..Web::new(page) };
     let web = endpoint.listen_web(here, web).unwrap();
-    let mut host =
-        ServerHost::new(Patrol::new().unwrap(), Settings::default(), endpoint, OpenDoor::default());
-    host.server.stage.populate().unwrap();
+    let mut host = ServerHost::new(
+        Patrol::new().unwrap(),
+        ServerSettings::default(),
+        endpoint,
+        AllowAll::default(),
+    );
+    host.server.simulation.populate().unwrap();
     (host, web)
 }
 
@@ -106,7 +110,7 @@ fn a_browser_plays_like_everybody_else() {
         host.step().unwrap();
     }
     assert!(player.join().unwrap() >= 5.0, "the own avatar did not move");
-    let world = host.server.stage.world();
+    let world = host.server.simulation.world();
     let walker = world.of_kind(KindId(0)).first().and_then(|id| world.get::<Walker>(*id));
     assert!(walker.unwrap().pos[0] > 0.0, "inputs did not arrive");
     assert!(host.observers().next().is_none());

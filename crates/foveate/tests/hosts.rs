@@ -3,7 +3,7 @@
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
 
-use foveate::io::{Conditions, Pipe, Ways};
+use foveate::io::{Conditions, LinkConditions, Pipe};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ fn hosts_that_are_polled_play_and_never_wait() {
     let here = "127.0.0.1:0".parse().unwrap();
     let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
     let address = server.address().unwrap();
-    let settings = Settings::default();
-    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, OpenDoor::default());
-    server.server.stage.populate().unwrap();
+    let settings = ServerSettings::default();
+    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
+    server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
     let client = Endpoint::client(here, &trust, Options::client()).unwrap();
     let mut client = ClientsHost::new(client, settings.rounds.length);
@@ -27,7 +27,7 @@ fn hosts_that_are_polled_play_and_never_wait() {
         polls += 1;
         rounds += u32::from(server.poll_step().unwrap().is_some());
         client.poll_step(|_, _, _, _| [2, 0]).unwrap();
-        let world = server.server.stage.world();
+        let world = server.server.simulation.world();
         let walker = world.of_kind(KindId(0)).first().and_then(|id| world.get::<Walker>(*id));
         walked = walker.map_or(0.0, |walker| walker.pos[0]);
         std::thread::sleep(Duration::from_millis(1));
@@ -44,10 +44,10 @@ fn hosts_that_are_polled_play_and_never_wait() {
 
 /// Steps both until something is true; nothing here depends on how long that takes.
 fn until(
-    server: &mut ServerHost<Patrol, OpenDoor>,
+    server: &mut ServerHost<Patrol, AllowAll>,
     clients: &mut ClientsHost<Patrol>,
     what: &str,
-    is_true: impl Fn(&ServerHost<Patrol, OpenDoor>) -> bool,
+    is_true: impl Fn(&ServerHost<Patrol, AllowAll>) -> bool,
 ) {
     let begun = Instant::now();
     while !is_true(server) {
@@ -63,24 +63,24 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     let here = "127.0.0.1:0".parse().unwrap();
     let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
     let address = server.address().unwrap();
-    let settings = Settings { budget: None, ..Settings::default() };
-    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, OpenDoor::default());
-    server.server.stage.populate().unwrap();
+    let settings = ServerSettings { budget: None, ..ServerSettings::default() };
+    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
+    server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
     let client = Endpoint::client(here, &trust, Options::client()).unwrap();
     let mut clients = ClientsHost::new(client, settings.rounds.length);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
-    let capacity = |server: &ServerHost<Patrol, OpenDoor>| {
-        server.server.roster().next().and_then(|it| it.capacity).map(|bytes| bytes.0)
+    let capacity = |server: &ServerHost<Patrol, AllowAll>| {
+        server.server.present_players().next().and_then(|it| it.capacity).map(|bytes| bytes.0)
     };
     until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
 
     // Not even acknowledgements pass as fast as they are sent: they queue, and round trips grow.
     let pipe = Some(Pipe { per_second: Bytes(300), queue: Bytes(1 << 20) });
     let sent = Conditions { pipe, ..Conditions::default() };
-    let link = server.server.roster().next().and_then(|it| it.link).unwrap();
+    let link = server.server.present_players().next().and_then(|it| it.link).unwrap();
     let link = foveate::io::LinkId::from_bits(link.0);
-    let narrow = Ways { sent, ..Ways::default() };
+    let narrow = LinkConditions { sent, ..LinkConditions::default() };
     assert!(server.endpoint.set_conditions(link, Some(narrow)));
     let is_narrow = |it: &ServerHost<_, _>| capacity(it).is_some_and(|bytes| bytes < 1_000);
     until(&mut server, &mut clients, "less for a narrow link", is_narrow);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Server = ServerHost<Patrol, OpenDoor>;
+type Server = ServerHost<Patrol, AllowAll>;
 type Clients = ClientsHost<Patrol>;
 
 fn hour() -> Micros {
@@ -64,13 +64,13 @@ fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
     let endpoint = Endpoint::server((ip, 0).into(), certificate, options).unwrap();
     let address = endpoint.address().unwrap();
     let game = Patrol::new().unwrap();
-    (ServerHost::new(game, Settings::default(), endpoint, OpenDoor::default()), address)
+    (ServerHost::new(game, ServerSettings::default(), endpoint, AllowAll::default()), address)
 }
 
 fn clients(trust: &Trust) -> Clients {
     let options = Options { idle_timeout: hour(), ..Options::client() };
     let endpoint = Endpoint::client("0.0.0.0:0".parse().unwrap(), trust, options).unwrap();
-    ClientsHost::new(endpoint, Settings::default().rounds.length)
+    ClientsHost::new(endpoint, ServerSettings::default().rounds.length)
 }
 
 fn ask(host: &str, address: SocketAddr) -> ServerAddress {
@@ -81,7 +81,7 @@ fn ask(host: &str, address: SocketAddr) -> ServerAddress {
 fn settle(server: Option<&mut Server>, clients: &mut Clients) -> Result<(), SessionEnd> {
     run(server, clients, |clients| {
         let player = &clients.players()[0];
-        player.client.seated().is_some() || player.ended.is_some()
+        player.client.joined().is_some() || player.ended.is_some()
     });
     clients.player(0).ended.clone().map_or(Ok(()), Err)
 }
@@ -238,7 +238,7 @@ fn a_host_asks_for_names_and_views() {
     let mut clients = clients(&Trust::InsecureDevelopmentOnly);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
     settle(Some(&mut server), &mut clients).unwrap();
-    let me = clients.player(0).client.seated().unwrap();
+    let me = clients.player(0).client.joined().unwrap();
     clients.set_view(0, 0);
     clients.watch(0, Some(me.avatar));
     clients.who(0, me.player);

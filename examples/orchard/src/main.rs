@@ -52,14 +52,14 @@ fn print(line: &str) {
 fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let orchard = Orchard::new(OrchardSpec::default())?;
     let endpoint = Endpoint::server(address, Certificate::development(), Options::server())?;
-    let settings = Settings { rounds: Rounds::every(ROUND), ..Settings::default() };
-    let mut host = ServerHost::new(orchard, settings, endpoint, OpenDoor::default());
-    host.server.stage.populate()?;
+    let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
+    let mut host = ServerHost::new(orchard, settings, endpoint, AllowAll::default());
+    host.server.simulation.populate()?;
     print(&format!("listening on {}", host.endpoint.address()?));
     loop {
         host.step()?;
         if host.tick().0.is_multiple_of(EVERY) {
-            print(&describe(&host.server.stage.world()));
+            print(&describe(&host.server.simulation.world()));
         }
     }
 }
@@ -93,7 +93,7 @@ fn play(contact: Option<(peer::Key, SocketAddr)>) -> Result<(), Box<dyn Error>> 
     let endpoint = PeerEndpoint::bind(&["127.0.0.1:0".parse()?], &keys, PeerOptions::default())?;
     let address = endpoint.addresses().first().map(SocketAddr::to_string).unwrap_or_default();
     print(&format!("peer {} {address}", endpoint.key()));
-    let settings = peer::Settings::new(ROUND, Metres(VIEW), Vec::new());
+    let settings = peer::PeerSettings::new(ROUND, Metres(VIEW), Vec::new());
     let mut host = PeerHost::new(orchard, settings, keys, endpoint, "gatherer");
     match contact {
         Some((key, address)) => host.join([(key, vec![address])]),

@@ -100,7 +100,7 @@ impl Orchard {
         [away * angle.cos(), away * angle.sin()]
     }
 
-    fn grow(&self, turn: &mut Turn<'_, Orchard>, mut tree: AppleTree) {
+    fn grow(&self, turn: &mut StepContext<'_, Orchard>, mut tree: AppleTree) {
         let (now, latest) = (turn.tick(), turn.tick().plus(self.spec.ripens));
         let ripe = Tick(tree.ripe);
         // A server that was restarted begins at tick 0 again.
@@ -126,7 +126,7 @@ impl Orchard {
         turn.set(&tree);
     }
 
-    fn count(&self, turn: &mut Turn<'_, Orchard>, mut basket: Basket) {
+    fn count(&self, turn: &mut StepContext<'_, Orchard>, mut basket: Basket) {
         let (world, now) = (turn.world(), turn.tick());
         let mut inside = world.near([basket.pos[0], basket.pos[1], 0.0], BASKET_RADIUS);
         // What is near may be a little further away than was asked for.
@@ -157,7 +157,7 @@ impl Orchard {
                     counted.push((id, now));
                     basket.score = basket.score.wrapping_add(1);
                     let spot =
-                        Spot::Point { at: [basket.pos[0], basket.pos[1], 0.0], radius: VIEW };
+                        EventArea::Point { at: [basket.pos[0], basket.pos[1], 0.0], radius: VIEW };
                     turn.event(spot, OrchardEvent::Scored(basket.score));
                 }
                 None => {}
@@ -169,7 +169,7 @@ impl Orchard {
         }
     }
 
-    fn move_apple(&self, turn: &mut Turn<'_, Orchard>, mut apple: Apple) {
+    fn move_apple(&self, turn: &mut StepContext<'_, Orchard>, mut apple: Apple) {
         match apple.state {
             AppleState::Lying => return,
             // Whoever takes it over after a crash may have seen it fly on past the basket.
@@ -201,16 +201,21 @@ impl Orchard {
         turn.set(&apple);
     }
 
-    fn ask_apple(&self, turn: &mut Turn<'_, Orchard>, action: &OrchardAction, by: By) {
+    fn ask_apple(
+        &self,
+        turn: &mut StepContext<'_, Orchard>,
+        action: &OrchardAction,
+        by: Requester,
+    ) {
         let Some(mut apple) = turn.get::<Apple>() else { return };
         let player = match (action, by) {
-            (OrchardAction::Vanish, By::Object(id)) if id.kind() == BASKET => {
+            (OrchardAction::Vanish, Requester::Object(id)) if id.kind() == BASKET => {
                 if apple.state == AppleState::InBasket {
                     turn.remove();
                 }
                 return;
             }
-            (_, By::Player(player, _)) => player,
+            (_, Requester::Player(player, _)) => player,
             _ => return,
         };
         let avatar = ObjectId::new(PICKER, player.0, 0);
@@ -282,7 +287,7 @@ impl Game for Orchard {
         Spawn::new(&self.schema, &picker).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Orchard>, inputs: &[OrchardInput]) {
+    fn step(&self, turn: &mut StepContext<'_, Orchard>, inputs: &[OrchardInput]) {
         if let Some(mut picker) = turn.get::<Picker>() {
             for input in inputs {
                 let step = input.step.map(|way| f32::from(way) / 8.0 * STRIDE);
@@ -299,9 +304,11 @@ impl Game for Orchard {
         }
     }
 
-    fn act(&self, turn: &mut Turn<'_, Orchard>, action: &OrchardAction, by: By) {
+    fn act(&self, turn: &mut StepContext<'_, Orchard>, action: &OrchardAction, by: Requester) {
         match (turn.get::<Picker>(), action, by) {
-            (Some(mut picker), OrchardAction::Eaten, By::Object(id)) if id.kind() == APPLE => {
+            (Some(mut picker), OrchardAction::Eaten, Requester::Object(id))
+                if id.kind() == APPLE =>
+            {
                 picker.eaten = picker.eaten.wrapping_add(1);
                 turn.set(&picker);
             }

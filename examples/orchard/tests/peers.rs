@@ -11,7 +11,7 @@
 //!   game, and but for one at most where something happens to peers.
 
 use foveate::node::game::Brain;
-use foveate::node::peer::Settings;
+use foveate::node::peer::PeerSettings;
 use foveate::prelude::{Game, Metres, Micros, ObjectId};
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{Census, NetSpec, PeerNet, PlacedPeer};
@@ -48,7 +48,7 @@ impl Ledger {
     /// Looks at what a peer has done in its last tick.
     fn observe(&mut self, now: Micros, at: usize, node: &PlacedPeer<Orchard>) {
         assert_eq!(node.verdicts, [], "peer {at} names an honest one");
-        assert_eq!(node.peer.stage.dropped_spawns(), 0);
+        assert_eq!(node.peer.simulation.dropped_spawns(), 0);
         let apples = node.peer.owned().filter(|(id, _)| id.kind() == APPLE);
         for (id, epoch) in apples {
             if let Some(apple) = node.peer.world().get::<Apple>(id) {
@@ -68,7 +68,7 @@ impl Ledger {
                 self.counted.entry(id).or_default().insert((basket, tick.0));
             }
         }
-        self.removed.extend(node.peer.stage.removed().iter().filter(|id| id.kind() == APPLE));
+        self.removed.extend(node.peer.simulation.removed().iter().filter(|id| id.kind() == APPLE));
     }
 }
 
@@ -81,8 +81,8 @@ struct Play {
     revived: usize,
 }
 
-fn settings(address: Vec<u8>) -> Settings {
-    Settings::new(ROUND, Metres(VIEW), address)
+fn settings(address: Vec<u8>) -> PeerSettings {
+    PeerSettings::new(ROUND, Metres(VIEW), address)
 }
 
 impl Play {
@@ -127,8 +127,9 @@ impl Play {
         self.ledger.observe(now, at, &node);
         for (id, _) in node.peer.owned().filter(|(id, _)| id.kind() == APPLE) {
             let has = |other: &PlacedPeer<Orchard>| {
-                let stage = &other.peer.stage;
-                stage.ghosts.lanes(id).is_some() || stage.publisher.store.find(id).is_some()
+                let simulation = &other.peer.simulation;
+                simulation.ghosts.lanes(id).is_some()
+                    || simulation.publisher.store.find(id).is_some()
             };
             if !self.net.present().any(|(_, other)| has(other)) {
                 let age = now - self.ledger.births[&id].at;
@@ -188,7 +189,7 @@ impl Play {
         let odd = census.owners.iter().filter(|(_, owners)| owners.len() != 1);
         let known = |id: ObjectId| {
             let claim = move |(at, node): (usize, &PlacedPeer<Orchard>)| {
-                Some((at, node.peer.claim_on(id), node.peer.stage.ghosts.lanes(id).is_some()))
+                Some((at, node.peer.claim_on(id), node.peer.simulation.ghosts.lanes(id).is_some()))
             };
             net.present().filter_map(claim).collect::<Vec<_>>()
         };
@@ -199,7 +200,7 @@ impl Play {
             })
             .collect();
         assert!(odd.is_empty(), "{told}: owners, whether it was removed, birth, claims: {odd:#?}");
-        let fixed = net.present().next().unwrap().1.peer.stage.game.populate().len();
+        let fixed = net.present().next().unwrap().1.peer.simulation.game.populate().len();
         let apples = |id: &&ObjectId| id.kind() == APPLE;
         assert_eq!(census.owners.keys().filter(|id| !apples(id)).count(), fixed, "{told}");
         let there: BTreeSet<ObjectId> = census.owners.keys().filter(apples).copied().collect();

@@ -1,8 +1,8 @@
 //! The same rules on a server, in virtual time, with clients.
 
 use foveate::node::game::Brain;
-use foveate::node::outbox::{Letter, Letters};
-use foveate::node::server::{ServerEvent, Settings};
+use foveate::node::outbox::{Outgoing, RecordingOutbox};
+use foveate::node::server::{ServerEvent, ServerSettings};
 use foveate::node::session::ResumeKey;
 use foveate::node::{Client, IdAllocator, Link, Server};
 use foveate::prelude::{ObjectId, PlayerId, Rounds, Tick};
@@ -16,8 +16,8 @@ struct Yard {
     game: Arc<Orchard>,
     server: Server<Orchard>,
     clients: BTreeMap<Link, (Client<Orchard>, Gatherer)>,
-    down: Letters,
-    up: Letters,
+    down: RecordingOutbox,
+    up: RecordingOutbox,
     round: u32,
     created: BTreeSet<ObjectId>,
     states: BTreeMap<ObjectId, AppleState>,
@@ -28,20 +28,20 @@ impl Yard {
     /// A server whose ids begin at a number.
     fn new(first: u64) -> Yard {
         let game = Orchard::new(OrchardSpec { ripens: 30, ..OrchardSpec::default() }).unwrap();
-        let settings = Settings { rounds: Rounds::every(ROUND), ..Settings::default() };
+        let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
         let mut keys = 0u8;
         let draw = move || {
             keys += 1;
             ResumeKey([keys; 16])
         };
         let mut server = Server::new(Arc::clone(&game), settings, Box::new(draw));
-        server.stage.ids = IdAllocator::for_server(first..first + 100_000);
+        server.simulation.ids = IdAllocator::for_server(first..first + 100_000);
         Yard {
             game,
             server,
             clients: BTreeMap::new(),
-            down: Letters::default(),
-            up: Letters::default(),
+            down: RecordingOutbox::default(),
+            up: RecordingOutbox::default(),
             round: 0,
             created: BTreeSet::new(),
             states: BTreeMap::new(),
@@ -66,12 +66,12 @@ impl Yard {
 
     fn tick_server(&mut self) {
         let now = ROUND * self.round;
-        let mut out = Letters::default();
-        for (link, letter) in std::mem::take(&mut self.up).0 {
-            match letter {
-                Letter::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
-                Letter::Close(_) => self.server.closed(link, now),
+        let mut out = RecordingOutbox::default();
+        for (link, outgoing) in std::mem::take(&mut self.up).0 {
+            match outgoing {
+                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, now),
+                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
+                Outgoing::Close(_) => self.server.closed(link, now),
             }
         }
         while let Some(event) = self.server.poll() {
@@ -82,26 +82,26 @@ impl Yard {
         }
         self.server.tick(Tick(self.round), now, &mut out);
         self.down.0.extend(out.0);
-        let stage = &self.server.stage;
-        for (id, _) in stage.publisher.store.iter().filter(|(id, _)| id.kind() == APPLE) {
+        let simulation = &self.server.simulation;
+        for (id, _) in simulation.publisher.store.iter().filter(|(id, _)| id.kind() == APPLE) {
             self.created.insert(id);
-            if let Some(apple) = stage.world().get::<Apple>(id) {
+            if let Some(apple) = simulation.world().get::<Apple>(id) {
                 self.states.insert(id, apple.state);
             }
         }
-        for id in stage.removed() {
+        for id in simulation.removed() {
             assert!(self.removed.insert(*id), "{id:?} is removed twice");
         }
     }
 
     fn tick_clients(&mut self, plays: bool) {
         let now = ROUND * self.round;
-        for (link, letter) in std::mem::take(&mut self.down).0 {
+        for (link, outgoing) in std::mem::take(&mut self.down).0 {
             let Some((client, _)) = self.clients.get_mut(&link) else { continue };
-            match letter {
-                Letter::Datagram(bytes) => client.datagram(&bytes, now),
-                Letter::Message(bytes) => client.message(&bytes),
-                Letter::Close(_) => client.closed(),
+            match outgoing {
+                Outgoing::Datagram(bytes) => client.datagram(&bytes, now),
+                Outgoing::Message(bytes) => client.message(&bytes),
+                Outgoing::Close(_) => client.closed(),
             }
         }
         for (client, brain) in self.clients.values_mut() {
@@ -117,13 +117,13 @@ impl Yard {
     }
 
     fn apples(&self) -> BTreeSet<ObjectId> {
-        let store = &self.server.stage.publisher.store;
+        let store = &self.server.simulation.publisher.store;
         store.iter().map(|(id, _)| id).filter(|id| id.kind() == APPLE).collect()
     }
 
     /// Points of all baskets, and apples that they have counted and that are still there.
     fn points(&self) -> (usize, usize) {
-        let world = self.server.stage.world();
+        let world = self.server.simulation.world();
         let baskets = world.of_kind(BASKET).into_iter().filter_map(|id| world.get::<Basket>(id));
         let there = self.apples();
         baskets.fold((0, 0), |(points, left), basket| {
@@ -134,7 +134,7 @@ impl Yard {
 
     fn check(&self) {
         let there = self.apples();
-        let world = self.server.stage.world();
+        let world = self.server.simulation.world();
         let trees = world.of_kind(APPLE_TREE).into_iter().filter_map(|id| world.get(id));
         let made: usize = trees.map(|tree: AppleTree| usize::from(tree.made)).sum();
         assert_eq!(made, self.created.len(), "every apple that trees made is one object");
@@ -142,7 +142,7 @@ impl Yard {
         let vanished = |id: &&ObjectId| self.states[*id] == AppleState::InBasket;
         let (points, left) = self.points();
         assert_eq!(points, self.removed.iter().filter(vanished).count() + left);
-        assert_eq!(self.server.stage.dropped_spawns(), 0);
+        assert_eq!(self.server.simulation.dropped_spawns(), 0);
         for (client, _) in self.clients.values() {
             let seen = client.see(ROUND * self.round, |world| world.of_kind(APPLE));
             let seen: BTreeSet<ObjectId> = seen.into_iter().collect();
@@ -154,7 +154,7 @@ impl Yard {
 #[test]
 fn apples_come_and_go_on_a_server_and_none_is_lost() {
     let mut yard = Yard::new(0);
-    yard.server.stage.populate().unwrap();
+    yard.server.simulation.populate().unwrap();
     (1..=6).for_each(|link| yard.join(Link(link)));
     yard.run(1_200, true);
     yard.run(120, false);
@@ -165,13 +165,13 @@ fn apples_come_and_go_on_a_server_and_none_is_lost() {
 #[test]
 fn after_a_restart_apples_are_there_and_no_id_is_created_again() {
     let mut before = Yard::new(0);
-    before.server.stage.populate().unwrap();
+    before.server.simulation.populate().unwrap();
     (1..=4).for_each(|link| before.join(Link(link)));
     before.run(600, true);
-    let mut after = Yard::new(before.server.stage.ids.next() + 50);
-    let store = &before.server.stage.publisher.store;
+    let mut after = Yard::new(before.server.simulation.ids.next() + 50);
+    let store = &before.server.simulation.publisher.store;
     for (id, slot) in store.iter().filter(|(id, _)| id.origin() == 0) {
-        after.server.stage.restore(id, store.lanes(slot)).unwrap();
+        after.server.simulation.restore(id, store.lanes(slot)).unwrap();
     }
     (1..=4).for_each(|link| after.join(Link(link)));
     after.run(600, true);

@@ -3,16 +3,16 @@
 //! In [`PreUpdate`], in this order: `receive` → `phase` → `show`. In [`PostUpdate`] messages to the
 //! server leave. Nothing waits.
 
-use crate::game::{EcsGame, Seat};
-use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_letter};
+use crate::game::{EcsGame, PlayerEntry};
+use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write_typed};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
 use bevy_ecs::prelude::*;
 use foveate::io::host::{ClientsHost, SessionEnd};
 use foveate::io::{Endpoint, Error, Meter, Options, ServerAddress, Trust};
-use foveate::node::client::Phase;
+use foveate::node::client::ClientPhase;
 use foveate::node::game::PlayerId;
 use foveate::node::session::Refusal;
-use foveate::sync::replica::{Life, Show, Smoother, View};
+use foveate::sync::replica::{Life, ReplicaView, Show, Smoother};
 use foveate::wire::{KindId, Micros, ObjectId};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ pub struct ClientPlugin {
     pub connect: ServerAddress,
     /// The player's name: at one time, one player has it.
     pub name: String,
-    /// What the server's door asks for.
+    /// The connect token, where the server requires one.
     pub token: Vec<u8>,
     /// Which servers are believed.
     pub trust: Trust,
@@ -117,7 +117,7 @@ pub struct Client {
     /// By serial.
     entities: BTreeMap<u32, Entity>,
     shown: BTreeMap<ObjectId, Shown>,
-    phase: Phase,
+    phase: ClientPhase,
     ended: Option<SessionEnd>,
     frame: u32,
     own: Vec<i32>,
@@ -134,7 +134,7 @@ struct Shown {
 impl Client {
     /// Who we are, once in.
     pub fn player(&self) -> Option<PlayerId> {
-        self.host.players()[0].client.seated().map(|seated| seated.player)
+        self.host.players()[0].client.joined().map(|joined| joined.player)
     }
 
     /// The replica's entity, by the server's number.
@@ -179,7 +179,7 @@ fn open(world: &mut World) -> Result {
         server: plugin.connect,
         entities: BTreeMap::new(),
         shown: BTreeMap::new(),
-        phase: Phase::Joining,
+        phase: ClientPhase::Joining,
         ended: None,
         frame: 0,
         own: Vec::new(),
@@ -215,9 +215,11 @@ fn tell_phase(world: &mut World, client: &mut Client) {
     }
     if client.phase != phase {
         match &phase {
-            Phase::Joining => {}
-            Phase::Playing(seated) => drop(world.write_message(Joined { player: seated.player })),
-            Phase::Refused(why, text) => {
+            ClientPhase::Joining => {}
+            ClientPhase::Playing(joined) => {
+                world.write_message(Joined { player: joined.player });
+            }
+            ClientPhase::Refused(why, text) => {
                 world.write_message(Refused { why: *why, text: text.clone() });
             }
         }
@@ -281,7 +283,7 @@ impl Shown {
     /// The state to show: the newest, its place predicted to now and smoothed.
     fn look(
         &mut self,
-        view: &View<'_>,
+        view: &ReplicaView<'_>,
         (now, round): (Micros, Micros),
         schema: &foveate::wire::Schema,
         lanes: &mut Vec<i32>,
@@ -324,8 +326,8 @@ fn drop_gone(world: &mut World, client: &mut Client) {
 /// The seat says which replica is looked from.
 fn mark_own(world: &mut World, client: &Client) {
     let node = &client.host.players()[0].client;
-    let seat = node.seated().and_then(|seated| node.replicas.get(seated.avatar));
-    let serial = seat.and_then(|seat| seat.value::<Seat>()).and_then(|seat| seat.eyes);
+    let seat = node.joined().and_then(|joined| node.replicas.get(joined.avatar));
+    let serial = seat.and_then(|seat| seat.value::<PlayerEntry>()).and_then(|seat| seat.eyes);
     let own = serial.and_then(|serial| client.entities.get(&serial).copied());
     let mut marked = world.query_filtered::<Entity, With<Own>>();
     let marked: Vec<Entity> = marked.iter(world).collect();
@@ -344,13 +346,13 @@ fn mark_own(world: &mut World, client: &Client) {
 pub(crate) fn add_post<M: PlayerMessage>(app: &mut App, of: u8) {
     let post = move |client: Option<ResMut<Client>>, mut messages: MessageReader<ToServer<M>>| {
         let Some(mut client) = client else { return };
-        let Some(seated) = client.host.players()[0].client.seated() else {
+        let Some(joined) = client.host.players()[0].client.joined() else {
             messages.clear();
             return;
         };
         for ToServer(message) in messages.read() {
-            if let Some(letter) = write_letter(of, message) {
-                client.host.ask(0, seated.avatar, letter);
+            if let Some(letter) = write_typed(of, message) {
+                client.host.ask(0, joined.avatar, letter);
             }
         }
     };

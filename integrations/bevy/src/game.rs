@@ -4,21 +4,21 @@
 //! says which entity the player looks from, and it is what messages to the server are addressed to.
 
 use crate::input::InputBytes;
-use foveate::node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate::node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate::sync::interest::{Floors, Grade, Policy, Sight, View, presets};
 use foveate::wire::{KindId, Metres, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Messages of all players that wait for the next frame; beyond, they are dropped and counted.
-pub const MAX_LETTERS: usize = 16_384;
+pub const MAX_TYPED_MESSAGES: usize = 16_384;
 /// A view of nothing, for those who were just let in.
 const BLIND: f32 = 0.01;
 
 /// What only its player is told of.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
 #[replicate(name = "foveate seat")]
-pub(crate) struct Seat {
+pub(crate) struct PlayerEntry {
     /// Where the player looks from. The pipeline looks for objects by place; the client has no use for
     /// it, and it is never sent for its own sake.
     #[replicate(place, precision = 0.25, extent = 4194304.0)]
@@ -27,7 +27,7 @@ pub(crate) struct Seat {
     pub eyes: Option<u32>,
 }
 
-impl Seat {
+impl PlayerEntry {
     /// The place of `eyes` among the fields.
     pub const EYES: usize = 1;
 }
@@ -38,7 +38,7 @@ const OWN: Grade =
 
 /// A message of a player's: the number of its type, and its bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Letter {
+pub struct TypedMessage {
     pub(crate) of: u8,
     pub(crate) bytes: Vec<u8>,
 }
@@ -46,7 +46,7 @@ pub struct Letter {
 /// What players sent since the last frame.
 #[derive(Default, Debug)]
 pub(crate) struct Inbox {
-    pub letters: Vec<(PlayerId, Tick, Letter)>,
+    pub typed_messages: Vec<(PlayerId, Tick, TypedMessage)>,
     /// Two for each player at most: as many as a tick takes.
     pub inputs: Vec<(PlayerId, InputBytes)>,
     pub dropped: u64,
@@ -78,7 +78,7 @@ impl EcsGame {
 
 impl Game for EcsGame {
     type Input = InputBytes;
-    type Action = Letter;
+    type Action = TypedMessage;
     type Event = ();
 
     fn schema(&self) -> &Arc<Schema> {
@@ -94,12 +94,12 @@ impl Game for EcsGame {
     }
 
     fn welcome(&self, _: &World<'_>, _: PlayerId, _: &str) -> Vec<Spawn> {
-        let seat = Seat { at: [0.0; 3], eyes: None };
+        let seat = PlayerEntry { at: [0.0; 3], eyes: None };
         Spawn::new(&self.schema, &seat).into_iter().collect()
     }
 
     /// At the server, once a tick; its frame takes the inputs out.
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[InputBytes]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[InputBytes]) {
         if self.serves && !inputs.is_empty() {
             let player = PlayerId(turn.id().origin());
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,13 +107,13 @@ impl Game for EcsGame {
         }
     }
 
-    fn act(&self, turn: &mut Turn<'_, Self>, letter: &Letter, by: By) {
-        let By::Player(player, seen) = by else { return };
+    fn act(&self, turn: &mut StepContext<'_, Self>, letter: &TypedMessage, by: Requester) {
+        let Requester::Player(player, seen) = by else { return };
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         // Whose seat it is addressed to does not matter, but that it is one's own is the rule.
         let own = turn.id().kind() == self.seat && turn.id().origin() == player.0;
-        if own && inbox.letters.len() < MAX_LETTERS {
-            inbox.letters.push((player, seen, letter.clone()));
+        if own && inbox.typed_messages.len() < MAX_TYPED_MESSAGES {
+            inbox.typed_messages.push((player, seen, letter.clone()));
         } else {
             inbox.dropped += 1;
         }

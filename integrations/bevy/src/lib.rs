@@ -48,7 +48,7 @@ pub use client::{
     Client, ClientPlugin, ClientSystems, Frozen, Joined, Left, Own, Refused, Replica,
 };
 pub use foveate;
-pub use game::MAX_LETTERS;
+pub use game::MAX_TYPED_MESSAGES;
 pub use input::MAX_INPUT;
 pub use registry::{
     FromPlayer, Input, InputFrom, MAX_MESSAGE_TYPES, PlayerInput, PlayerMessage, ReplicateApp,

@@ -1,6 +1,6 @@
 //! What is replicated: component types become parts of kinds, in the order in which they are named.
 
-use crate::game::{EcsGame, Letter, Seat};
+use crate::game::{EcsGame, PlayerEntry, TypedMessage};
 use crate::input::InputBytes;
 use crate::{client, server};
 use bevy_app::App;
@@ -65,7 +65,7 @@ pub trait PlayerInput: Default + PlayerMessage {}
 impl<T: Default + PlayerMessage> PlayerInput for T {}
 
 /// What an app replicates. Server and client call the same functions in the same order, best in one
-/// plugin that both add; a difference is refused at the door, in words.
+/// plugin that both add; a difference is refused on joining, in words.
 pub trait ReplicateApp {
     /// Replicates a component: every entity that has it, to every player whose view covers it.
     fn replicate<T: Replicated>(&mut self) -> &mut Self;
@@ -100,9 +100,9 @@ impl ReplicateApp for App {
     fn player_message<M: PlayerMessage>(&mut self) -> &mut Self {
         self.add_message::<ToServer<M>>().add_message::<FromPlayer<M>>();
         let mut registry = self.world_mut().get_resource_or_init::<Registry>();
-        let of = registry.letters.len();
+        let of = registry.typed_messages.len();
         assert!(of < MAX_MESSAGE_TYPES, "more than {MAX_MESSAGE_TYPES} types of messages");
-        registry.letters.push((short_name::<M>(), open_letter::<M>));
+        registry.typed_messages.push((short_name::<M>(), open_letter::<M>));
         client::add_post::<M>(self, of as u8);
         self
     }
@@ -142,8 +142,8 @@ fn open_letter<M: PlayerMessage>(
     true
 }
 
-pub(crate) fn write_letter<M: PlayerMessage>(of: u8, message: &M) -> Option<Letter> {
-    Some(Letter { of, bytes: postcard::to_allocvec(message).ok()? })
+pub(crate) fn write_typed<M: PlayerMessage>(of: u8, message: &M) -> Option<TypedMessage> {
+    Some(TypedMessage { of, bytes: postcard::to_allocvec(message).ok()? })
 }
 
 /// One to four components that are one object.
@@ -212,22 +212,22 @@ pub(crate) struct InputCodec {
 pub(crate) struct Registry {
     kinds: Vec<Vec<Plan>>,
     /// With the names of their types.
-    pub letters: Vec<(&'static str, Open)>,
+    pub typed_messages: Vec<(&'static str, Open)>,
     pub input: Option<InputCodec>,
 }
 
 impl Registry {
     /// Puts the schema together.
     pub fn build(&self, serves: bool) -> Result<Table, SchemaError> {
-        let mut seat = Seat::spec();
+        let mut seat = PlayerEntry::spec();
         let specs: Vec<KindSpec> = self.kinds.iter().map(|parts| together(parts)).collect();
         // A seat is where an object of the user's is: slower, its every step would count as a jump.
         seat.max_speed = specs.iter().map(|spec| spec.max_speed).fold(0.0, f32::max);
         // Part of the hash, so that both ends number their messages alike or are told.
-        let letters = self.letters.iter().map(|(name, _)| format!(", {name}"));
-        seat.fields[Seat::EYES].name.extend(letters);
+        let typed_messages = self.typed_messages.iter().map(|(name, _)| format!(", {name}"));
+        seat.fields[PlayerEntry::EYES].name.extend(typed_messages);
         let input = self.input.iter().map(|codec| format!("; {}", codec.name));
-        seat.fields[Seat::EYES].name.extend(input);
+        seat.fields[PlayerEntry::EYES].name.extend(input);
         let schema = Schema::new([specs, vec![seat]].concat())?;
         let kinds = self.kinds.iter().map(|parts| compile(parts)).collect::<Result<_, _>>()?;
         Ok(Table { game: Arc::new(EcsGame::new(Arc::new(schema), serves)), kinds })

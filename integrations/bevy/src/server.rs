@@ -3,15 +3,15 @@
 //! In [`PostUpdate`], in this order: `collect` (one system for each component) → `look` → `play` →
 //! `tell`. Nothing waits: a frame between two rounds only takes in what has arrived.
 
-use crate::game::{EcsGame, Private, Seat};
+use crate::game::{EcsGame, PlayerEntry, Private};
 use crate::registry::{Registry, Replicated, Table};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup};
 use bevy_ecs::prelude::*;
-use foveate::io::host::{Door, Entry, Kept, OpenDoor, ServerHost};
+use foveate::io::host::{AllowAll, Authenticator, Kept, LoginReply, ServerHost};
 use foveate::io::{Certificate, CertificateHash, Endpoint, Error, Meter, Options};
 use foveate::node::Link;
 use foveate::node::game::{Game, PlayerId};
-use foveate::node::server::{ServerEvent, Settings};
+use foveate::node::server::{ServerEvent, ServerSettings};
 use foveate::node::session::Refusal;
 use foveate::sync::interest::{Policy, View, ViewContext, ViewError, Visibility, presets};
 use foveate::sync::{Pivots, Rounds, Slot};
@@ -57,7 +57,7 @@ pub struct ServerPlugin {
 impl ServerPlugin {
     /// 20 rounds a second, 64 kB a second to each player, a development certificate, everybody welcome.
     pub fn new(listen: SocketAddr, view: View) -> ServerPlugin {
-        let Rounds { freeze_after, forget_after, .. } = Settings::default().rounds;
+        let Rounds { freeze_after, forget_after, .. } = ServerSettings::default().rounds;
         ServerPlugin {
             listen,
             view,
@@ -84,7 +84,7 @@ impl Plugin for ServerPlugin {
                 listen: self.listen,
                 view: self.view.clone(),
                 references: self.references.clone(),
-                settings: Settings {
+                settings: ServerSettings {
                     rounds: Rounds {
                         length: Micros(1_000_000 / u64::from(hz)),
                         freeze_after: self.freeze_after,
@@ -92,7 +92,7 @@ impl Plugin for ServerPlugin {
                     },
                     max_players: self.max_players,
                     budget: self.budget.map(|budget| Bytes(budget.0 / hz)),
-                    ..Settings::default()
+                    ..ServerSettings::default()
                 },
                 certificate: self.certificate.clone(),
                 options: self.options.clone(),
@@ -207,14 +207,14 @@ impl Eyes {
 /// Who may come in, by name and token: insert it as a resource before the app runs. Without it everybody
 /// may.
 #[derive(Resource)]
-pub struct Doorkeeper(pub Box<dyn Door + Send + Sync>);
+pub struct Doorkeeper(pub Box<dyn Authenticator + Send + Sync>);
 
-impl Door for Doorkeeper {
-    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> Entry {
+impl Authenticator for Doorkeeper {
+    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
         empty_handed(self.0.enter(link, name, token))
     }
 
-    fn answered(&mut self) -> Option<(Link, Entry)> {
+    fn answered(&mut self) -> Option<(Link, LoginReply)> {
         self.0.answered().map(|(link, entry)| (link, empty_handed(entry)))
     }
 
@@ -224,9 +224,9 @@ impl Door for Doorkeeper {
 }
 
 /// What was kept would be the seat's: there is nothing in it.
-fn empty_handed(entry: Entry) -> Entry {
+fn empty_handed(entry: LoginReply) -> LoginReply {
     match entry {
-        Entry::Now(player, _) => Entry::Now(player, Kept::new()),
+        LoginReply::Accepted(player, _) => LoginReply::Accepted(player, Kept::new()),
         other => other,
     }
 }
@@ -237,7 +237,7 @@ struct Opening {
     listen: SocketAddr,
     view: View,
     references: ViewReferences,
-    settings: Settings,
+    settings: ServerSettings,
     certificate: Certificate,
     options: Options,
 }
@@ -272,7 +272,7 @@ struct Sitting {
     entity: Entity,
     pivots: Vec<Slot>,
     view: Option<Arc<dyn Policy>>,
-    seat: Option<Seat>,
+    seat: Option<PlayerEntry>,
     team: u8,
 }
 
@@ -294,7 +294,7 @@ impl Server {
 
     /// Bytes of states to players so far, without what QUIC adds.
     pub fn state_bytes(&self) -> u64 {
-        self.host.server.stage.publisher.ever().bytes
+        self.host.server.simulation.publisher.ever().bytes
     }
 
     /// The policy of a view, which may refer to the app's kinds and the plugin's
@@ -307,9 +307,9 @@ impl Server {
     /// their view has an interaction boost. After `half_life` half of that is left.
     pub fn interacted(&mut self, player: PlayerId, entity: Entity, half_life: Micros) {
         let Some((_, slot)) = self.eye(entity) else { return };
-        let now = self.host.server.stage.publisher.now();
+        let now = self.host.server.simulation.publisher.now();
         let Some(observer) = self.host.server.observer_of(player) else { return };
-        if let Some(observer) = self.host.server.stage.publisher.observer_mut(observer) {
+        if let Some(observer) = self.host.server.simulation.publisher.observer_mut(observer) {
             observer.interacted(slot, now, half_life);
         }
     }
@@ -317,7 +317,7 @@ impl Server {
     /// Puts an entity's objects into a team.
     fn join_team(&mut self, entity: Entity, team: u8) {
         let Some(serial) = self.serials.get(&entity) else { return };
-        let store = &mut self.host.server.stage.publisher.store;
+        let store = &mut self.host.server.simulation.publisher.store;
         let drafts = self.drafts.range((*serial, 0)..=(*serial, u8::MAX));
         for slot in drafts.filter_map(|(_, draft)| draft.slot) {
             if store.team(slot) != team {
@@ -340,7 +340,7 @@ impl Server {
             *next_serial
         });
         let id = ObjectId::new(KindId(kind as u8), 0, serial);
-        let store = &mut host.server.stage.publisher.store;
+        let store = &mut host.server.simulation.publisher.store;
         let schema = Arc::clone(store.schema());
         let (Some(whole), Some(parts)) = (schema.kind(id.kind()), table.kinds.get(kind)) else {
             return;
@@ -368,7 +368,7 @@ impl Server {
         if let Some(draft) = self.drafts.get_mut(&(serial, kind as u8)) {
             draft.present &= !(1 << part);
             if let Some(slot) = draft.slot.take() {
-                let removed = self.host.server.stage.publisher.store.remove(slot);
+                let removed = self.host.server.simulation.publisher.store.remove(slot);
                 debug_assert!(removed.is_ok(), "a draft's slot is alive");
             }
         }
@@ -383,7 +383,7 @@ impl Server {
     /// The object that an entity is looked from: the first with a place.
     fn eye(&self, entity: Entity) -> Option<(u32, Slot)> {
         let serial = *self.serials.get(&entity)?;
-        let store = &self.host.server.stage.publisher.store;
+        let store = &self.host.server.simulation.publisher.store;
         let drafts = self.drafts.range((serial, 0)..=(serial, u8::MAX));
         let mut slots = drafts.filter_map(|(_, draft)| draft.slot);
         slots.find(|slot| store.kind(*slot).place.is_some()).map(|slot| (serial, slot))
@@ -396,7 +396,7 @@ impl Server {
         };
         sitting.team = team;
         let observer = self.host.server.observer_of(player);
-        let publisher = &mut self.host.server.stage.publisher;
+        let publisher = &mut self.host.server.simulation.publisher;
         if let Some(observer) = observer.and_then(|id| publisher.observer_mut(id)) {
             observer.set_team(team);
         }
@@ -409,10 +409,10 @@ impl Server {
         let found: Vec<(u32, Slot)> = from.iter().filter_map(|eye| self.eye(*eye)).collect();
         let wanted = eyes.and_then(|eyes| eyes.view.as_ref()).unwrap_or(&self.view);
         let wanted = (!found.is_empty()).then(|| Arc::clone(wanted));
-        let stage = &mut self.host.server.stage;
-        let seat_slot = stage.avatar(player);
-        let place = |slot: Slot| place_of(stage, slot);
-        let state = Seat {
+        let simulation = &mut self.host.server.simulation;
+        let seat_slot = simulation.avatar(player);
+        let place = |slot: Slot| place_of(simulation, slot);
+        let state = PlayerEntry {
             at: found.first().map_or([0.0; 3], |(_, slot)| place(*slot)),
             eyes: found.first().map(|(serial, _)| *serial),
         };
@@ -423,12 +423,12 @@ impl Server {
         let Some(sitting) = self.seats.get_mut(&player) else { return };
         if let Some(slot) = seat_slot
             && sitting.seat != Some(state)
-            && stage.publisher.store.set(slot, &state).is_ok()
+            && simulation.publisher.store.set(slot, &state).is_ok()
         {
             sitting.seat = Some(state);
         }
         let Some(observer) = self.host.server.observer_of(player) else { return };
-        let Some(observer) = self.host.server.stage.publisher.observer_mut(observer) else {
+        let Some(observer) = self.host.server.simulation.publisher.observer_mut(observer) else {
             return;
         };
         let first = sitting.pivots.is_empty();
@@ -445,8 +445,8 @@ impl Server {
 }
 
 /// Where an object is by now, committed or not.
-fn place_of(stage: &foveate::node::Stage<EcsGame>, slot: Slot) -> [f32; 3] {
-    let store = &stage.publisher.store;
+fn place_of(simulation: &foveate::node::Simulation<EcsGame>, slot: Slot) -> [f32; 3] {
+    let store = &simulation.publisher.store;
     let Some(place) = store.kind(slot).place else { return [0.0; 3] };
     place.coordinates(store.lanes(slot)).map(|steps| steps as f32 * place.precision)
 }
@@ -464,7 +464,7 @@ fn open(world: &mut World) -> Result {
     let table = world.resource::<Registry>().build(true)?;
     let Some(opening) = world.remove_resource::<Opening>() else { return Ok(()) };
     let door = world.remove_resource::<Doorkeeper>();
-    let door = door.unwrap_or_else(|| Doorkeeper(Box::<OpenDoor>::default()));
+    let door = door.unwrap_or_else(|| Doorkeeper(Box::<AllowAll>::default()));
     let view = opening.view.build_in(&AppViews(&opening.references, table.game.schema()))?;
     let endpoint = Endpoint::server(opening.listen, opening.certificate, opening.options)?;
     let host = ServerHost::new(Arc::clone(&table.game), opening.settings, endpoint, door);
@@ -524,7 +524,7 @@ fn play(world: &mut World) -> Result {
 }
 
 fn tell_happened(world: &mut World, server: &mut Server) {
-    let happened: Vec<ServerEvent> = server.host.happened().collect();
+    let happened: Vec<ServerEvent> = server.host.drain_events().collect();
     for event in happened {
         match event {
             // Those who come back over a new link still have their seat.
@@ -556,8 +556,8 @@ fn tell_inbox(world: &mut World, server: &mut Server) {
             server.malformed += u64::from(!(codec.read)(world, player, &input));
         }
     }
-    for (player, seen, letter) in inbox.letters {
-        let open = world.resource::<Registry>().letters.get(usize::from(letter.of)).copied();
+    for (player, seen, letter) in inbox.typed_messages {
+        let open = world.resource::<Registry>().typed_messages.get(usize::from(letter.of)).copied();
         let read = open.is_some_and(|(_, open)| open(world, (player, seen), &letter.bytes));
         server.malformed += u64::from(!read);
     }

@@ -7,7 +7,7 @@ mod common;
 use bevy_app::{ScheduleRunnerPlugin, prelude::*};
 use bevy_ecs::prelude::*;
 use common::{Mood, Order, Walker, all, client, until};
-use foveate_bevy::foveate::io::{Conditions, Loss, Options, Ways};
+use foveate_bevy::foveate::io::{Conditions, LinkConditions, Loss, Options};
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
 use foveate_bevy::{Client, Server};
@@ -37,7 +37,7 @@ fn bad(options: Options) -> Options {
         loss: Loss::Each(0.1),
         ..Conditions::default()
     };
-    Options { conditions: Some(Ways { received: way, sent: way }), seed: 7, ..options }
+    Options { conditions: Some(LinkConditions { received: way, sent: way }), seed: 7, ..options }
 }
 
 /// Not a test but the server, if the program was started as one.

@@ -25,14 +25,14 @@ fn rerun(arena: &Arena, lanes: &mut [i32], tick: Tick, given: &[Controls]) {
     let (alone, mut effects) = (Alone(arena.schema()), Effects::default());
     let kind = arena.schema().kind(AVATAR).unwrap();
     let world = World::new(&alone, tick);
-    arena.step(&mut Turn::new(Avatar::of(1), kind, lanes, world, &mut effects), given);
+    arena.step(&mut StepContext::new(Avatar::of(1), kind, lanes, world, &mut effects), given);
 }
 
 /// A world of one team, in which nothing but inputs moves anybody.
 fn peaceful(players: u32, rng: &mut Rng) -> Practice {
     let setup = Setup { units: 0, bases: 0, items: 0, ..Setup::for_players(100, 4) };
     let mut practice = Practice::new(setup, 0).unwrap();
-    let graph = practice.stage.game.map().graph().clone();
+    let graph = practice.simulation.game.map().graph().clone();
     for player in 1..=players {
         let node = graph.node_at_share(rng.f64());
         spawn(&mut practice, player, &Avatar::at(Place::near(graph.node(node).place), 1));
@@ -55,21 +55,21 @@ fn random(rng: &mut Rng, seen: Tick) -> Vec<Controls> {
 fn a_rerun_of_a_step_gives_the_owners_lanes() {
     let mut rng = Rng::with_seed(11);
     let mut practice = peaceful(40, &mut rng);
-    let arena = Arc::clone(&practice.stage.game);
+    let arena = Arc::clone(&practice.simulation.game);
     for _ in 0..400 {
         let now = practice.tick();
         let mut predicted = Vec::new();
         for id in (1..=40).map(Avatar::of) {
-            let store = &practice.stage.publisher.store;
+            let store = &practice.simulation.publisher.store;
             let mut lanes = store.committed(store.find(id).unwrap()).unwrap().to_vec();
             let given = random(&mut rng, now);
             rerun(&arena, &mut lanes, now.plus(1), &given);
-            given.iter().for_each(|input| assert!(practice.stage.input(id, *input)));
+            given.iter().for_each(|input| assert!(practice.simulation.input(id, *input)));
             predicted.push((id, lanes));
         }
         practice.step();
         for (id, lanes) in predicted {
-            let store = &practice.stage.publisher.store;
+            let store = &practice.simulation.publisher.store;
             assert_eq!(store.lanes(store.find(id).unwrap()), lanes);
         }
     }
@@ -79,8 +79,8 @@ fn a_rerun_of_a_step_gives_the_owners_lanes() {
 fn a_client_predicts_exactly_from_what_came_over_the_wire() {
     let mut rng = Rng::with_seed(3);
     let mut practice = peaceful(20, &mut rng);
-    let arena = Arc::clone(&practice.stage.game);
-    let publisher = &mut practice.stage.publisher;
+    let arena = Arc::clone(&practice.simulation.game);
+    let publisher = &mut practice.simulation.publisher;
     let me = publisher.store.find(Avatar::of(1)).unwrap();
     let view = arena.view(0).unwrap().build().unwrap();
     let start = publisher.store.tick();
@@ -93,27 +93,30 @@ fn a_client_predicts_exactly_from_what_came_over_the_wire() {
             let inputs = random(&mut rng, tick.minus(1));
             inputs
                 .iter()
-                .for_each(|input| assert!(practice.stage.input(Avatar::of(player), *input)));
+                .for_each(|input| assert!(practice.simulation.input(Avatar::of(player), *input)));
             if player == 1 {
                 given.push((tick, inputs));
             }
         }
-        practice.stage.step(tick, |_, _| {});
+        practice.simulation.step(tick, |_, _| {});
         let now = Micros(50_000) * tick.0;
-        practice.stage.publisher.round(tick, now, |_, bytes| {
+        practice.simulation.publisher.round(tick, now, |_, bytes| {
             // One packet in three is lost.
             if !tick.0.is_multiple_of(3) {
                 client.receive(bytes, |_| {}).unwrap();
             }
         });
-        client.ack().iter().for_each(|ack| practice.stage.publisher.on_ack(observer, ack, now));
+        client
+            .ack()
+            .iter()
+            .for_each(|ack| practice.simulation.publisher.on_ack(observer, ack, now));
         let Some(replica) = client.get(Avatar::of(1)) else { continue };
         let mut lanes = replica.lanes().to_vec();
         for (tick, inputs) in given.iter().filter(|(tick, _)| tick.is_after(replica.tick())) {
             rerun(&arena, &mut lanes, *tick, inputs);
         }
         oldest = oldest.max(tick.since(replica.tick()));
-        assert_eq!(practice.stage.publisher.store.lanes(me), lanes, "at {tick:?}");
+        assert_eq!(practice.simulation.publisher.store.lanes(me), lanes, "at {tick:?}");
     }
     assert!(oldest > 1, "some of it was predicted");
 }

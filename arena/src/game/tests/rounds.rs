@@ -13,7 +13,7 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
     let mut practice = Practice::new(setup, 12).unwrap();
     let mut events = Vec::new();
     practice.step();
-    while contest(&practice).phase == Phase::Play {
+    while contest(&practice).phase == RoundPhase::Play {
         practice.think();
         events.extend(practice.step().iter().map(|(_, event)| *event));
     }
@@ -22,7 +22,7 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
     assert!(score.first + score.second > 0);
     assert!(events.contains(&Event::Won { team: score.winner }));
     events.clear();
-    while contest(&practice).phase == Phase::Break {
+    while contest(&practice).phase == RoundPhase::Break {
         assert_eq!(
             (contest(&practice).first, contest(&practice).second),
             (score.first, score.second)
@@ -37,7 +37,7 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
     let fresh = contest(&practice);
     assert_eq!((fresh.first, fresh.second, fresh.winner), (0, 0, score.winner));
     wait(&mut practice, 8);
-    let world = practice.stage.world();
+    let world = practice.simulation.world();
     for id in world.of_kind(AVATAR) {
         let avatar = world.get::<Avatar>(id).unwrap();
         assert_eq!((avatar.score, avatar.health, avatar.round), (0, HEALTH, 1));
@@ -55,7 +55,7 @@ fn a_round_and_a_break_end_even_if_their_last_tick_is_skipped() {
     let setup = Setup { round_seconds: 3, break_seconds: 2, ..Setup::for_players(2, 4) };
     let mut practice = Practice::new(setup, 2).unwrap();
     practice.step();
-    for phase in [Phase::Play, Phase::Break] {
+    for phase in [RoundPhase::Play, RoundPhase::Break] {
         assert_eq!(contest(&practice).phase, phase);
         let ends = contest(&practice).ends;
         while practice.tick().0 < ends - 1 {
@@ -70,8 +70,8 @@ fn a_round_and_a_break_end_even_if_their_last_tick_is_skipped() {
 #[test]
 fn a_round_begins_with_the_teams_apart() {
     let practice = Practice::new(Setup::for_players(60, 4), 60).unwrap();
-    let store = &practice.stage.publisher.store;
-    let kind = &practice.stage.game.schema().kinds()[0];
+    let store = &practice.simulation.publisher.store;
+    let kind = &practice.simulation.game.schema().kinds()[0];
     let avatar =
         |player: u32| Avatar::get(kind, store.lanes(store.find(Avatar::of(player)).unwrap()));
     let avatars: Vec<Avatar> = (1..=60).map(avatar).collect();
@@ -88,11 +88,11 @@ fn the_bases_of_a_team_that_is_behind_earn_double() {
         let mut practice = walled(0);
         let base = Base { pos: [20.0, 20.0], team: 2, progress: 100, from: 0, to: 0, round: 0 };
         spawn(&mut practice, 0, &base);
-        let limit = practice.stage.game.setup().score_limit;
+        let limit = practice.simulation.game.setup().score_limit;
         assert!(limit / contest::BEHIND < 40);
-        let slot = practice.stage.publisher.store.find(Match::ID).unwrap();
+        let slot = practice.simulation.publisher.store.find(Match::ID).unwrap();
         let state = Match { first: lag, ..contest(&practice) };
-        practice.stage.publisher.store.set(slot, &state).unwrap();
+        practice.simulation.publisher.store.set(slot, &state).unwrap();
         let before = contest(&practice).second;
         wait(&mut practice, 40);
         assert_eq!(contest(&practice).second - before, earned, "{lag} behind");
@@ -142,7 +142,7 @@ fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
     let (mut rng, mut kills) = (Rng::with_seed(1), 0);
     for _ in 0..1_000 {
         let objects: Vec<ObjectId> =
-            practice.stage.publisher.store.iter().map(|(id, _)| id).collect();
+            practice.simulation.publisher.store.iter().map(|(id, _)| id).collect();
         for player in 1..=24 {
             let key = |rng: &mut Rng| rng.i8(-FULL_INPUT..=FULL_INPUT);
             let walk = Input { forward: key(&mut rng), strafe: key(&mut rng), yaw: rng.u16(..) };
@@ -150,13 +150,13 @@ fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
             let hands = hands[rng.usize(0..4)];
             let seen = [practice.tick().0, rng.u32(..)][rng.usize(0..2)];
             let controls = Controls { walk, fire: rng.bool().then_some(seen), hands };
-            practice.stage.input(Avatar::of(player), controls);
-            let by = By::Player(PlayerId(player), Tick(seen));
-            practice.stage.ask(objects[rng.usize(0..objects.len())], any_action(&mut rng), by);
+            practice.simulation.input(Avatar::of(player), controls);
+            let by = Requester::Player(PlayerId(player), Tick(seen));
+            practice.simulation.ask(objects[rng.usize(0..objects.len())], any_action(&mut rng), by);
         }
-        let died = |(_, event): &&(Spot, Event)| matches!(event, Event::Died { .. });
+        let died = |(_, event): &&(EventArea, Event)| matches!(event, Event::Died { .. });
         kills += practice.step().iter().filter(died).count();
-        let (world, arena) = (practice.stage.world(), &practice.stage.game);
+        let (world, arena) = (practice.simulation.world(), &practice.simulation.game);
         assert_eq!(world.of_kind(ITEM).len(), setup.items);
         for unit in world.of_kind(UNIT).iter().filter_map(|id| world.get::<Unit>(*id)) {
             assert!(arena.collision().is_free(kinds::place(unit.pos)), "{unit:?}");
@@ -168,12 +168,12 @@ fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
         }
     }
     practice.step();
-    let world = practice.stage.world();
+    let world = practice.simulation.world();
     let avatars = world.of_kind(AVATAR);
     let sum = |of: fn(&Avatar) -> u16| {
         let all = avatars.iter().filter_map(|id| world.get::<Avatar>(*id));
         all.map(|avatar| usize::from(of(&avatar))).sum::<usize>()
     };
     assert_eq!((sum(|a| a.kills), sum(|a| a.deaths)), (kills, kills));
-    assert_eq!(practice.stage.dropped(), 0);
+    assert_eq!(practice.simulation.dropped(), 0);
 }

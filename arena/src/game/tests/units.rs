@@ -3,8 +3,8 @@
 use super::*;
 use crate::game::kinds::{Duty, UNIT_HEALTH};
 
-fn player(practice: &Practice, player: u32) -> By {
-    By::Player(PlayerId(player), practice.tick())
+fn player(practice: &Practice, player: u32) -> Requester {
+    Requester::Player(PlayerId(player), practice.tick())
 }
 
 /// A unit of player 1, whose avatar stands at (10, 40).
@@ -18,19 +18,21 @@ fn with_unit(at: (i32, i32)) -> (Practice, ObjectId, ObjectId) {
 #[test]
 fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
     let (mut practice, _, unit) = with_unit((10, 80));
-    let target = practice.stage.game.node_near(Point::new(90.0, 80.0)).0 as u16;
+    let target = practice.simulation.game.node_near(Point::new(90.0, 80.0)).0 as u16;
     let by = player(&practice, 1);
-    practice.stage.ask(unit, Action::Order { target }, by);
+    practice.simulation.ask(unit, Action::Order { target }, by);
     let shooter = put(&mut practice, 2, (30, 95), 2);
     wait(&mut practice, 40);
-    let (seen, arena) = (practice.tick(), Arc::clone(&practice.stage.game));
+    let (seen, arena) = (practice.tick(), Arc::clone(&practice.simulation.game));
     let there = arena.unit_at(&get(&practice, unit), seen);
     assert!(there.distance(Point::new(10.0, 80.0)) > 8.0, "it is elsewhere than it set out");
     wait(&mut practice, 8);
     let off = Place::near(there);
     let yaw = crate::Yaw::of(i64::from(off.x - 30 * 256), i64::from(off.y - 95 * 256)).0;
     let walk = Input { yaw, ..Input::default() };
-    practice.stage.input(shooter, Controls { walk, fire: Some(seen.0), hands: Hands::Blaster });
+    practice
+        .simulation
+        .input(shooter, Controls { walk, fire: Some(seen.0), hands: Hands::Blaster });
     wait(&mut practice, 2);
     assert!(get::<Unit>(&practice, unit).health < UNIT_HEALTH);
     assert!(get::<Unit>(&practice, unit).walks(), "it goes on");
@@ -39,16 +41,16 @@ fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
 #[test]
 fn a_unit_that_is_on_its_way_is_never_far_from_the_place_that_is_told() {
     let (mut practice, _, unit) = with_unit((10, 80));
-    let target = practice.stage.game.node_near(Point::new(90.0, 10.0)).0 as u16;
+    let target = practice.simulation.game.node_near(Point::new(90.0, 10.0)).0 as u16;
     let by = player(&practice, 1);
-    practice.stage.ask(unit, Action::Order { target }, by);
+    practice.simulation.ask(unit, Action::Order { target }, by);
     let (mut told, mut last) = (0, get::<Unit>(&practice, unit));
     for _ in 0..600 {
         practice.step();
         let now = get::<Unit>(&practice, unit);
         told += u32::from(now != last);
         last = now;
-        let here = practice.stage.game.unit_at(&now, practice.tick());
+        let here = practice.simulation.game.unit_at(&now, practice.tick());
         assert!(here.distance(kinds::point(now.pos)) <= unit::STRAYS);
     }
     assert!(!last.walks(), "it has arrived");
@@ -60,17 +62,17 @@ fn a_unit_that_is_shot_down_comes_back_to_its_player_and_follows() {
     let (mut practice, avatar, unit) = with_unit((10, 80));
     let enemy = put(&mut practice, 2, (90, 90), 2);
     let mate = put(&mut practice, 3, (90, 85), 1);
-    practice.stage.ask(unit, hit(200), By::Object(mate));
+    practice.simulation.ask(unit, hit(200), Requester::Object(mate));
     practice.step();
     assert_eq!(get::<Unit>(&practice, unit).health, UNIT_HEALTH, "not by its own team");
-    practice.stage.ask(unit, hit(200), By::Object(enemy));
+    practice.simulation.ask(unit, hit(200), Requester::Object(enemy));
     let downed = Event::Downed { player: 1, unit: 0, by: 2 };
     assert!(practice.step().iter().any(|(_, event)| *event == downed));
     let by = player(&practice, 1);
-    practice.stage.ask(unit, Action::Follow, by);
+    practice.simulation.ask(unit, Action::Follow, by);
     practice.step();
     assert_eq!(get::<Unit>(&practice, unit).duty, Duty::Down, "it hears no orders");
-    let away = practice.stage.game.ticks(unit::AWAY_MS);
+    let away = practice.simulation.game.ticks(unit::AWAY_MS);
     wait(&mut practice, away + 20);
     let back = get::<Unit>(&practice, unit);
     assert_eq!((back.health, back.duty), (UNIT_HEALTH, Duty::Follow));
@@ -81,7 +83,7 @@ fn a_unit_that_is_shot_down_comes_back_to_its_player_and_follows() {
     let far = kinds::point(there.pos).distance(Point::new(80.0, 80.0));
     assert!(far <= unit::FOLLOWS + 8.0, "{far} {there:?}");
     let by = player(&practice, 1);
-    practice.stage.ask(unit, Action::Stay, by);
+    practice.simulation.ask(unit, Action::Stay, by);
     edit(&mut practice, avatar, |avatar| avatar.pos = [10.0, 10.0]);
     wait(&mut practice, 60);
     assert_eq!(get::<Unit>(&practice, unit).pos, there.pos);
@@ -95,7 +97,7 @@ fn a_player_steers_a_unit_while_the_avatar_stands() {
     let walk = Input { forward: 127, strafe: 0, yaw: EAST };
     for tick in 0..20 {
         let fire = (tick == 19).then_some(practice.tick().0);
-        practice.stage.input(avatar, Controls { walk, fire, hands: Hands::Unit(0) });
+        practice.simulation.input(avatar, Controls { walk, fire, hands: Hands::Unit(0) });
         practice.step();
     }
     let mut darts = practice.step().to_vec();
@@ -115,12 +117,12 @@ fn nobody_steers_a_unit_but_its_players_avatar() {
     let other = put(&mut practice, 2, (30, 30), 1);
     let steer = Action::Steer { walk: Input { forward: 127, ..Input::default() }, fire: None };
     let before = get::<Unit>(&practice, unit);
-    for by in [player(&practice, 1), player(&practice, 2), By::Object(other)] {
-        practice.stage.ask(unit, steer, by);
+    for by in [player(&practice, 1), player(&practice, 2), Requester::Object(other)] {
+        practice.simulation.ask(unit, steer, by);
     }
     practice.step();
     assert_eq!(get::<Unit>(&practice, unit), before);
-    practice.stage.ask(unit, steer, By::Object(avatar));
+    practice.simulation.ask(unit, steer, Requester::Object(avatar));
     practice.step();
     assert_ne!(get::<Unit>(&practice, unit).pos, before.pos);
 }

@@ -11,7 +11,7 @@ fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, Even
     practice.step();
     let walk = Input { yaw, ..Input::default() };
     let fire = Some(practice.tick().0);
-    practice.stage.input(by, Controls { walk, fire, hands: weapon.into() });
+    practice.simulation.input(by, Controls { walk, fire, hands: weapon.into() });
     let event = practice.step().iter().find(|(_, event)| matches!(event, Event::Shot { .. }));
     let event = event.unwrap().1;
     practice.step();
@@ -67,7 +67,9 @@ fn a_scatter_hits_all_in_its_cone_and_a_blaster_only_the_first() {
         edit(&mut practice, by, |avatar| avatar.weapon = weapon);
         practice.step();
         let fire = Some(practice.tick().0);
-        practice.stage.input(by, Controls { fire, hands: weapon.into(), ..Controls::default() });
+        practice
+            .simulation
+            .input(by, Controls { fire, hands: weapon.into(), ..Controls::default() });
         wait(&mut practice, 2);
         let hurt = victims.map(|id| get::<Avatar>(&practice, id).health < HEALTH);
         assert_eq!(hurt, expected, "{weapon:?}");
@@ -85,7 +87,7 @@ fn changing_the_weapon_takes_time_and_is_no_way_around_a_cooldown() {
         // A lance, then at once a blaster.
         let hands = if tick < 10 { Hands::Lance } else { Hands::Blaster };
         let fire = Some(practice.tick().0);
-        practice.stage.input(me, Controls { fire, hands, ..Controls::default() });
+        practice.simulation.input(me, Controls { fire, hands, ..Controls::default() });
         let shots = practice.step().iter().filter_map(|(_, event)| match event {
             Event::Shot { weapon, .. } => Some(*weapon),
             _ => None,
@@ -94,7 +96,7 @@ fn changing_the_weapon_takes_time_and_is_no_way_around_a_cooldown() {
     }
     assert_eq!(start.plus(50), practice.tick());
     let (change, lance) = (6, 32);
-    assert_eq!(practice.stage.game.ticks(weapon::CHANGE_MS), change);
+    assert_eq!(practice.simulation.game.ticks(weapon::CHANGE_MS), change);
     assert_eq!(fired[0], (change, Weapon::Lance), "{fired:?}");
     assert_eq!(fired[1], (change + lance, Weapon::Blaster), "{fired:?}");
     assert_eq!(fired[2], (change + lance + 8, Weapon::Blaster), "{fired:?}");

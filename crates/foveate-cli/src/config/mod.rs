@@ -14,7 +14,7 @@ use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
 use foveate_node::server::Resources;
 use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
 use foveate_wire::{Bytes, KindId, Micros};
-use raw::Said;
+use raw::SpannedOption;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
@@ -131,7 +131,7 @@ pub struct Config {
 
 /// Addresses of the command line, which count for more than the file's: they are checked with what it says.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Told {
+pub struct CliOverrides {
     /// In place of `server.listen`.
     pub listen: Option<SocketAddr>,
     /// In place of `web.listen`.
@@ -140,7 +140,7 @@ pub struct Told {
 
 impl Config {
     /// Reads and checks a file, and that the files which it names are there.
-    pub fn load(file: &Path, told: Told) -> Result<Config, ConfigError> {
+    pub fn load(file: &Path, told: CliOverrides) -> Result<Config, ConfigError> {
         let failed = |cause| ConfigError::File { file: file.into(), cause };
         let size = std::fs::metadata(file).map_err(failed)?.len();
         if size > MAX_FILE {
@@ -151,7 +151,7 @@ impl Config {
     }
 
     /// The same for a text; `file` is for messages and relative files.
-    pub fn parse(file: &Path, text: &str, told: Told) -> Result<Config, ConfigError> {
+    pub fn parse(file: &Path, text: &str, told: CliOverrides) -> Result<Config, ConfigError> {
         let checker = Checker { file, text, told };
         let raw: raw::File = toml::from_str(text)
             .map_err(|error| checker.wrong(error.span(), error.message().to_owned()))?;
@@ -162,7 +162,7 @@ impl Config {
 struct Checker<'a> {
     file: &'a Path,
     text: &'a str,
-    told: Told,
+    told: CliOverrides,
 }
 
 impl Checker<'_> {
@@ -209,7 +209,7 @@ impl Checker<'_> {
     fn number<T: PartialOrd + Copy + Display>(
         &self,
         key: &str,
-        value: &Said<T>,
+        value: &SpannedOption<T>,
         default: T,
         range: RangeInclusive<T>,
     ) -> Result<T, ConfigError> {
@@ -225,7 +225,7 @@ impl Checker<'_> {
     fn value(
         &self,
         key: &str,
-        value: &Said<String>,
+        value: &SpannedOption<String>,
         default: &str,
     ) -> Result<SocketAddr, ConfigError> {
         let text = value.as_ref().map_or(default, |value| value.get_ref());
@@ -239,7 +239,7 @@ impl Checker<'_> {
     fn choice<T: Copy>(
         &self,
         key: &str,
-        value: &Said<String>,
+        value: &SpannedOption<String>,
         choices: &[(&str, T)],
     ) -> Result<Option<T>, ConfigError> {
         let Some(value) = value else { return Ok(None) };
@@ -252,7 +252,7 @@ impl Checker<'_> {
         Err(self.wrong(Some(value.span()), what))
     }
 
-    fn name(&self, value: &Said<String>) -> Result<String, ConfigError> {
+    fn name(&self, value: &SpannedOption<String>) -> Result<String, ConfigError> {
         let Some(value) = value else { return Ok("foveate".into()) };
         let name = value.get_ref();
         let fits = (1..=token::MAX_NAME).contains(&name.len()) && !name.contains(char::is_control);
@@ -341,7 +341,7 @@ impl Checker<'_> {
     }
 
     fn limits(&self, raw: &raw::Limits, server: &raw::Server) -> Result<Limits, ConfigError> {
-        let number = |key: &str, value: &Said<i64>, default: u32, range| {
+        let number = |key: &str, value: &SpannedOption<i64>, default: u32, range| {
             self.number(key, value, i64::from(default), range).map(|value| value as u32)
         };
         let limits = Limits::server();
@@ -393,7 +393,7 @@ impl Checker<'_> {
     }
 
     /// Checks what can be checked without the game; walls, kinds and custom policies when it starts.
-    fn view(&self, view: &Said<View>) -> Result<Option<View>, ConfigError> {
+    fn view(&self, view: &SpannedOption<View>) -> Result<Option<View>, ConfigError> {
         let Some(view) = view else { return Ok(None) };
         match view.get_ref().build_in(&AnyGame) {
             Ok(_) => Ok(Some(view.get_ref().clone())),
@@ -458,7 +458,7 @@ impl Visibility for AnyGame {
     }
 }
 
-fn said<T: Copy>(value: &Said<T>) -> Option<T> {
+fn said<T: Copy>(value: &SpannedOption<T>) -> Option<T> {
     value.as_ref().map(|value| *value.get_ref())
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 /// A value and where it stands; `None` if the file does not say.
-pub type Said<T> = Option<Spanned<T>>;
+pub type SpannedOption<T> = Option<Spanned<T>>;
 
 macro_rules! sections {
     ($($(#[$doc:meta])* $name:ident { $($key:ident: $ty:ty),* $(,)? })*) => {$(
@@ -22,38 +22,38 @@ sections! {
     /// The whole file.
     File {
         server: Server, tls: Tls, tokens: Tokens, storage: Storage, world: World, budget: Budget,
-        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network, view: Said<View>,
+        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network, view: SpannedOption<View>,
     }
     /// `[server]`
     Server {
-        listen: Said<String>, tick_hz: Said<i64>, max_clients: Said<i64>,
-        max_clients_per_address: Said<i64>, name: Said<String>,
+        listen: SpannedOption<String>, tick_hz: SpannedOption<i64>, max_clients: SpannedOption<i64>,
+        max_clients_per_address: SpannedOption<i64>, name: SpannedOption<String>,
     }
     /// `[tls]`
-    Tls { development: Said<bool>, cert: Said<String>, key: Said<String> }
+    Tls { development: SpannedOption<bool>, cert: SpannedOption<String>, key: SpannedOption<String> }
     /// `[tokens]`
-    Tokens { open: Said<bool>, secret: Said<String> }
+    Tokens { open: SpannedOption<bool>, secret: SpannedOption<String> }
     /// `[storage]`
-    Storage { path: Said<String> }
+    Storage { path: SpannedOption<String> }
     /// `[world]`
-    World { seed: Said<i64>, bots: Said<i64>, line_of_sight: Said<bool> }
+    World { seed: SpannedOption<i64>, bots: SpannedOption<i64>, line_of_sight: SpannedOption<bool> }
     /// `[budget]`
-    Budget { unlimited: Said<bool>, bytes_per_second: Said<i64>, follow_congestion: Said<bool> }
+    Budget { unlimited: SpannedOption<bool>, bytes_per_second: SpannedOption<i64>, follow_congestion: SpannedOption<bool> }
     /// `[limits]`
     Limits {
-        handshakes_per_second: Said<i64>, datagrams_per_second: Said<i64>,
-        bytes_per_second: Said<i64>, message_bytes: Said<i64>, backlog_bytes: Said<i64>,
-        uplink_bytes_per_second: Said<i64>, tick_ms: Said<f64>,
+        handshakes_per_second: SpannedOption<i64>, datagrams_per_second: SpannedOption<i64>,
+        bytes_per_second: SpannedOption<i64>, message_bytes: SpannedOption<i64>, backlog_bytes: SpannedOption<i64>,
+        uplink_bytes_per_second: SpannedOption<i64>, tick_ms: SpannedOption<f64>,
     }
     /// `[metrics]`
-    Metrics { enabled: Said<bool>, listen: Said<String> }
+    Metrics { enabled: SpannedOption<bool>, listen: SpannedOption<String> }
     /// `[web]`
     Web {
-        enabled: Said<bool>, listen: Said<String>, origins: Said<Vec<String>>, metrics: Said<bool>,
-        observe: Said<bool>, operator_token: Said<String>,
+        enabled: SpannedOption<bool>, listen: SpannedOption<String>, origins: SpannedOption<Vec<String>>, metrics: SpannedOption<bool>,
+        observe: SpannedOption<bool>, operator_token: SpannedOption<String>,
     }
     /// `[log]`
-    Log { level: Said<String>, format: Said<String> }
+    Log { level: SpannedOption<String>, format: SpannedOption<String> }
     /// `[network]`
-    Network { delay_ms: Said<f64>, jitter_ms: Said<f64>, loss: Said<f64>, burst: Said<f64> }
+    Network { delay_ms: SpannedOption<f64>, jitter_ms: SpannedOption<f64>, loss: SpannedOption<f64>, burst: SpannedOption<f64> }
 }

@@ -1,10 +1,10 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    told(text, Told::default())
+    told(text, CliOverrides::default())
 }
 
-fn told(text: &str, told: Told) -> Result<Config, ConfigError> {
+fn told(text: &str, told: CliOverrides) -> Result<Config, ConfigError> {
     Config::parse(Path::new("conf/foveate.toml"), text, told)
 }
 
@@ -97,7 +97,8 @@ fn what_excludes_each_other_is_refused() {
 #[test]
 fn files_that_are_not_there_are_refused() {
     refused("[tokens]\nsecret = \"s\"\n", 2, &["tokens.secret", "conf/s", "readable file"]);
-    let absent = Config::load(Path::new("no-such.toml"), Told::default()).unwrap_err().to_string();
+    let absent =
+        Config::load(Path::new("no-such.toml"), CliOverrides::default()).unwrap_err().to_string();
     assert!(absent.starts_with("no-such.toml: "), "{absent}");
 }
 
@@ -112,12 +113,12 @@ fn a_server_on_the_network_must_say_who_may_join() {
 
 #[test]
 fn an_address_of_the_command_line_is_checked_like_the_files() {
-    let open = Told { listen: "0.0.0.0:4433".parse().ok(), web: None };
+    let open = CliOverrides { listen: "0.0.0.0:4433".parse().ok(), web: None };
     let message = told("[server]\ntick_hz = 20\n", open).unwrap_err().to_string();
     assert!(message.contains("--listen is open to the network"), "{message}");
     let said = "[tls]\ndevelopment = true\n[tokens]\nopen = true\n";
     assert_eq!(told(said, open).unwrap().listen.to_string(), "0.0.0.0:4433");
-    let pages = Told { listen: None, web: "0.0.0.0:8080".parse().ok() };
+    let pages = CliOverrides { listen: None, web: "0.0.0.0:8080".parse().ok() };
     let message = told("[web]\nobserve = true\n", pages).unwrap_err().to_string();
     assert!(message.contains("--web is open to the network"), "{message}");
 }

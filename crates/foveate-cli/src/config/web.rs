@@ -1,6 +1,6 @@
 //! `[web]`: what browsers are served.
 
-use super::raw::{self, Said};
+use super::raw::{self, SpannedOption};
 use super::{Checker, ConfigError, said};
 use foveate_io::web::{Observe, Token};
 use std::fmt::Display;
@@ -34,7 +34,7 @@ impl Checker<'_> {
         })
     }
 
-    fn origins(&self, value: &Said<Vec<String>>) -> Result<Vec<String>, ConfigError> {
+    fn origins(&self, value: &SpannedOption<Vec<String>>) -> Result<Vec<String>, ConfigError> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let fits = |origin: &str| {
             let host = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));

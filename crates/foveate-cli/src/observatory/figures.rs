@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::usage;
-use foveate_io::host::Spent;
+use foveate_io::host::StepTimings;
 use foveate_io::{LinkId, Transport};
 use foveate_node::Game;
 use foveate_node::game::PlayerId;
@@ -39,7 +39,7 @@ impl Figures {
     }
 
     /// A round took this long.
-    pub fn note(&mut self, spent: Spent) {
+    pub fn note(&mut self, spent: StepTimings) {
         self.ticks.push((spent.tick + spent.flush).as_secs_f64() * 1e3);
     }
 
@@ -50,13 +50,13 @@ impl Figures {
     }
 
     fn tell<G: Game>(&mut self, host: &Host<G>, seconds: f64) -> Value {
-        let publisher = &host.server.stage.publisher;
+        let publisher = &host.server.simulation.publisher;
         let now = counts(host);
         let before = std::mem::replace(&mut self.before, now);
         let (mut sum, mut degrees) = (Counters::default(), Spread::default());
         let mut beliefs = Beliefs::default();
         let mut observers = Vec::new();
-        for present in host.server.roster() {
+        for present in host.server.present_players() {
             let Some((after, link_after)) = self.before.get(&present.player) else { continue };
             // Whoever came within this second began with nothing.
             let (start, link_start) = before.get(&present.player).copied().unwrap_or_default();
@@ -122,19 +122,19 @@ impl Figures {
 
 /// Objects with a place that a player is told of, and does not look from.
 fn is_sample<G: Game>(host: &Host<G>, known: &Known) -> bool {
-    let placed = host.server.stage.publisher.store.kind(known.slot).place.is_some();
+    let placed = host.server.simulation.publisher.store.kind(known.slot).place.is_some();
     known.held == Held::Live && placed && known.distance.0 > 0.0 && known.distance.0.is_finite()
 }
 
 /// What everybody was sent so far: by the engine, and over their link.
 fn counts<G: Game>(host: &Host<G>) -> BTreeMap<PlayerId, (Counters, u64)> {
-    let publisher = &host.server.stage.publisher;
+    let publisher = &host.server.simulation.publisher;
     let row = |present: Present<'_>| {
         let counted = publisher.observer(present.observer).map(|o| *o.counters());
         let sent = meter(host, &present).map_or(0, |meter| meter.sent.bytes);
         (present.player, (counted.unwrap_or_default(), sent))
     };
-    host.server.roster().map(row).collect()
+    host.server.present_players().map(row).collect()
 }
 
 fn meter<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<foveate_io::Meter> {

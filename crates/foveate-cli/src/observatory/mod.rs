@@ -6,10 +6,10 @@
 mod figures;
 mod orders;
 
-use crate::door::MainDoor;
+use crate::authenticator::MainDoor;
 use figures::Figures;
 use foveate_io::LinkId;
-use foveate_io::host::{ServerHost, Spent};
+use foveate_io::host::{ServerHost, StepTimings};
 use foveate_node::Game;
 use foveate_node::game::{GameViews, PlayerId};
 use foveate_sync::Slot;
@@ -57,7 +57,7 @@ impl Observatory {
         }
         self.operators.insert(link, None);
         self.roster = roster(host);
-        let game = &host.server.stage.game;
+        let game = &host.server.simulation.game;
         tell(
             host,
             link,
@@ -65,7 +65,7 @@ impl Observatory {
                 "type": "hello",
                 "name": self.name,
                 "game": self.game,
-                "round_ms": host.server.stage.publisher.rounds().length.as_millis(),
+                "round_ms": host.server.simulation.publisher.rounds().length.as_millis(),
                 "schema": game.schema().describe(),
                 "document": self.document.as_deref(),
                 "presets": offered(game.as_ref())
@@ -97,7 +97,7 @@ impl Observatory {
     }
 
     /// A round is over.
-    pub fn round<G: Game>(&mut self, host: &mut Host<G>, spent: Spent) {
+    pub fn round<G: Game>(&mut self, host: &mut Host<G>, spent: StepTimings) {
         if self.operators.is_empty() {
             return;
         }
@@ -161,7 +161,7 @@ fn offered<G: Game>(game: &G) -> Vec<(&'static str, View)> {
 }
 
 fn roster<G: Game>(host: &Host<G>) -> Roster {
-    let present = host.server.roster();
+    let present = host.server.present_players();
     let row = |present: foveate_node::server::Present<'_>| {
         let (name, avatar) = (present.name.into(), present.avatar.0.to_string());
         (present.player.0, name, avatar, present.link.is_some())
@@ -176,7 +176,7 @@ fn players(roster: &Roster) -> Value {
 
 /// The truth: where everything with a place is.
 fn world<G: Game>(host: &Host<G>) -> Value {
-    let store = &host.server.stage.publisher.store;
+    let store = &host.server.simulation.publisher.store;
     let objects: Vec<Value> = store
         .iter()
         .filter(|(_, slot)| store.kind(*slot).place.is_some())
@@ -189,7 +189,7 @@ fn world<G: Game>(host: &Host<G>) -> Value {
 }
 
 fn states<G: Game>(host: &Host<G>) -> Value {
-    let store = &host.server.stage.publisher.store;
+    let store = &host.server.simulation.publisher.store;
     let row =
         |(id, slot): (foveate_wire::ObjectId, Slot)| json!([id.0.to_string(), store.lanes(slot)]);
     let objects: Vec<Value> = store.iter().map(row).collect();
@@ -198,8 +198,8 @@ fn states<G: Game>(host: &Host<G>) -> Value {
 
 /// What one player has been told.
 fn observer<G: Game>(host: &Host<G>, player: PlayerId) -> Option<Value> {
-    let (server, publisher) = (&host.server, &host.server.stage.publisher);
-    let present = server.roster().find(|present| present.player == player)?;
+    let (server, publisher) = (&host.server, &host.server.simulation.publisher);
+    let present = server.present_players().find(|present| present.player == player)?;
     let view = server.view_of(player)?;
     let round = publisher.rounds().length;
     let state = |held: Held| match held {
@@ -246,7 +246,7 @@ fn observer<G: Game>(host: &Host<G>, player: PlayerId) -> Option<Value> {
 }
 
 fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
-    let store = &host.server.stage.publisher.store;
+    let store = &host.server.simulation.publisher.store;
     let (kind, lanes) = (store.kind(slot), store.lanes(slot));
     kind.yaw.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps))
 }

@@ -1,7 +1,7 @@
 //! What an operator may order: whom to look at, views, budgets, bad networks.
 
 use super::Host;
-use foveate_io::{Conditions, LinkId, Loss, Ways};
+use foveate_io::{Conditions, LinkConditions, LinkId, Loss};
 use foveate_node::Game;
 use foveate_node::game::PlayerId;
 use foveate_sync::interest::View;
@@ -42,13 +42,13 @@ pub fn follow<G: Game>(
         Order::Pick { player } => *picked = player.map(known).transpose()?,
         Order::View { player, view } => {
             let player = player.map(known).transpose()?;
-            host.server.impose(player, view).map_err(about(&named))?;
+            host.server.override_view(player, view).map_err(about(&named))?;
         }
         Order::Budget { player, bytes_s } => {
             let player = player.map(known).transpose()?;
-            let round = host.server.stage.publisher.rounds().length.0;
+            let round = host.server.simulation.publisher.rounds().length.0;
             let each = |bytes: u32| Bytes((u64::from(bytes) * round / 1_000_000).max(1) as u32);
-            host.server.ration(player, bytes_s.map(each));
+            host.server.set_budget(player, bytes_s.map(each));
         }
         Order::Network { player, delay_ms, jitter_ms, loss, burst } => {
             let player = known(player)?;
@@ -61,13 +61,13 @@ pub fn follow<G: Game>(
                     format!("delay and jitter of 0 to {MAX_DELAY_MS} ms, a loss of 0 to 0.99");
                 return Err((named, text));
             }
-            let present = host.server.roster().find(|present| present.player == player);
+            let present = host.server.present_players().find(|present| present.player == player);
             let Some(link) = present.and_then(|present| present.link) else {
                 return Err((named, "their link is broken".into()));
             };
             let each = conditions(delay_ms, jitter_ms, loss, burst);
-            let ways =
-                (each != Conditions::default()).then_some(Ways { received: each, sent: each });
+            let ways = (each != Conditions::default())
+                .then_some(LinkConditions { received: each, sent: each });
             host.endpoint.set_conditions(LinkId::from_bits(link.0), ways);
         }
     }

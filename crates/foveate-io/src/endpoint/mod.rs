@@ -28,11 +28,11 @@ use crate::event::{CloseCode, Event, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
 use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
 use crate::meter::{Counters, Meter};
-use crate::options::{Options, Ways, duration};
+use crate::options::{LinkConditions, Options, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Sockets};
 use crate::stagger::Stagger;
-use crate::timers::{Asks, Timers};
+use crate::timers::{DelayedAcks, Timers};
 use crate::transport::{self, Streams};
 
 /// Bytes that are taken from the allocator at a time for packets in either direction. Small, because
@@ -69,7 +69,7 @@ struct Core {
     admission: Admission,
     handshakes: u32,
     timers: Timers,
-    asks: Asks,
+    asks: DelayedAcks,
     /// Links to which something happened; links that may have something to send; links with
     /// something to send that waits for `flush`.
     touched: Vec<u32>,
@@ -197,7 +197,7 @@ impl Endpoint {
     }
 
     /// Puts a link under conditions from now on, or frees it of them. False for a stale id.
-    pub fn set_conditions(&mut self, link: LinkId, ways: Option<Ways>) -> bool {
+    pub fn set_conditions(&mut self, link: LinkId, ways: Option<LinkConditions>) -> bool {
         self.core.set_conditions(link, ways)
     }
 
@@ -304,7 +304,7 @@ impl Core {
             admission: Admission::default(),
             handshakes: 0,
             timers: Timers::default(),
-            asks: Asks::default(),
+            asks: DelayedAcks::default(),
             touched: Vec::new(),
             ready: Vec::new(),
             dirty: Vec::new(),
@@ -468,7 +468,7 @@ impl Core {
         self.touch(id.index);
     }
 
-    fn set_conditions(&mut self, id: LinkId, ways: Option<Ways>) -> bool {
+    fn set_conditions(&mut self, id: LinkId, ways: Option<LinkConditions>) -> bool {
         let seed = self.seed(id);
         let Some(link) = self.links.get_mut(id) else { return false };
         match &mut link.carrier {

@@ -24,9 +24,9 @@ const MAX_REQUESTS: usize = 16;
 /// What can be watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
-    Door,
+    Authenticator,
     /// By place in the list of visits.
-    Visit(usize),
+    HttpConnection(usize),
     /// By index of the link.
     Link(u32),
 }
@@ -65,11 +65,11 @@ impl Core {
         let Some(front) = &self.front else { return Vec::new() };
         let mut sources = Vec::with_capacity(1 + front.visits.len() + front.sockets.len());
         if front.is_open() {
-            sources.push((Source::Door, PollFd::new(&front.listener, PollFlags::IN)));
+            sources.push((Source::Authenticator, PollFd::new(&front.listener, PollFlags::IN)));
         }
         for (place, visit) in front.visits.iter().enumerate() {
             let flags = flags(visit.listens(), visit.is_blocked());
-            sources.push((Source::Visit(place), PollFd::new(visit.stream(), flags)));
+            sources.push((Source::HttpConnection(place), PollFd::new(visit.stream(), flags)));
         }
         for index in &front.sockets {
             if let Some(Carrier::WebSocket(socket)) = self.links.peek(*index).map(|l| &l.carrier) {
@@ -96,8 +96,8 @@ impl Core {
         // From the last visit to the first, since one that is over leaves its place to the last.
         for source in stirred.into_iter().rev() {
             match source {
-                Source::Door => self.welcome(now),
-                Source::Visit(place) => self.visit(now, place),
+                Source::Authenticator => self.welcome(now),
+                Source::HttpConnection(place) => self.visit(now, place),
                 Source::Link(index) => {
                     self.touch(index);
                     self.make_ready(index);
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    fn leave(&mut self, place: usize) -> Option<crate::web::Visit> {
+    fn leave(&mut self, place: usize) -> Option<crate::web::HttpConnection> {
         let front = self.front.as_mut()?;
         (place < front.visits.len()).then(|| front.visits.swap_remove(place))
     }
@@ -288,7 +288,7 @@ impl Core {
             Verdict::Accept => {
                 self.admission.release(origin);
                 self.counters.refused_full += 1;
-                Err(Answer::text(503, "the server is going down"))
+                Err(Answer::text(503, "the server is shutting down"))
             }
             Verdict::Refuse | Verdict::Retry => {
                 Err(Answer::text(503, "full, or enough links from this address"))

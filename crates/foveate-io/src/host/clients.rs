@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate_node::client::Phase;
+use foveate_node::client::ClientPhase;
 use foveate_node::game::{Game, PlayerId, World};
 use foveate_node::{Client, Link};
 use foveate_wire::{Micros, ObjectId};
 
-use super::{Closing, EndCause, Links, SessionEnd, name};
+use super::{Closing, EndCause, EndpointOutbox, SessionEnd, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{CloseCode, Event, Reason, Unreachable};
@@ -225,25 +225,25 @@ impl<G: Game> ClientsHost<G> {
     /// Asks something of an object for a client, between its rounds. It leaves with the next step.
     pub fn ask(&mut self, at: usize, object: ObjectId, action: G::Action) {
         let time = self.now();
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         self.players[at].client.ask(object, action, time, out);
     }
 
     /// Asks for another view for a client; it counts at once.
     pub fn set_view(&mut self, at: usize, which: u8) {
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         self.players[at].client.set_view(which, out);
     }
 
     /// Lets a client look from another object, too, if the game allows it; with none, only from its own again.
     pub fn watch(&mut self, at: usize, object: Option<ObjectId>) {
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         self.players[at].client.watch(object, out);
     }
 
     /// Asks for a player's name for a client; [`News::Named`](foveate_node::client::News::Named) answers.
     pub fn who(&mut self, at: usize, player: PlayerId) {
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         self.players[at].client.who(player, out);
     }
 
@@ -264,7 +264,7 @@ impl<G: Game> ClientsHost<G> {
         if player.next < now {
             player.next = now + self.round;
         }
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         player.client.tick(time, out, |world, me| decide(at, world, me, &mut asked));
         for (object, action) in asked {
             player.client.ask(object, action, time, out);
@@ -284,14 +284,15 @@ impl<G: Game> ClientsHost<G> {
             match event {
                 Event::Connected { link, .. } => {
                     player.connected = true;
-                    player
-                        .client
-                        .connected(name(link), &mut Links(&mut self.endpoint, &mut self.closing));
+                    player.client.connected(
+                        name(link),
+                        &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
+                    );
                 }
                 Event::Datagram { bytes, .. } => player.client.datagram(&bytes, now),
                 Event::Message { bytes, .. } => {
                     player.client.message(&bytes);
-                    if let Phase::Refused(code, text) = player.client.phase().clone() {
+                    if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
                         player.ended = Some(player.end(EndCause::Refused { code, text }));
                         self.hang_up(at);
                     }
@@ -331,7 +332,7 @@ impl<G: Game> ClientsHost<G> {
     /// Says good-bye for all.
     pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
         for player in &mut self.players {
-            player.client.leave(&mut Links(&mut self.endpoint, &mut self.closing));
+            player.client.leave(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         }
         self.endpoint.flush();
         self.endpoint.wait(Instant::now() + Duration::from_millis(50), &mut self.events)?;

@@ -14,7 +14,9 @@ mod silac;
 pub use clients::{ClientsHost, Player};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
-pub use server::{Door, Entry, Kept, MAX_OBSERVER_EVENTS, OpenDoor, ServerHost, Spent};
+pub use server::{
+    AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost, StepTimings,
+};
 pub use session_end::{EndCause, SessionEnd};
 pub use silac::SilacHost;
 
@@ -46,7 +48,7 @@ pub(crate) const MEASURE_EVERY: u32 = 4;
 pub(crate) struct Closing(Vec<(Instant, LinkId, CloseCode, String)>);
 
 impl Closing {
-    pub(crate) fn close_due(&mut self, endpoint: &mut impl Lines, now: Instant) {
+    pub(crate) fn close_due(&mut self, endpoint: &mut impl LinkSender, now: Instant) {
         self.0.retain(|(at, link, code, why)| {
             if *at <= now {
                 endpoint.close(*link, *code, why);
@@ -58,16 +60,16 @@ impl Closing {
 
 /// A node's words go straight to the endpoint. What cannot be sent, because a link just ended or its
 /// buffers are full, is lost like any datagram; a message that does not fit ends the link.
-pub(crate) struct Links<'a, E>(pub &'a mut E, pub &'a mut Closing);
+pub(crate) struct EndpointOutbox<'a, E>(pub &'a mut E, pub &'a mut Closing);
 
 /// What a node's words leave by.
-pub(crate) trait Lines {
+pub(crate) trait LinkSender {
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
     fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error>;
     fn close(&mut self, link: LinkId, code: CloseCode, reason: &str);
 }
 
-impl Lines for Endpoint {
+impl LinkSender for Endpoint {
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         Endpoint::send_datagram(self, link, bytes)
     }
@@ -81,7 +83,7 @@ impl Lines for Endpoint {
     }
 }
 
-impl<E: Lines> Outbox for Links<'_, E> {
+impl<E: LinkSender> Outbox for EndpointOutbox<'_, E> {
     fn datagram(&mut self, to: Link, bytes: &[u8]) {
         // Lost is lost: states are sent again.
         self.0.send_datagram(LinkId::from_bits(to.0), bytes).unwrap_or(());

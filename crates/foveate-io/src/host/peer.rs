@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::game::Game;
-use foveate_node::peer::{Key, PeerEvent, Settings, Signer};
+use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::{Link, Peer};
 use foveate_wire::{Micros, Tick};
 
-use super::{Closing, Lines, Links, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::{Closing, EndpointOutbox, LinkSender, MAX_HAPPENED, MEASURE_EVERY, name};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
@@ -49,7 +49,7 @@ impl<G: Game> PeerHost<G> {
     /// Where others reach it is filled in.
     pub fn new(
         game: Arc<G>,
-        settings: Settings,
+        settings: PeerSettings,
         keys: KeyPair,
         endpoint: PeerEndpoint,
         name: &str,
@@ -59,7 +59,7 @@ impl<G: Game> PeerHost<G> {
         let signer: Box<dyn Signer> = Box::new(keys);
         let now = Instant::now();
         PeerHost {
-            peer: Peer::new(game, Settings { contact, ..settings }, signer, name),
+            peer: Peer::new(game, PeerSettings { contact, ..settings }, signer, name),
             endpoint,
             follow_congestion: true,
             began: since_boot(),
@@ -108,7 +108,7 @@ impl<G: Game> PeerHost<G> {
     }
 
     /// What happened since the last call.
-    pub fn happened(&mut self) -> std::collections::vec_deque::Drain<'_, PeerEvent<G::Event>> {
+    pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, PeerEvent<G::Event>> {
         self.happened.drain(..)
     }
 
@@ -147,7 +147,7 @@ impl<G: Game> PeerHost<G> {
             self.ask_next();
         }
         self.measure_links();
-        self.peer.tick(now, &mut Links(&mut self.endpoint, &mut self.closing));
+        self.peer.tick(now, &mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         self.answer();
         self.closing.close_due(&mut self.endpoint, Instant::now());
     }
@@ -169,7 +169,7 @@ impl<G: Game> PeerHost<G> {
         let now = self.now();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
-            let out = &mut Links(&mut self.endpoint, &mut self.closing);
+            let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
             match event {
                 peer::PeerEvent::Connected { link, peer, dialled, .. } => {
                     self.dialled.remove(&link);
@@ -219,13 +219,13 @@ impl<G: Game> PeerHost<G> {
     /// Hands over what others can have, says good-bye, and ends. Takes at most `limit`.
     pub fn leave(mut self, limit: Micros) -> Result<(), Error> {
         let now = self.now();
-        self.peer.leave(now, &mut Links(&mut self.endpoint, &mut self.closing));
+        self.peer.leave(now, &mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         self.endpoint.shutdown(limit, &mut self.events)?;
         Ok(())
     }
 }
 
-impl Lines for PeerEndpoint {
+impl LinkSender for PeerEndpoint {
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         PeerEndpoint::send_datagram(self, link, bytes)
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::game::{Game, PlayerId};
-use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
-use foveate_node::{Link, Server, Stage};
+use foveate_node::{Link, Server, Simulation};
 use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
 
-use super::{Closing, Links, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::{Closing, EndpointOutbox, MAX_HAPPENED, MEASURE_EVERY, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{Event, Purpose};
@@ -21,13 +21,13 @@ use crate::slots::LinkId;
 /// What operators did and the program has not looked at, at most.
 pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 
-/// Who may come in, and what they had. Called between two rounds; it should answer at once.
-pub trait Door {
-    /// Somebody asks to be let in under a name.
-    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> Entry;
+/// Decides which players may join, and keeps what they leave. Called between two rounds; it should answer at once.
+pub trait Authenticator {
+    /// A player asks to join under a name.
+    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply;
 
-    /// The next answer to somebody who was told to wait.
-    fn answered(&mut self) -> Option<(Link, Entry)> {
+    /// The next answer to a request that was [`LoginReply::Pending`].
+    fn answered(&mut self) -> Option<(Link, LoginReply)> {
         None
     }
 
@@ -35,33 +35,33 @@ pub trait Door {
     fn leave(&mut self, player: PlayerId, kept: Kept);
 }
 
-/// What a door says.
+/// The answer to a player that wants to join.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Entry {
-    /// Come in: the number of the player, and the objects kept for them.
-    Now(PlayerId, Kept),
-    /// Wait: [`Door::answered`] will tell.
-    Later,
-    /// Stay out.
-    No(Refusal),
+pub enum LoginReply {
+    /// Accepted: the number of the player, and the objects kept for them.
+    Accepted(PlayerId, Kept),
+    /// Not known yet: [`Authenticator::answered`] will tell.
+    Pending,
+    /// Rejected, and why.
+    Rejected(Refusal),
 }
 
 /// Objects by name, with their lanes.
 pub type Kept = Vec<(ObjectId, Vec<i32>)>;
 
-/// Lets everybody in, and keeps everything in memory.
+/// Accepts every player, and keeps everything in memory.
 #[derive(Debug, Default)]
-pub struct OpenDoor {
+pub struct AllowAll {
     players: std::collections::BTreeMap<String, u32>,
     kept: std::collections::BTreeMap<u32, Kept>,
 }
 
-impl Door for OpenDoor {
-    fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> Entry {
+impl Authenticator for AllowAll {
+    fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> LoginReply {
         let next = self.players.len() as u32 + 1;
         let player = *self.players.entry(name.into()).or_insert(next);
         // Kept on: whoever is gone before they were let in has not had it.
-        Entry::Now(PlayerId(player), self.kept.get(&player).cloned().unwrap_or_default())
+        LoginReply::Accepted(PlayerId(player), self.kept.get(&player).cloned().unwrap_or_default())
     }
 
     fn leave(&mut self, player: PlayerId, kept: Kept) {
@@ -71,7 +71,7 @@ impl Door for OpenDoor {
 
 /// How long the parts of a step took.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Spent {
+pub struct StepTimings {
     /// Taking datagrams and messages in.
     pub receive: Duration,
     /// Inputs, rules, interest, encoding, handing over to QUIC.
@@ -83,12 +83,12 @@ pub struct Spent {
 }
 
 /// A server on real links.
-pub struct ServerHost<G: Game, D: Door> {
+pub struct ServerHost<G: Game, D: Authenticator> {
     /// The server: world, players, refusals.
     pub server: Server<G>,
     /// The links: meters, conditions, limits.
     pub endpoint: Endpoint,
-    /// Who may come in.
+    /// Decides which players may join.
     pub door: D,
     /// Whether states keep within what each link's congestion controller lets through, so that a narrow
     /// link gets less instead of later. True at first.
@@ -131,9 +131,14 @@ impl Observers {
     }
 }
 
-impl<G: Game, D: Door> ServerHost<G, D> {
+impl<G: Game, D: Authenticator> ServerHost<G, D> {
     /// A server that begins at tick 0; populate or restore its world before the first step.
-    pub fn new(game: Arc<G>, settings: Settings, endpoint: Endpoint, door: D) -> ServerHost<G, D> {
+    pub fn new(
+        game: Arc<G>,
+        settings: ServerSettings,
+        endpoint: Endpoint,
+        door: D,
+    ) -> ServerHost<G, D> {
         let round = Duration::from_micros(settings.rounds.length.0);
         let now = Instant::now();
         ServerHost {
@@ -159,7 +164,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
 
     /// What players did since the last call: joined, left, were refused. Beyond [`MAX_HAPPENED`] the oldest
     /// are forgotten.
-    pub fn happened(&mut self) -> std::vec::Drain<'_, ServerEvent> {
+    pub fn drain_events(&mut self) -> std::vec::Drain<'_, ServerEvent> {
         self.happened.drain(..)
     }
 
@@ -174,7 +179,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     }
 
     /// Waits for the next round's beginning, taking in what arrives, and plays it.
-    pub fn step(&mut self) -> Result<Spent, Error> {
+    pub fn step(&mut self) -> Result<StepTimings, Error> {
         let mut receive = Duration::ZERO;
         loop {
             receive += self.receive_until(self.next)?;
@@ -186,7 +191,7 @@ impl<G: Game, D: Door> ServerHost<G, D> {
 
     /// The same without waiting, for programs that have a loop of their own: takes in what has arrived,
     /// and plays the round that is due, if one is. Call it more often than rounds begin.
-    pub fn poll_step(&mut self) -> Result<Option<Spent>, Error> {
+    pub fn poll_step(&mut self) -> Result<Option<StepTimings>, Error> {
         let receive = self.receive_until(Instant::now())?;
         let due = Instant::now() >= self.next;
         Ok(due.then(|| self.play(receive)))
@@ -201,23 +206,31 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         Ok(woke.elapsed())
     }
 
-    /// The same: shows a round that was played on another stage.
-    pub fn show(&mut self, played: &Stage<G>, happened: &[G::Event]) -> Result<Spent, StoreError> {
+    /// The same: shows a round that was played by another simulation.
+    pub fn show(
+        &mut self,
+        played: &Simulation<G>,
+        happened: &[G::Event],
+    ) -> Result<StepTimings, StoreError> {
         let (begin, now) = (Instant::now(), self.now());
         self.tick = played.publisher.store.tick();
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         self.server.show(played, happened, now, out)?;
-        Ok(self.send(Spent::default(), begin))
+        Ok(self.send(StepTimings::default(), begin))
     }
 
-    fn play(&mut self, receive: Duration) -> Spent {
+    fn play(&mut self, receive: Duration) -> StepTimings {
         let begin = Instant::now();
         let late = begin - self.next;
         self.tick = self.tick.plus(1);
         let now = self.now();
         self.measure_links();
-        self.server.tick(self.tick, now, &mut Links(&mut self.endpoint, &mut self.closing));
-        let spent = self.send(Spent { late, receive, ..Spent::default() }, begin);
+        self.server.tick(
+            self.tick,
+            now,
+            &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
+        );
+        let spent = self.send(StepTimings { late, receive, ..StepTimings::default() }, begin);
         let took = spent.receive + spent.tick + spent.flush;
         self.server.end_round(Micros(took.as_micros() as u64));
         self.next += self.round;
@@ -232,7 +245,8 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     fn measure_links(&mut self) {
         let turn =
             |link: &Link| self.tick.0.wrapping_add(link.0 as u32).is_multiple_of(MEASURE_EVERY);
-        let links: Vec<Link> = self.server.roster().filter_map(|it| it.link).filter(turn).collect();
+        let links: Vec<Link> =
+            self.server.present_players().filter_map(|it| it.link).filter(turn).collect();
         let round = Micros(self.round.as_micros() as u64);
         for link in links {
             let meter = self.endpoint.meter(LinkId::from_bits(link.0));
@@ -243,19 +257,19 @@ impl<G: Game, D: Door> ServerHost<G, D> {
     }
 
     /// Sends what a round left behind; with how long both took.
-    fn send(&mut self, spent: Spent, begin: Instant) -> Spent {
+    fn send(&mut self, spent: StepTimings, begin: Instant) -> StepTimings {
         self.answer();
         let told = Instant::now();
         self.closing.close_due(&mut self.endpoint, told);
         self.endpoint.flush();
-        Spent { tick: told - begin, flush: told.elapsed(), ..spent }
+        StepTimings { tick: told - begin, flush: told.elapsed(), ..spent }
     }
 
     fn take_in(&mut self) {
         let now = self.now();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..).filter_map(|event| self.observers.take(event)) {
-            let out = &mut Links(&mut self.endpoint, &mut self.closing);
+            let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
             match event {
                 Event::Connected { link, .. } => self.server.connected(name(link), out),
                 Event::Datagram { link, bytes } => self.server.datagram(name(link), &bytes, now),
@@ -296,24 +310,24 @@ impl<G: Game, D: Door> ServerHost<G, D> {
         self.happened.push(event);
     }
 
-    fn open(&mut self, link: Link, entry: Entry) {
+    fn open(&mut self, link: Link, entry: LoginReply) {
         let now = self.now();
-        let out = &mut Links(&mut self.endpoint, &mut self.closing);
+        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
         match entry {
-            Entry::Later => {}
-            Entry::Now(player, kept) => {
+            LoginReply::Pending => {}
+            LoginReply::Accepted(player, kept) => {
                 // What was kept may not fit any more, or the world is full.
                 if self.server.admit(link, player, &kept, now, out).is_err() {
                     self.server.refuse(link, Refusal::Full, out);
                 }
             }
-            Entry::No(why) => self.server.refuse(link, why, out),
+            LoginReply::Rejected(why) => self.server.refuse(link, why, out),
         }
     }
 
     /// Tells everybody, lets what they had be kept, and ends.
     pub fn close(mut self, limit: Micros) -> Result<D, Error> {
-        self.server.close(&mut Links(&mut self.endpoint, &mut self.closing));
+        self.server.close(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         self.answer();
         self.endpoint.shutdown(limit, &mut self.events)?;
         Ok(self.door)
@@ -334,11 +348,13 @@ mod tests {
 
     #[test]
     fn who_is_gone_before_they_were_let_in_finds_everything_the_next_time() {
-        let (mut door, kept) = (OpenDoor::default(), vec![(ObjectId(7), vec![1, 2])]);
-        let Entry::Now(ada, _) = door.enter(Link(1), "ada", b"") else { panic!("it is open") };
+        let (mut door, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
+        let LoginReply::Accepted(ada, _) = door.enter(Link(1), "ada", b"") else {
+            panic!("it is open")
+        };
         door.leave(ada, kept.clone());
         for link in 2..4 {
-            assert_eq!(door.enter(Link(link), "ada", b""), Entry::Now(ada, kept.clone()));
+            assert_eq!(door.enter(Link(link), "ada", b""), LoginReply::Accepted(ada, kept.clone()));
         }
     }
 }

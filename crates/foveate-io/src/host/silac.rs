@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use foveate_node::Output;
-use foveate_node::peer::silac::{Event, Frame, Input, Me, Settings, Silac};
+use foveate_node::peer::silac::{Frame, Me, Silac, SilacEvent, SilacInput, SilacSettings};
 use foveate_wire::Micros;
 
 use super::MAX_HAPPENED;
@@ -25,7 +25,7 @@ pub struct SilacHost {
     began: Duration,
     /// When the node wants its next frame.
     wake: Option<Micros>,
-    happened: VecDeque<Event>,
+    happened: VecDeque<SilacEvent>,
 }
 
 impl SilacHost {
@@ -33,7 +33,7 @@ impl SilacHost {
     /// theirs to reach: not the unspecified one. Port 0 takes one that is free.
     pub fn bind(
         listen: SocketAddr,
-        settings: Settings,
+        settings: SilacSettings,
         name: &str,
         seed: u64,
     ) -> Result<SilacHost, Error> {
@@ -55,12 +55,12 @@ impl SilacHost {
 
     /// Begins a game, as the only one in it.
     pub fn found(&mut self, game: u32, frame: Frame) {
-        self.handle(Input::Found { game, frame });
+        self.handle(SilacInput::Found { game, frame });
     }
 
     /// Asks to be let in by any of these.
     pub fn join(&mut self, game: u32, contacts: &[SocketAddr], frame: Frame) {
-        self.handle(Input::Join { game, contacts, frame });
+        self.handle(SilacInput::Join { game, contacts, frame });
     }
 
     /// Waits for the next frame, taking in what arrives, and plays it as `frame` says. A node that is in
@@ -73,7 +73,7 @@ impl SilacHost {
             if now >= wake {
                 self.wake = None;
                 let frame = frame(&self.silac);
-                self.handle(Input::Frame(frame));
+                self.handle(SilacInput::Frame(frame));
                 return Ok(true);
             }
             self.socket.wait(Duration::from_micros((wake - now).0), Vec::new())?;
@@ -81,13 +81,13 @@ impl SilacHost {
     }
 
     /// What happened since the last call; of more than [`MAX_HAPPENED`], the last.
-    pub fn happened(&mut self) -> std::collections::vec_deque::Drain<'_, Event> {
+    pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, SilacEvent> {
         self.happened.drain(..)
     }
 
     /// Says good-bye.
     pub fn leave(mut self) {
-        self.handle(Input::Leave);
+        self.handle(SilacInput::Leave);
     }
 
     fn now(&self) -> Micros {
@@ -97,12 +97,12 @@ impl SilacHost {
     fn take_in(&mut self) -> Result<(), Error> {
         let now = self.now();
         let SilacHost { socket, silac, .. } = self;
-        socket.receive(|it| silac.handle(now, Input::Datagram(it.from, it.bytes)))?;
+        socket.receive(|it| silac.handle(now, SilacInput::Datagram(it.from, it.bytes)))?;
         self.carry_out();
         Ok(())
     }
 
-    fn handle(&mut self, input: Input<'_>) {
+    fn handle(&mut self, input: SilacInput<'_>) {
         self.silac.handle(self.now(), input);
         self.carry_out();
     }

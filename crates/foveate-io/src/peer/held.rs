@@ -9,7 +9,7 @@ use foveate_wire::{Bytes, Micros};
 
 use crate::conditioner::Conditioner;
 use crate::event::Reason;
-use crate::options::Ways;
+use crate::options::LinkConditions;
 
 /// Something that comes in order.
 pub(super) enum Arrival {
@@ -19,7 +19,7 @@ pub(super) enum Arrival {
 }
 
 pub(super) struct Held {
-    ways: Ways,
+    ways: LinkConditions,
     received: Conditioner<bytes::Bytes>,
     sent: Conditioner<bytes::Bytes>,
     arriving: InOrder<Arrival>,
@@ -29,7 +29,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new(ways: Ways, seed: u64) -> Held {
+    pub(super) fn new(ways: LinkConditions, seed: u64) -> Held {
         Held {
             ways,
             received: Conditioner::new(ways.received, seed),
@@ -40,7 +40,7 @@ impl Held {
         }
     }
 
-    pub(super) fn set(&mut self, ways: Option<Ways>) {
+    pub(super) fn set(&mut self, ways: Option<LinkConditions>) {
         self.ending = ways.is_none();
         let ways = ways.unwrap_or_default();
         self.ways = ways;

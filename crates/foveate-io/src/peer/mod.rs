@@ -68,7 +68,7 @@ use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
 use crate::meter::{Counters, Meter};
-use crate::options::{Ways, duration};
+use crate::options::{LinkConditions, duration};
 use crate::slots::LinkId;
 use state::Shared;
 
@@ -186,7 +186,7 @@ impl PeerEndpoint {
 
     /// Puts a link under conditions from now on, or frees it of them. False for a stale id.
     /// Conditions act on datagrams; messages are delayed, but never lost.
-    pub fn set_conditions(&mut self, link: LinkId, ways: Option<Ways>) -> bool {
+    pub fn set_conditions(&mut self, link: LinkId, ways: Option<LinkConditions>) -> bool {
         self.shared.lock().set_conditions(link, ways)
     }
 

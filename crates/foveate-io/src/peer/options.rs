@@ -5,7 +5,7 @@ use iroh::endpoint::{AckFrequencyConfig, IdleTimeout, QuicTransportConfig, VarIn
 
 use crate::bucket::Rate;
 use crate::error::Error;
-use crate::options::{DATAGRAM_BUFFER, Limits, MIN_PACKET, Ways, duration};
+use crate::options::{DATAGRAM_BUFFER, Limits, LinkConditions, MIN_PACKET, duration};
 
 /// Packets that may arrive before an acknowledgement is sent on its own, as between client and server.
 const PACKETS_PER_ACK: u32 = 10;
@@ -29,7 +29,7 @@ pub struct PeerOptions {
     /// named over its authenticated link.
     pub relay: Option<String>,
     /// Conditions that every new link starts with.
-    pub conditions: Option<Ways>,
+    pub conditions: Option<LinkConditions>,
     /// Seed of the conditioners' chance.
     pub seed: u64,
 }

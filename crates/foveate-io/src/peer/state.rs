@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::event::{CloseCode, Reason};
 use crate::link::{Flow, Passage, Stage};
 use crate::meter::{Counters, Meter, Traffic};
-use crate::options::{Ways, duration};
+use crate::options::{LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 
 /// Bytes of datagrams of one link that wait for the caller; what is beyond is dropped.
@@ -454,7 +454,7 @@ impl State {
         Some(Bytes(size as u32))
     }
 
-    pub(super) fn set_conditions(&mut self, id: LinkId, ways: Option<Ways>) -> bool {
+    pub(super) fn set_conditions(&mut self, id: LinkId, ways: Option<LinkConditions>) -> bool {
         let seed = self.options.seed ^ (u64::from(id.generation) << 32 | u64::from(id.index)) << 1;
         let Some(link) = self.links.get_mut(id) else { return false };
         match (&mut link.held, ways) {

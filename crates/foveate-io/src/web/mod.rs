@@ -31,7 +31,7 @@ pub use websocket::{MAX_ASKED, MAX_LAG};
 pub(crate) use h3::{Fault, Session, Step};
 pub(crate) use http::{Answer, Method, Request, switching};
 pub(crate) use options::split;
-pub(crate) use visit::{Front, Turn, Visit};
+pub(crate) use visit::{Front, HttpConnection, Turn};
 pub(crate) use websocket::{Arrived, Timeout, Unit, WebSocket};
 
 /// The protocol that browsers name in the handshake of QUIC.

@@ -31,7 +31,7 @@ pub(crate) struct Front {
     pub(crate) address: SocketAddr,
     pub(crate) web: Web,
     pub(crate) origins: Origins,
-    pub(crate) visits: Vec<Visit>,
+    pub(crate) visits: Vec<HttpConnection>,
     /// Links that WebSocket carries, by index.
     pub(crate) sockets: Vec<u32>,
     accept_after: Option<Instant>,
@@ -68,7 +68,7 @@ impl Front {
             return true;
         }
         let origin = Origin::from(address.ip());
-        let mut visit = Visit::new(stream, address, now);
+        let mut visit = HttpConnection::new(stream, address, now);
         let neighbours = self.visits.iter().filter(|visit| visit.origin() == origin).count();
         if self.visits.len() >= MAX_VISITS || neighbours >= MAX_VISITS_PER_ADDRESS {
             *refused += 1;
@@ -107,7 +107,7 @@ enum Stage {
 }
 
 /// One connection.
-pub(crate) struct Visit {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
     pub(crate) address: SocketAddr,
     incoming: BytesMut,
@@ -130,9 +130,9 @@ pub(crate) enum Turn {
     Over,
 }
 
-impl Visit {
-    fn new(stream: TcpStream, address: SocketAddr, now: Instant) -> Visit {
-        Visit {
+impl HttpConnection {
+    fn new(stream: TcpStream, address: SocketAddr, now: Instant) -> HttpConnection {
+        HttpConnection {
             stream,
             address,
             incoming: BytesMut::new(),

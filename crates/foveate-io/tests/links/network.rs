@@ -1,6 +1,6 @@
 //! Links under bad conditions.
 
-use foveate_io::{Conditions, Loss, Options, Ways};
+use foveate_io::{Conditions, LinkConditions, Loss, Options};
 use foveate_wire::Micros;
 
 use crate::harness::{Party, pair, roomy, until};
@@ -13,7 +13,7 @@ fn messages_arrive_in_order_despite_loss_delay_and_jitter() {
         loss: Loss::bursts(0.1, 2.0),
         pipe: None,
     };
-    let ways = Ways { received: bad, sent: bad };
+    let ways = LinkConditions { received: bad, sent: bad };
     let conditioned = Options { conditions: Some(ways), seed: 3, ..Options::client() };
     let (mut server, mut client, ours, theirs) = pair(roomy(), conditioned);
     let sent: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 500]).collect();
@@ -54,7 +54,7 @@ fn conditions_change_at_run_time_and_vanish() {
     assert_eq!(send_many(&mut server, &mut client, 50), 50);
 
     let nothing = Conditions { loss: Loss::Each(1.0), ..Conditions::default() };
-    let ways = Ways { sent: nothing, ..Ways::default() };
+    let ways = LinkConditions { sent: nothing, ..LinkConditions::default() };
     assert!(client.endpoint.set_conditions(theirs, Some(ways)));
     assert_eq!(send_many(&mut server, &mut client, 20), 0);
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use foveate_io::peer::{PeerEndpoint, PeerOptions};
-use foveate_io::{CloseCode, Conditions, Loss, Reason, Ways};
-use foveate_node::session::FRAME_ROOM;
+use foveate_io::{CloseCode, Conditions, LinkConditions, Loss, Reason};
+use foveate_node::session::SERVER_DATAGRAM_ROOM;
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros};
 
@@ -36,7 +36,7 @@ fn peers_know_each_other_by_key_and_talk_in_both_directions() {
 #[test]
 fn a_frame_with_the_largest_packet_fits_a_datagram() {
     let (mut one, mut two, there, _) = pair(PeerOptions::default(), PeerOptions::default());
-    let largest = MAX_PACKET + FRAME_ROOM;
+    let largest = MAX_PACKET + SERVER_DATAGRAM_ROOM;
     let room = one.endpoint.max_datagram(there).expect("open");
     assert!(room >= Bytes(largest as u32), "{room:?}");
     one.endpoint.send_datagram(there, &vec![7; largest]).expect("it fits");
@@ -115,7 +115,7 @@ fn conditions_delay_and_lose_datagrams_but_no_message() {
     let (mut one, mut two, there, _) = pair(PeerOptions::default(), PeerOptions::default());
     let delay = Micros::from_millis(60);
     let sent = Conditions { delay, loss: Loss::Each(0.5), ..Conditions::default() };
-    let ways = Ways { sent, ..Ways::default() };
+    let ways = LinkConditions { sent, ..LinkConditions::default() };
     assert!(one.endpoint.set_conditions(there, Some(ways)));
     let begun = Instant::now();
     for n in 0..100_u8 {

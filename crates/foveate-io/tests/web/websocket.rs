@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use foveate_io::web::Web;
-use foveate_io::{CloseCode, Conditions, Error, Loss, Options, Purpose, Reason, Ways};
+use foveate_io::{CloseCode, Conditions, Error, LinkConditions, Loss, Options, Purpose, Reason};
 use foveate_wire::{Bytes, Micros};
 use tungstenite::Message;
 
@@ -242,7 +242,9 @@ fn conditions_lose_datagrams_and_keep_messages_in_order() {
     };
     let (mut server, mut socket) = joined();
     let link = server.link();
-    assert!(server.endpoint.set_conditions(link, Some(Ways { received: bad, sent: bad })));
+    assert!(
+        server.endpoint.set_conditions(link, Some(LinkConditions { received: bad, sent: bad }))
+    );
     for n in 0..100 {
         server.endpoint.send_message(link, &[n]).expect("open");
         server.endpoint.send_datagram(link, &[n]).expect("open");

@@ -225,7 +225,7 @@ fn sight(from: &Published, to: &Published, (tick, round): (Tick, Micros)) -> Sig
         pivot: Some(from.id),
         object: to.id,
         kind: to.id.kind(),
-        mates: false,
+        same_team: false,
         interaction: 0.0,
         tick,
         now: round * tick.0,

@@ -75,7 +75,7 @@ const PAPER_ATTENUATION: [f64; 2] = [41.59, 36.19];
 /// One row of the result; bytes per second to one client. `strict`: due once its age exceeds θ; otherwise
 /// once it has reached θ.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct A3Row {
     world: u32,
     avatars: usize,
     policy: &'static str,
@@ -298,7 +298,7 @@ pub fn lab(options: Options) -> Result<Done, ExperimentError> {
     for ((world, count), result) in jobs.iter().zip(results).rev() {
         let at = COUNTS.iter().position(|n| n == count).unwrap_or(0);
         for (policy, [reached, exceeded]) in result?.into_iter().enumerate() {
-            rows.push(Row {
+            rows.push(A3Row {
                 world: *world as u32,
                 avatars: *count,
                 policy: POLICIES[policy],
@@ -316,19 +316,19 @@ pub fn lab(options: Options) -> Result<Done, ExperimentError> {
     finish(&rows, options)
 }
 
-fn of_world(rows: &[Row], world: u32, policy: &str) -> Vec<Row> {
+fn of_world(rows: &[A3Row], world: u32, policy: &str) -> Vec<A3Row> {
     rows.iter().filter(|row| row.world == world && row.policy == policy).cloned().collect()
 }
 
 /// What one policy saves of another's bytes, in percent, on average over the counts.
-fn saving(rows: &[Row], world: u32, of: Figure, [saver, other]: [&str; 2]) -> f64 {
+fn saving(rows: &[A3Row], world: u32, of: Figure, [saver, other]: [&str; 2]) -> f64 {
     let (saver, other) = (of_world(rows, world, saver), of_world(rows, world, other));
     let saved = saver.iter().zip(&other).map(|(saver, other)| 1.0 - of(saver) / of(other));
     100.0 * saved.sum::<f64>() / saver.len() as f64
 }
 
 /// A figure of a row.
-type Figure = fn(&Row) -> f64;
+type Figure = fn(&A3Row) -> f64;
 const MEANS: [Figure; 2] = [|row| row.mean_bps, |row| row.strict_mean_bps];
 const MAXIMA: [Figure; 2] = [|row| row.max_bps, |row| row.strict_max_bps];
 
@@ -357,7 +357,7 @@ const SHARE_ROOM: f64 = 15.0;
 /// attenuation they would differ by more.
 const QUICK_ROOM: f64 = 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[Row], options: Options) {
+fn judge(outcome: &mut Outcome, rows: &[A3Row], options: Options) {
     let times = if options.quick { QUICK_ROOM } else { 1.0 };
     for (what, figures, pair, paper) in claims() {
         let room = times * if what == "mean" { ROOM[0] } else { ROOM[1] };
@@ -379,7 +379,7 @@ fn judge(outcome: &mut Outcome, rows: &[Row], options: Options) {
     }
 }
 
-fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
+fn finish(rows: &[A3Row], options: Options) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("a3", options.seed);
     let [shortest, longest] = PAUSE;
     let mut report = Report::new("a3", "A³: a graded area of interest").summary(format!(
@@ -408,7 +408,7 @@ fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
     Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
-fn table(rows: &[Row], world: u32, what: &str, figures: [Figure; 3]) -> Table {
+fn table(rows: &[A3Row], world: u32, what: &str, figures: [Figure; 3]) -> Table {
     let mut columns = vec![("avatars".to_owned(), Align::Right)];
     for policy in POLICIES {
         columns.extend([(format!("{policy} ≥"), Align::Right), (">".into(), Align::Right)]);
@@ -426,7 +426,7 @@ fn table(rows: &[Row], world: u32, what: &str, figures: [Figure; 3]) -> Table {
     table
 }
 
-fn saving_table(rows: &[Row], world: u32) -> Table {
+fn saving_table(rows: &[A3Row], world: u32) -> Table {
     let columns = [
         ("saves", Align::Left),
         ("of", Align::Left),
@@ -449,7 +449,7 @@ fn saving_table(rows: &[Row], world: u32) -> Table {
     table
 }
 
-fn plot(rows: &[Row], world: u32) -> Plot {
+fn plot(rows: &[A3Row], world: u32) -> Plot {
     let mut plot = Plot::lines(format!("Mean bytes/s to one client, world of {world}"))
         .x(Axis::linear("avatars", ""))
         .y(Axis::linear("to one client", "B/s").from_zero());

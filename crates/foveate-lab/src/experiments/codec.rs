@@ -23,7 +23,7 @@ const QUICK_ROUNDS: usize = 1_200;
 
 /// One row of the result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct CodecRow {
     trace: String,
     codec: &'static str,
     trained_on: String,
@@ -50,7 +50,7 @@ struct BitmapRow {
 
 /// What one recording gives.
 struct Measured {
-    rows: Vec<Row>,
+    rows: Vec<CodecRow>,
     bitmap: BitmapRow,
 }
 
@@ -174,7 +174,7 @@ fn rows_of(
             let found = "found no movement but straight ahead, expected something to be coded";
             return Err(ExperimentError::Usage(format!("{}: {found}", test.name)));
         }
-        let row = |codec, trained_on: &str, bits_update, bits_position| Row {
+        let row = |codec, trained_on: &str, bits_update, bits_position| CodecRow {
             trace: test.name.clone(),
             codec,
             trained_on: trained_on.into(),
@@ -233,7 +233,7 @@ pub fn trained_table(recordings: &[PathBuf]) -> Result<Vec<u8>, ExperimentError>
 }
 
 fn finish(measured: &[Measured], options: Options) -> Result<Done, ExperimentError> {
-    let rows: Vec<Row> = measured.iter().flat_map(|one| one.rows.iter().cloned()).collect();
+    let rows: Vec<CodecRow> = measured.iter().flat_map(|one| one.rows.iter().cloned()).collect();
     let mut outcome = Outcome::new("codec", options.seed);
     rows.iter().try_for_each(|row| outcome.push(row))?;
     for Measured { bitmap, .. } in measured {
@@ -263,7 +263,7 @@ const ASSUMED: &str = "Bitmap: records of 24 B written and read again, all playe
     packet. Velocity, falling, physical state and steering flags follow from successive samples; the \
     recordings hold neither the weapon (taken as the first one) nor falling along x and y (taken as none).";
 
-fn poses_table(rows: &[Row]) -> Table {
+fn poses_table(rows: &[CodecRow]) -> Table {
     let columns = [
         ("trace", Align::Left),
         ("codec", Align::Left),
@@ -320,7 +320,7 @@ fn bitmap_table(measured: &[Measured]) -> Table {
 /// An update of ours takes at most this share of the bitmap's bits, whatever its baseline's age.
 const OF_BITMAP: f64 = 1.0 / 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[Row], measured: &[Measured], quick: bool) {
+fn judge(outcome: &mut Outcome, rows: &[CodecRow], measured: &[Measured], quick: bool) {
     for row in rows.iter().filter(|row| row.codec == "foveate" && row.trained_on != "shipped") {
         let limit = if same_game(&row.trace, &row.trained_on) { 0.97 } else { 1.10 };
         let name = format!(
@@ -356,9 +356,9 @@ fn same_game(trace: &str, trained_on: &str) -> bool {
     trained_on.split('+').any(|name| game(name) == game(trace))
 }
 
-fn plot(rows: &[Row], baseline: f64) -> Plot {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.baseline_ms == baseline).collect();
-    let label = |row: &&Row| match row.trained_on.as_str() {
+fn plot(rows: &[CodecRow], baseline: f64) -> Plot {
+    let rows: Vec<&CodecRow> = rows.iter().filter(|row| row.baseline_ms == baseline).collect();
+    let label = |row: &&CodecRow| match row.trained_on.as_str() {
         "" => format!("{}: {}", row.trace, row.codec),
         on => format!("{}: ours, {on}", row.trace),
     };

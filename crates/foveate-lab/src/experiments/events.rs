@@ -10,10 +10,10 @@ use crate::movement::{Movement, Waypoint, WaypointSpec};
 use crate::net::{Agenda, Fate, Latency, Link as Wire, LinkSpec, Loss};
 use crate::output::Progress;
 use foveate_node::client::News;
-use foveate_node::game::{By, Game, PlayerId, Spawn, Spot, Turn, World};
-use foveate_node::outbox::{Letter, Letters};
-use foveate_node::server::{EventCounts, ServerEvent, Settings};
-use foveate_node::session::{Frame, ResumeKey};
+use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::server::{EventCounts, ServerEvent, ServerSettings};
+use foveate_node::session::{ResumeKey, ServerDatagram};
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, SchemaError, Tick};
@@ -94,11 +94,11 @@ impl Noise {
         [self.at, self.to.unwrap_or(self.at)].map(|end| end.map(|steps| f32::from(steps) / STEPS))
     }
 
-    fn spot(&self, radius: f32) -> Spot {
+    fn spot(&self, radius: f32) -> EventArea {
         let [from, to] = self.ends().map(|[x, y]| [x, y, 0.0]);
         match self.what {
-            What::Shot => Spot::Segment { from, to, radius },
-            What::Step | What::Fall => Spot::Point { at: from, radius },
+            What::Shot => EventArea::Segment { from, to, radius },
+            What::Step | What::Fall => EventArea::Point { at: from, radius },
         }
     }
 }
@@ -215,7 +215,7 @@ impl Game for Scripted {
         soldier.and_then(|it| Spawn::new(&self.schema, &it)).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, _: &[u8]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, _: &[u8]) {
         let (tick, player) = (turn.tick(), turn.id().origin());
         if let Some(soldier) = self.soldier(tick, player) {
             turn.set(&soldier);
@@ -228,7 +228,7 @@ impl Game for Scripted {
         }
     }
 
-    fn act(&self, _: &mut Turn<'_, Self>, _: &u8, _: By) {}
+    fn act(&self, _: &mut StepContext<'_, Self>, _: &u8, _: Requester) {}
 
     fn reliable(&self, noise: &Noise) -> bool {
         noise.what == What::Fall
@@ -301,7 +301,7 @@ struct Town {
     up: Vec<Wire>,
     /// When each player's reliable stream has delivered what was sent so far.
     in_order: Vec<Micros>,
-    arriving: Agenda<(usize, Letter)>,
+    arriving: Agenda<(usize, Outgoing)>,
     told: Vec<Told>,
 }
 
@@ -320,7 +320,7 @@ impl Town {
         let client = |player: usize| Client::new(Arc::clone(&game), &format!("p{player}"), &[]);
         let mut town = Town {
             clients: (0..case.players).map(client).collect(),
-            server: Server::new(Arc::clone(&game), Settings::default(), keys),
+            server: Server::new(Arc::clone(&game), ServerSettings::default(), keys),
             down: wire(0),
             up: wire(1),
             in_order: vec![Micros::ZERO; case.players],
@@ -328,7 +328,7 @@ impl Town {
             told: vec![Told::default(); case.players],
         };
         for player in 0..case.players {
-            let (link, mut out) = (Link(player as u64), Letters::default());
+            let (link, mut out) = (Link(player as u64), RecordingOutbox::default());
             town.server.connected(link, &mut out);
             town.clients[player].connected(link, &mut out);
             town.send_up(out, Micros::ZERO);
@@ -337,18 +337,18 @@ impl Town {
     }
 
     /// Messages of clients arrive at once; datagrams, too, unless they are lost.
-    fn send_up(&mut self, out: Letters, now: Micros) {
-        let mut answers = Letters::default();
-        for (link, letter) in out.0 {
-            match letter {
-                Letter::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
-                Letter::Datagram(bytes) => {
+    fn send_up(&mut self, out: RecordingOutbox, now: Micros) {
+        let mut answers = RecordingOutbox::default();
+        for (link, outgoing) in out.0 {
+            match outgoing {
+                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
+                Outgoing::Datagram(bytes) => {
                     let fate = self.up[link.0 as usize].carry(now, bytes.len(), |_| {});
                     if fate != Fate::Lost {
                         self.server.datagram(link, &bytes, now);
                     }
                 }
-                Letter::Close(_) => self.server.closed(link, now),
+                Outgoing::Close(_) => self.server.closed(link, now),
             }
         }
         while let Some(event) = self.server.poll() {
@@ -361,16 +361,16 @@ impl Town {
         self.send_down(answers, now);
     }
 
-    fn send_down(&mut self, out: Letters, now: Micros) {
-        for (link, letter) in out.0 {
+    fn send_down(&mut self, out: RecordingOutbox, now: Micros) {
+        for (link, outgoing) in out.0 {
             let player = link.0 as usize;
             let (wire, told) = (&mut self.down[player], &mut self.told[player]);
-            let (bytes, events) = sizes(&letter);
+            let (bytes, events) = sizes(&outgoing);
             told.bytes += bytes as u64;
             told.event_bytes += events as u64;
-            if matches!(letter, Letter::Datagram(_)) {
+            if matches!(outgoing, Outgoing::Datagram(_)) {
                 let arriving = &mut self.arriving;
-                wire.carry(now, bytes, |at| arriving.plan(at, (player, letter.clone())));
+                wire.carry(now, bytes, |at| arriving.plan(at, (player, outgoing.clone())));
                 continue;
             }
             // What is lost is sent again, and holds up what follows.
@@ -382,22 +382,22 @@ impl Town {
                 }
             };
             self.in_order[player] = self.in_order[player].max(arrives);
-            self.arriving.plan(self.in_order[player], (player, letter));
+            self.arriving.plan(self.in_order[player], (player, outgoing));
         }
     }
 
     fn round(&mut self, case: &Case, round: usize) {
-        let (now, mut out) = (Micros(ROUND.0 * round as u64), Letters::default());
+        let (now, mut out) = (Micros(ROUND.0 * round as u64), RecordingOutbox::default());
         self.server.tick(Tick(round as u32), now, &mut out);
         self.send_down(out, now);
-        while let Some((at, (player, letter))) = self.arriving.next(now) {
-            match letter {
-                Letter::Datagram(bytes) => self.clients[player].datagram(&bytes, at),
-                Letter::Message(bytes) => self.clients[player].message(&bytes),
-                Letter::Close(_) => self.clients[player].closed(),
+        while let Some((at, (player, outgoing))) = self.arriving.next(now) {
+            match outgoing {
+                Outgoing::Datagram(bytes) => self.clients[player].datagram(&bytes, at),
+                Outgoing::Message(bytes) => self.clients[player].message(&bytes),
+                Outgoing::Close(_) => self.clients[player].closed(),
             }
         }
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         for (player, client) in self.clients.iter_mut().enumerate() {
             client.tick(now, &mut out, |_, _| 0);
             if round == WARM_UP / 2 && case.zooms(player) {
@@ -412,23 +412,23 @@ impl Town {
     }
 }
 
-/// A letter's bytes, and how many of them are there for events: with the events the length before them, and the whole
+/// A outgoing's bytes, and how many of them are there for events: with the events the length before them, and the whole
 /// frame where it carries nothing else.
-fn sizes(letter: &Letter) -> (usize, usize) {
-    match letter {
-        Letter::Message(bytes) => {
+fn sizes(outgoing: &Outgoing) -> (usize, usize) {
+    match outgoing {
+        Outgoing::Message(bytes) => {
             use foveate_node::session::{ServerMessage, read_message};
             let events = matches!(read_message(bytes), Some(ServerMessage::Events(_)));
             (bytes.len(), if events { bytes.len() } else { 0 })
         }
-        Letter::Datagram(bytes) => match Frame::read(bytes) {
+        Outgoing::Datagram(bytes) => match ServerDatagram::read(bytes) {
             Some(frame) if !frame.events.is_empty() => {
                 let alone = frame.state.is_empty();
                 (bytes.len(), if alone { bytes.len() } else { frame.events.len() + 2 })
             }
             _ => (bytes.len(), 0),
         },
-        Letter::Close(_) => (0, 0),
+        Outgoing::Close(_) => (0, 0),
     }
 }
 
@@ -527,8 +527,8 @@ fn depth(case: &Case, player: usize, stand: Stand, noise: &Noise) -> f64 {
     let (sin, cos) = f64::from(stand.yaw).sin_cos();
     let ahead = ends.map(|end| {
         let (x, y) = (end[0] - eye[0], end[1] - eye[1]);
-        let aside = (cos * y - sin * x).atan2(cos * x + sin * y).abs();
-        let angle = (ZOOM.1 / 2.0).to_radians() - aside;
+        let off_axis = (cos * y - sin * x).atan2(cos * x + sin * y).abs();
+        let angle = (ZOOM.1 / 2.0).to_radians() - off_axis;
         // Both as lengths, so that they compare.
         (radius * ZOOM.0 - x.hypot(y)).min(angle * x.hypot(y))
     });

@@ -66,7 +66,7 @@ fn sights() -> Vec<Sight> {
         pivot: None,
         object: ObjectId::new(KindId(0), 0, at as u32),
         kind: KindId(0),
-        mates: false,
+        same_team: false,
         interaction: 0.0,
         tick: Tick(1),
         now: Micros(1),

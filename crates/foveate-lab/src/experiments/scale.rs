@@ -10,7 +10,7 @@ use crate::output::{Align, Outcome, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use foveate_sync::interest::{Bound, View, presets};
-use foveate_sync::metrics::{Probe, Stage};
+use foveate_sync::metrics::{PipelineStage, Probe};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
 use foveate_wire::packet::Ack;
 use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
@@ -39,7 +39,7 @@ pub trait Meter {
 
 /// One row of the result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ScaleRow {
     workload: &'static str,
     n: usize,
     pairs: f64,
@@ -77,12 +77,12 @@ fn view() -> View {
 /// Measures stages. The publisher takes many observers through a stage at once, so looking costs little.
 struct StageTimes<'a> {
     meter: &'a dyn Meter,
-    at: Option<(Stage, u64)>,
+    at: Option<(PipelineStage, u64)>,
     ns: [u64; 6],
 }
 
 impl Probe for StageTimes<'_> {
-    fn enter(&mut self, stage: Stage) {
+    fn enter(&mut self, stage: PipelineStage) {
         self.leave();
         self.at = Some((stage, self.meter.now_ns()));
     }
@@ -209,7 +209,7 @@ fn measure<M: Movement>(
     mut bench: Bench<M>,
     meter: &dyn Meter,
     progress: &Progress,
-) -> Row {
+) -> ScaleRow {
     for _ in 0..WARM_UP {
         bench.simulate();
         bench.full_round(&mut ());
@@ -247,23 +247,23 @@ fn measure<M: Movement>(
     let samples = totals.samples.iter().sum::<u64>() - before.samples.iter().sum::<u64>();
     let updates = (totals.updates + totals.full - before.updates - before.full) as f64;
     let ms = |ns: f64| ns / 1e6;
-    let stage = |stage: Stage| ms(stages.ns[stage as usize] as f64) / (rounds / 2.0);
+    let stage = |stage: PipelineStage| ms(stages.ns[stage as usize] as f64) / (rounds / 2.0);
     let naive_ms = ms(naive_ns.iter().sum::<f64>() / naive_ns.len() as f64);
     let tick_ms = ms(tick as f64) / rounds;
     let bits = totals.bits.state - before.bits.state;
-    Row {
+    ScaleRow {
         workload,
         n,
         pairs: samples as f64 / rounds,
         in_view: seen as f64 / n as f64,
         tick_ms,
         write_ms: ms(write as f64) / rounds,
-        collect_ms: stage(Stage::Collect),
-        index_ms: stage(Stage::Index),
-        grade_ms: stage(Stage::Grade),
-        due_ms: stage(Stage::Due),
-        encode_ms: stage(Stage::Encode),
-        ack_ms: ms(ack as f64) / rounds + stage(Stage::Ack),
+        collect_ms: stage(PipelineStage::Collect),
+        index_ms: stage(PipelineStage::Index),
+        grade_ms: stage(PipelineStage::Grade),
+        due_ms: stage(PipelineStage::Due),
+        encode_ms: stage(PipelineStage::Encode),
+        ack_ms: ms(ack as f64) / rounds + stage(PipelineStage::Ack),
         naive_ms,
         naive_pair_ns: naive_ms * 1e6 / (n * n) as f64,
         factor: naive_ms / tick_ms,
@@ -348,7 +348,7 @@ pub fn lab(
 
 /// How the time grows with the number of players: the exponent of a power law from first to last.
 /// None where there are not two counts to tell it from.
-fn exponent(rows: &[Row], workload: &str) -> Option<f64> {
+fn exponent(rows: &[ScaleRow], workload: &str) -> Option<f64> {
     let mut rows = rows.iter().filter(|row| row.workload == workload);
     let (first, last) = (rows.next()?, rows.next_back()?);
     let growth = (last.n as f64 / first.n as f64).ln();
@@ -361,8 +361,8 @@ const EXPONENT: f64 = 1.15;
 const FACTORS: [(usize, f64); 3] = [(1_000, 1.0), (4_000, 4.0), (16_000, 15.0)];
 
 /// What is claimed. Times depend on the machine and on what else it does: they are reported only.
-fn judge(outcome: &mut Outcome, rows: &[Row]) {
-    let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
+fn judge(outcome: &mut Outcome, rows: &[ScaleRow]) {
+    let worst = |of: fn(&ScaleRow) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     // Small worlds take longer until the most crowded observer is known, for whom memory is set aside.
     let largest = rows.iter().map(|row| row.n).max();
     let allocs = rows.iter().filter(|row| Some(row.n) == largest).map(|row| row.allocs);
@@ -387,7 +387,7 @@ fn judge(outcome: &mut Outcome, rows: &[Row]) {
     }
 }
 
-fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, ExperimentError> {
+fn finish(rows: &[ScaleRow], micro: Table, options: Options) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("scale", options.seed);
     let columns = [
         ("workload", Align::Left),
@@ -454,7 +454,7 @@ fn finish(rows: &[Row], micro: Table, options: Options) -> Result<Done, Experime
         if rows.iter().all(|row| row.workload != workload) {
             continue;
         }
-        let of = |f: fn(&Row) -> f64| {
+        let of = |f: fn(&ScaleRow) -> f64| {
             rows.iter().filter(|r| r.workload == workload).map(move |r| (r.n as f64, f(r)))
         };
         plot = plot.series(Series::points(workload, of(|row| row.tick_ms))).series(

@@ -65,7 +65,7 @@ const SIGHTED: &str = "normal, sighted";
 
 /// One row of the result.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct VfcRow {
     trace: String,
     view: &'static str,
     zones: Zones,
@@ -203,7 +203,7 @@ fn row(
     (view_name, zones): Variant,
     round_ms: f64,
     [schedule, total]: [&Findings; 2],
-) -> Result<Row, ExperimentError> {
+) -> Result<VfcRow, ExperimentError> {
     let round = Micros::from_secs(round_ms / 1e3);
     let seconds = total.observer_rounds as f64 * round.as_secs();
     let counters = &total.counters;
@@ -215,7 +215,7 @@ fn row(
         all.quantile(0.95)
     };
     let fields = |fields: &Vec<Spread>| fields.iter().map(|field| field.quantile(0.95)).collect();
-    Ok(Row {
+    Ok(VfcRow {
         trace: name.into(),
         view: view_name,
         zones,
@@ -285,7 +285,7 @@ const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
 /// that: a round trip in which an object that comes back at that very moment is missing.
 const KEPT_AT_AN_EDGE: f64 = 0.9999;
 
-fn judge(outcome: &mut Outcome, name: &str, rows: &[Row], options: Options) {
+fn judge(outcome: &mut Outcome, name: &str, rows: &[VfcRow], options: Options) {
     let worst = |edged: bool| {
         let rows = rows.iter().filter(|row| OF_SOURCE.contains(&row.view) != edged);
         rows.map(|row| row.bounds_audited).fold(1.0, f64::min)
@@ -343,7 +343,7 @@ fn measure(
     trace: &Arc<Trace>,
     name: &str,
     options: Options,
-) -> Result<(Vec<Row>, Vec<String>), ExperimentError> {
+) -> Result<(Vec<VfcRow>, Vec<String>), ExperimentError> {
     let round_ms = natural_round(trace);
     let rounds = (f64::from(trace.duration_ms()) / round_ms) as u64 + 1;
     let rounds = if options.quick { rounds.min(QUICK_ROUNDS) } else { rounds };
@@ -364,7 +364,7 @@ fn measure(
     Ok((rows.collect::<Result<_, _>>()?, violations))
 }
 
-fn table(name: &str, rows: &[Row]) -> Table {
+fn table(name: &str, rows: &[VfcRow]) -> Table {
     let columns = [
         ("view", Align::Left),
         ("zones", Align::Left),
@@ -410,7 +410,7 @@ fn table(name: &str, rows: &[Row]) -> Table {
     table
 }
 
-fn describe(report: Report, name: &str, rows: &[Row]) -> Report {
+fn describe(report: Report, name: &str, rows: &[VfcRow]) -> Report {
     let names = rows.iter().map(|row| match row.zones {
         Zones::Share => row.view.to_owned(),
         Zones::Source => format!("{}, {}", row.view, row.zones.name()),

@@ -22,7 +22,7 @@ const ROOM: f32 = 1_600.0;
 
 impl Tiled {
     /// N players.
-    pub fn new(trace: Recorded, bounds: &crate::trace::Bounds, count: usize) -> Tiled {
+    pub fn new(trace: Recorded, bounds: &crate::trace::TraceBounds, count: usize) -> Tiled {
         let spread = [0, 1].map(|i| (bounds.max[i] - bounds.min[i]).max(1.0));
         let per_tile = trace.len().max(1);
         let scale = (ROOM * per_tile as f32 / (spread[0] * spread[1])).sqrt();

@@ -14,7 +14,7 @@ pub use sessions::{Participant, Sessions};
 use crate::net::{Agenda, Latency, LinkSpec, Loss};
 use foveate_node::Link;
 use foveate_node::node::{Node, NodeInput, Remote};
-use foveate_node::outbox::{Letter, Letters};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_wire::Micros;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -196,7 +196,13 @@ pub enum Reaction<C> {
 /// Steers nodes and answers what they ask.
 pub trait Host<N: Node> {
     /// Before a node is woken: give it an input, or make it misbehave.
-    fn before_wake(&mut self, _now: Micros, _at: usize, _node: &mut Placed<N>, _out: &mut Letters) {
+    fn before_wake(
+        &mut self,
+        _now: Micros,
+        _at: usize,
+        _node: &mut Placed<N>,
+        _out: &mut RecordingOutbox,
+    ) {
     }
 
     /// Something that a node asks or says.
@@ -233,7 +239,7 @@ enum Happening<C> {
     Wake { at: usize, life: u32 },
     Dial { from: usize, to: usize },
     Answer { at: usize, life: u32, command: C },
-    Arrival { wire: usize, to: usize, letter: Letter },
+    Arrival { wire: usize, to: usize, outgoing: Outgoing },
 }
 
 /// Nodes in virtual time.
@@ -318,7 +324,7 @@ impl<N: Node> Network<N> {
             Some(first) => self.agenda.plan(first, Happening::Wake { at, life }),
             None => self.plan_wake(at),
         }
-        self.settle(at, Letters::default(), host);
+        self.settle(at, RecordingOutbox::default(), host);
     }
 
     /// A node vanishes without a word; its links stay open at their other ends, as after a power cut.
@@ -393,7 +399,7 @@ impl<N: Node> Network<N> {
                         self.handle(at, NodeInput::Command(command), host);
                     }
                 }
-                Happening::Arrival { wire, to, letter } => self.arrive(wire, to, &letter, host),
+                Happening::Arrival { wire, to, outgoing } => self.arrive(wire, to, &outgoing, host),
             }
         }
         self.now = self.now.max(until);
@@ -416,7 +422,7 @@ impl<N: Node> Network<N> {
         if node.paused {
             return;
         }
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         host.before_wake(self.now, at, node, &mut out);
         node.node.handle(node.clock(self.now), NodeInput::Wake, &mut out);
         node.woken = self.now;
@@ -429,15 +435,15 @@ impl<N: Node> Network<N> {
     /// Hands an input over, and carries out what it leads to.
     fn handle(&mut self, at: usize, input: NodeInput<'_, N::Command>, host: &mut impl Host<N>) {
         let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) else { return };
-        let mut out = Letters::default();
+        let mut out = RecordingOutbox::default();
         node.node.handle(node.clock(self.now), input, &mut out);
         self.settle(at, out, host);
     }
 
     /// Carries out what a node sent and asked for. Public for hosts that call the node itself.
-    pub fn settle(&mut self, at: usize, out: Letters, host: &mut impl Host<N>) {
-        for (link, letter) in out.0 {
-            self.post(at, link.0 as usize, letter);
+    pub fn settle(&mut self, at: usize, out: RecordingOutbox, host: &mut impl Host<N>) {
+        for (link, outgoing) in out.0 {
+            self.post(at, link.0 as usize, outgoing);
         }
         while let Some(node) = self.nodes[at].as_mut() {
             let (Some(event), life) = (node.node.poll(), node.life) else { return };
@@ -493,17 +499,17 @@ impl<N: Node> Network<N> {
         }
     }
 
-    fn post(&mut self, at: usize, wire: usize, letter: Letter) {
+    fn post(&mut self, at: usize, wire: usize, outgoing: Outgoing) {
         let Some(node) = self.nodes[at].as_mut() else { return };
         let Some(it) = self.wires.get_mut(wire) else { return };
         let end = usize::from(it.ends[1] == at);
         if !it.open[end] {
             return;
         }
-        let (bytes, reliable): (&[u8], bool) = match &letter {
-            Letter::Datagram(bytes) => (bytes, false),
-            Letter::Message(bytes) => (bytes, true),
-            Letter::Close(_) => {
+        let (bytes, reliable): (&[u8], bool) = match &outgoing {
+            Outgoing::Datagram(bytes) => (bytes, false),
+            Outgoing::Message(bytes) => (bytes, true),
+            Outgoing::Close(_) => {
                 it.open[end] = false;
                 (&[], true)
             }
@@ -535,14 +541,14 @@ impl<N: Node> Network<N> {
                 arrives = arrives + it.latency;
             }
             if spec.duplicate > 0.0 && rng.f64() < spec.duplicate {
-                let (at, letter) = (arrives + it.latency, letter.clone());
-                self.agenda.plan(at, Happening::Arrival { wire, to, letter });
+                let (at, outgoing) = (arrives + it.latency, outgoing.clone());
+                self.agenda.plan(at, Happening::Arrival { wire, to, outgoing });
             }
         }
-        self.agenda.plan(arrives, Happening::Arrival { wire, to, letter });
+        self.agenda.plan(arrives, Happening::Arrival { wire, to, outgoing });
     }
 
-    fn arrive(&mut self, wire: usize, to: usize, letter: &Letter, host: &mut impl Host<N>) {
+    fn arrive(&mut self, wire: usize, to: usize, outgoing: &Outgoing, host: &mut impl Host<N>) {
         if self.is_paused(to) {
             return;
         }
@@ -554,14 +560,14 @@ impl<N: Node> Network<N> {
         }
         let link = Link(wire as u64);
         if let Some(node) = self.nodes[to].as_mut()
-            && let Letter::Datagram(bytes) | Letter::Message(bytes) = letter
+            && let Outgoing::Datagram(bytes) | Outgoing::Message(bytes) = outgoing
         {
             node.received += bytes.len() as u64;
         }
-        let input = match letter {
-            Letter::Datagram(bytes) => NodeInput::Datagram(link, bytes),
-            Letter::Message(bytes) => NodeInput::Message(link, bytes),
-            Letter::Close(_) => {
+        let input = match outgoing {
+            Outgoing::Datagram(bytes) => NodeInput::Datagram(link, bytes),
+            Outgoing::Message(bytes) => NodeInput::Message(link, bytes),
+            Outgoing::Close(_) => {
                 self.wires[wire].open[end] = false;
                 NodeInput::Closed(link)
             }

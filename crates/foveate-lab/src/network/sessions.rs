@@ -4,8 +4,8 @@ use super::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
 use foveate_node::client::News;
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::{ClientCommand, NodeInput, ServerCommand};
-use foveate_node::outbox::{Letters, Outbox};
-use foveate_node::server::{Keys, ServerEvent, Settings};
+use foveate_node::outbox::{Outbox, RecordingOutbox};
+use foveate_node::server::{Keys, ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Client, Link, Node, Server};
 use foveate_wire::{Micros, ObjectId};
@@ -132,14 +132,14 @@ struct SessionHost<'a, G: Game, D> {
 
 impl<G: Game, D> Host<Participant<G>> for SessionHost<'_, G, D>
 where
-    D: FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+    D: FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
 {
     fn before_wake(
         &mut self,
         now: Micros,
         at: usize,
         node: &mut Placed<Participant<G>>,
-        out: &mut Letters,
+        out: &mut RecordingOutbox,
     ) {
         let clock = node.clock(now);
         if let Participant::Client(client) = &mut node.node {
@@ -170,8 +170,8 @@ where
 }
 
 impl<G: Game> Sessions<G> {
-    /// A server of an empty world; populate its stage if the game has objects of its own.
-    pub fn new(game: Arc<G>, settings: Settings, spec: NetworkSpec) -> Sessions<G> {
+    /// A server of an empty world; populate its simulation if the game has objects of its own.
+    pub fn new(game: Arc<G>, settings: ServerSettings, spec: NetworkSpec) -> Sessions<G> {
         let mut sessions = Sessions {
             network: Network::new(spec),
             lodge: Lodge::default(),
@@ -220,7 +220,7 @@ impl<G: Game> Sessions<G> {
     pub fn run(
         &mut self,
         time: Micros,
-        decide: impl FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+        decide: impl FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
     ) {
         let until = self.network.now() + time;
         let (network, mut host) = self.split(decide);
@@ -251,7 +251,7 @@ impl<G: Game> Sessions<G> {
 
     fn split<D>(&mut self, decide: D) -> (&mut Network<Participant<G>>, SessionHost<'_, G, D>)
     where
-        D: FnMut(Micros, usize, &mut Client<G>, &mut Letters),
+        D: FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
     {
         let Sessions { network, lodge, server_events, news, .. } = self;
         (network, SessionHost { lodge, server_events, news, decide })

@@ -4,9 +4,9 @@ use super::sessions::Sessions;
 use super::{NetworkSpec, Participant, Placement};
 use crate::net::{Latency, Loss};
 use crate::peers::{Meadow, MeadowSpec, SHIP, Ship, Steer};
-use foveate_node::client::Phase;
+use foveate_node::client::ClientPhase;
 use foveate_node::node::ClientCommand;
-use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::ResumeKey;
 use foveate_node::{Client, Server};
 use foveate_wire::{Micros, ObjectId};
@@ -41,8 +41,8 @@ fn bad_network(seed: u64) -> NetworkSpec {
 }
 
 fn game_of(players: usize, spec: NetworkSpec) -> Sessions<Meadow> {
-    let mut game = Sessions::new(meadow(), Settings::default(), spec);
-    game.server().unwrap().stage.populate().unwrap();
+    let mut game = Sessions::new(meadow(), ServerSettings::default(), spec);
+    game.server().unwrap().simulation.populate().unwrap();
     for player in 0..players {
         game.join(&format!("player {player}"), &[]);
     }
@@ -57,7 +57,7 @@ fn fly(now: Micros, at: usize, client: &mut Client<Meadow>) {
 }
 
 fn where_is(server: &Server<Meadow>, player: u32) -> [f32; 2] {
-    server.stage.world().get::<Ship>(ObjectId::new(SHIP, player, 0)).unwrap().pos
+    server.simulation.world().get::<Ship>(ObjectId::new(SHIP, player, 0)).unwrap().pos
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn clients_agree_with_the_server_after_bursts_reordering_and_duplicates() {
         game.run(SECOND * 5, |_, _, client, _| client.set_input(still));
         for at in 1..=6 {
             let player = match game.client(at).unwrap().phase() {
-                Phase::Playing(seated) => seated.player.0,
+                ClientPhase::Playing(joined) => joined.player.0,
                 phase => panic!("seed {seed}: {phase:?}"),
             };
             let truth = where_is(game.server().unwrap(), player);
@@ -105,11 +105,11 @@ fn a_clock_that_runs_fast_gives_more_rounds_and_a_slow_one_fewer() {
     let rounds = |drift: i32| {
         let mut game = game_of(0, spec);
         let keys = Box::new(|| ResumeKey([7; 16]));
-        let server = Server::new(meadow(), Settings::default(), keys);
+        let server = Server::new(meadow(), ServerSettings::default(), keys);
         game.place_server(server, Placement { drift, ..Placement::PLAIN });
         // A moment more: wake-ups are rounded up to a microsecond.
         game.run(SECOND * 100 + Micros(1_000), |_, _, _, _| {});
-        game.server().unwrap().stage.publisher.store.tick().0
+        game.server().unwrap().simulation.publisher.store.tick().0
     };
     assert_eq!([rounds(0), rounds(50_000), rounds(-50_000)], [2_000, 2_100, 1_900]);
 }
@@ -119,13 +119,13 @@ fn a_paused_server_drops_rounds_and_its_players_go_on() {
     let mut game = game_of(3, NetworkSpec::delayed(Micros::from_millis(10), 1));
     let mut steer = |now, at, client: &mut Client<Meadow>, _: &mut _| fly(now, at, client);
     game.run(SECOND * 2, &mut steer);
-    let before = game.server().unwrap().stage.publisher.store.tick().0;
+    let before = game.server().unwrap().simulation.publisher.store.tick().0;
     game.network.pause(0, true);
     game.run(SECOND * 3, &mut steer);
-    assert_eq!(game.server().unwrap().stage.publisher.store.tick().0, before);
+    assert_eq!(game.server().unwrap().simulation.publisher.store.tick().0, before);
     game.network.pause(0, false);
     game.run(SECOND * 2, &mut steer);
-    let played = game.server().unwrap().stage.publisher.store.tick().0 - before;
+    let played = game.server().unwrap().simulation.publisher.store.tick().0 - before;
     assert!((39..=42).contains(&played), "{played} rounds in two seconds");
     let left = game.server_events.iter().any(|event| matches!(event, ServerEvent::Left(..)));
     assert!(!left, "three seconds are no reason to leave");
@@ -140,8 +140,8 @@ fn a_cut_link_is_resumed_and_one_that_stays_cut_ends_the_session() {
     game.run(SECOND, |_, _, _, _| {});
     game.connect(1);
     game.run(SECOND * 15, |_, _, _, _| {});
-    assert!(matches!(game.client(1).unwrap().phase(), Phase::Playing(_)));
-    assert!(matches!(game.client(2).unwrap().phase(), Phase::Joining));
+    assert!(matches!(game.client(1).unwrap().phase(), ClientPhase::Playing(_)));
+    assert!(matches!(game.client(2).unwrap().phase(), ClientPhase::Joining));
     assert_eq!(game.server().unwrap().players(), 1);
 }
 
@@ -149,16 +149,16 @@ fn a_cut_link_is_resumed_and_one_that_stays_cut_ends_the_session() {
 fn answers_that_come_late_still_let_players_in() {
     let mut game = Sessions::new(
         meadow(),
-        Settings::default(),
+        ServerSettings::default(),
         NetworkSpec::delayed(Micros::from_millis(10), 1),
     );
     game.lodge.answers_after = SECOND * 2;
     let (ada, eve) = (game.join("ada", &[]), game.join("eve", b"forged"));
     game.run(SECOND, |_, _, _, _| {});
-    assert!(matches!(game.client(ada).unwrap().phase(), Phase::Joining));
+    assert!(matches!(game.client(ada).unwrap().phase(), ClientPhase::Joining));
     game.run(SECOND * 2, |_, _, _, _| {});
-    assert!(matches!(game.client(ada).unwrap().phase(), Phase::Playing(_)));
-    assert!(matches!(game.client(eve).unwrap().phase(), Phase::Refused(..)));
+    assert!(matches!(game.client(ada).unwrap().phase(), ClientPhase::Playing(_)));
+    assert!(matches!(game.client(eve).unwrap().phase(), ClientPhase::Refused(..)));
     game.tell(ada, ClientCommand::Leave);
     game.run(SECOND, |_, _, _, _| {});
     assert_eq!(game.server().unwrap().players(), 0);

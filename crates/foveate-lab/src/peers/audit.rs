@@ -34,9 +34,9 @@ impl Census {
             }
         }
         for (_, node) in present() {
-            let game = &node.peer.stage.game;
+            let game = &node.peer.simulation.game;
             for kind in 0..game.schema().kinds().len() as u8 {
-                for id in node.peer.stage.ghosts.of_kind(foveate_wire::KindId(kind)) {
+                for id in node.peer.simulation.ghosts.of_kind(foveate_wire::KindId(kind)) {
                     if id.origin() == 0 {
                         owners.entry(id).or_default();
                     }
@@ -97,7 +97,7 @@ impl Coherence {
                 Some((at, ship.pos))
             })
             .collect();
-        let spec = net.present().next().map(|(_, node)| *node.peer.stage.game.spec())?;
+        let spec = net.present().next().map(|(_, node)| *node.peer.simulation.game.spec())?;
         let area = Area { interaction: f64::from(spec.interaction), view: f64::from(spec.view) };
         let mut seen: BTreeMap<usize, Vec<Seen>> = BTreeMap::new();
         let (mut lacking, mut pairs, mut agree, mut asked) = (0usize, 0usize, 0usize, 0usize);

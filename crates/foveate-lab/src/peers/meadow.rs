@@ -2,7 +2,7 @@
 //! taken by whoever is there. After the source's space shooter, whose managed objects are bases.
 
 use crate::movement::Pose;
-use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{FieldType, KindId, ObjectId, Replicate, Role, Schema, SchemaError};
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ impl Game for Meadow {
         Spawn::new(&self.schema, &Ship { pos, yaw: 0.0, team, deed: 0 }).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Steer]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Steer]) {
         if let (Some(mut ship), Some(input)) = (turn.get::<Ship>(), inputs.last()) {
             ship.pos = input.at.map(|at| at as f32 / STEPS);
             ship.yaw = f32::from(input.yaw) / 240.0 * std::f32::consts::TAU;
@@ -166,7 +166,7 @@ impl Game for Meadow {
     }
 
     /// Somebody paints a base.
-    fn act(&self, turn: &mut Turn<'_, Self>, team: &u8, _: By) {
+    fn act(&self, turn: &mut StepContext<'_, Self>, team: &u8, _: Requester) {
         if let Some(mut base) = turn.get::<Base>() {
             base.team = *team;
             turn.set(&base);
@@ -203,7 +203,7 @@ impl Meadow {
     }
 
     /// The larger team within reach takes the base.
-    fn count(&self, turn: &Turn<'_, Self>, base: &mut Base) {
+    fn count(&self, turn: &StepContext<'_, Self>, base: &mut Base) {
         let at = [base.pos[0], base.pos[1], 0.0];
         let near = turn.world().near(at, self.spec.interaction);
         let ships = near.iter().filter_map(|id| turn.world().get::<Ship>(*id));

@@ -5,8 +5,8 @@ use crate::net::{Latency, Loss};
 use crate::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction, WakeUps};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::{NodeInput, PeerCommand, Remote};
-use foveate_node::outbox::{Letters, Outbox};
-use foveate_node::peer::{Fault, Key, PeerEvent, Settings, Signer};
+use foveate_node::outbox::{Outbox, RecordingOutbox};
+use foveate_node::peer::{Fault, Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::{Node, Peer};
 use foveate_wire::{Micros, Tick};
 use std::ops::{Deref, DerefMut};
@@ -77,7 +77,7 @@ impl<G: Game> PlacedPeer<G> {
     /// The last round that it had told of at a time of the laboratory's, which is not long ago.
     pub fn told_by(&self, time: Micros, round: Micros) -> Tick {
         let since = self.woken.0.saturating_sub(time.0).div_ceil(round.0);
-        Tick(self.peer.stage.publisher.store.tick().0.wrapping_sub(since as u32))
+        Tick(self.peer.simulation.publisher.store.tick().0.wrapping_sub(since as u32))
     }
 }
 
@@ -92,9 +92,15 @@ struct Steered<'a, F> {
 
 impl<G: Game, F> Host<PeerNode<G>> for Steered<'_, F>
 where
-    F: FnMut(Micros, usize, &mut PlacedPeer<G>, &mut Letters),
+    F: FnMut(Micros, usize, &mut PlacedPeer<G>, &mut RecordingOutbox),
 {
-    fn before_wake(&mut self, now: Micros, at: usize, node: &mut PlacedPeer<G>, out: &mut Letters) {
+    fn before_wake(
+        &mut self,
+        now: Micros,
+        at: usize,
+        node: &mut PlacedPeer<G>,
+        out: &mut RecordingOutbox,
+    ) {
         (self.drive)(now, at, node, out);
     }
 
@@ -182,7 +188,7 @@ impl<G: Game> PeerNet<G> {
         &mut self,
         contact: Option<usize>,
         uplink: Option<f64>,
-        settings: impl FnOnce(Vec<u8>) -> Settings,
+        settings: impl FnOnce(Vec<u8>) -> PeerSettings,
     ) -> Option<usize> {
         let rng = &mut self.network.rng;
         let drawn = std::iter::repeat_with(|| rng.u64(..)).take(64);
@@ -200,7 +206,7 @@ impl<G: Game> PeerNet<G> {
         &mut self,
         at: usize,
         contact: usize,
-        settings: impl FnOnce(Vec<u8>) -> Settings,
+        settings: impl FnOnce(Vec<u8>) -> PeerSettings,
     ) -> Option<usize> {
         self.begin(at, Some(contact), None, settings)
     }
@@ -210,7 +216,7 @@ impl<G: Game> PeerNet<G> {
         at: usize,
         contact: Option<usize>,
         uplink: Option<f64>,
-        settings: impl FnOnce(Vec<u8>) -> Settings,
+        settings: impl FnOnce(Vec<u8>) -> PeerSettings,
     ) -> Option<usize> {
         let keys = Keys::new(*self.seeds.get(at)?)?;
         let key = keys.key();
@@ -249,7 +255,7 @@ impl<G: Game> PeerNet<G> {
     pub fn run_until(
         &mut self,
         until: Micros,
-        drive: impl FnMut(Micros, usize, &mut PlacedPeer<G>, &mut Letters),
+        drive: impl FnMut(Micros, usize, &mut PlacedPeer<G>, &mut RecordingOutbox),
     ) {
         self.network.run_until(until, &mut Steered { keys: &self.keys, drive });
     }

@@ -3,8 +3,8 @@
 use super::meadow::{Meadow, MeadowSpec, Steer};
 use super::net::{NetSpec, PeerNet, PlacedPeer};
 use crate::movement::{Movement, Pose};
-use foveate_node::outbox::Letters;
-use foveate_node::peer::Settings;
+use foveate_node::outbox::RecordingOutbox;
+use foveate_node::peer::PeerSettings;
 use foveate_wire::{Bytes, Metres, Micros, SchemaError};
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ const MANY: usize = 50;
 const MAX_AT_ONCE: usize = 4;
 
 /// Makes a node misbehave, before its tick.
-pub type Mischief = Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut Letters) -> Option<Pose>>;
+pub type Mischief =
+    Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut RecordingOutbox) -> Option<Pose>>;
 
 /// A running game. Participant `n` moves as the movement's mover `n` does.
 pub struct Play<M> {
@@ -42,9 +43,9 @@ impl<M: Movement> Play<M> {
     /// The next one comes, by way of somebody who is there.
     pub fn enter(&mut self, contact: Option<usize>, uplink: Option<u32>) -> Option<usize> {
         let (round, view) = (self.round, Metres(self.view));
-        self.net.enter(contact, uplink.map(f64::from), |address| Settings {
+        self.net.enter(contact, uplink.map(f64::from), |address| PeerSettings {
             uplink: uplink.map(Bytes),
-            ..Settings::new(round, view, address)
+            ..PeerSettings::new(round, view, address)
         })
     }
 

@@ -7,8 +7,8 @@ use super::by_player::{Grouper, Slots};
 use super::csv::{Columns, Lines, number, whole};
 use super::error::{TraceError, TraceFault, quoted};
 use super::{
-    AngleConvention, Bounds, COLUMNS, Limits, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_SILENCE_MS,
-    Sample, Trace, UnknownConvention,
+    AngleConvention, COLUMNS, Limits, MAX_ANGLE, MAX_BURST, MAX_COORDINATE, MAX_SILENCE_MS, Sample,
+    Trace, TraceBounds, UnknownConvention,
 };
 
 /// Whole numbers up to this are exact in the f64 that parsing goes through.
@@ -174,7 +174,7 @@ impl Reader {
         let superseded = self.rows.take_superseded();
         let (ids, rank) = self.slots.ranked();
         let (samples, arrivals) = self.rows.finish(&rank);
-        let bounds = Bounds::of(arrivals.iter().map(|&(_, at)| samples.row(at as usize)))?;
+        let bounds = TraceBounds::of(arrivals.iter().map(|&(_, at)| samples.row(at as usize)))?;
         Some(Trace {
             name: PathBuf::new(),
             convention: None,

@@ -91,14 +91,14 @@ pub struct Gap {
 
 /// The box that holds all places of a recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bounds {
+pub struct TraceBounds {
     /// Least coordinate on each axis.
     pub min: [f32; 3],
     /// Greatest coordinate on each axis.
     pub max: [f32; 3],
 }
 
-impl Bounds {
+impl TraceBounds {
     /// The longer of the x and y extents: the world's size, as the sources count it.
     pub fn longer_side(&self) -> f32 {
         (self.max[0] - self.min[0]).max(self.max[1] - self.min[1])
@@ -150,7 +150,7 @@ pub struct Trace {
     superseded: Vec<u32>,
     states: Option<States>,
     visibility: Option<Visibility>,
-    bounds: Bounds,
+    bounds: TraceBounds,
 }
 
 impl Trace {
@@ -254,7 +254,7 @@ impl Trace {
     }
 
     /// The box that holds all places; where the file `_ext` tells, of living players only.
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> TraceBounds {
         self.bounds
     }
 
@@ -304,9 +304,9 @@ impl Trace {
         resample::resample(self, round_ms)
     }
 
-    fn living_bounds(&self) -> Option<Bounds> {
+    fn living_bounds(&self) -> Option<TraceBounds> {
         let players = 0..self.players();
-        Bounds::of(players.flat_map(|player| {
+        TraceBounds::of(players.flat_map(|player| {
             self.samples(player).iter().filter(move |sample| self.is_alive(player, sample.t_ms))
         }))
     }

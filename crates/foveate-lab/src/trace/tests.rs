@@ -72,7 +72,7 @@ fn reads_players_in_order_of_id_and_samples_in_order_of_time() {
     assert_eq!(trace.samples(1)[1], expected);
     let order: Vec<(usize, u32)> = trace.arrivals().map(|(who, at)| (who, at.t_ms)).collect();
     assert_eq!(order, [(1, 0), (0, 0), (1, 50)]);
-    assert_eq!(trace.bounds(), Bounds { min: [-1.5, 0.0, 0.0], max: [6.25, 7.0, 8.0] });
+    assert_eq!(trace.bounds(), TraceBounds { min: [-1.5, 0.0, 0.0], max: [6.25, 7.0, 8.0] });
     assert_eq!(trace.longer_side(), 7.75);
 }
 

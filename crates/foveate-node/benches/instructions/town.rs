@@ -3,8 +3,8 @@
 use crate::Measure;
 use crate::mailbox::Mailbox;
 use crate::walker::{ROUND_MS, Stride, Strides, Walker, schema, view};
-use foveate_node::game::{By, Game, PlayerId, Spawn, Turn, World};
-use foveate_node::server::{ServerEvent, Settings};
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::ResumeKey;
 use foveate_node::{Client, Link, Server};
 use foveate_sync::interest::View;
@@ -40,13 +40,13 @@ impl Game for Walks {
         Spawn::new(&self.0, &walker).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[Stride]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Stride]) {
         let Some(mut walker) = turn.get::<Walker>() else { return };
         inputs.iter().for_each(|stride| walker.walk(*stride));
         turn.set(&walker);
     }
 
-    fn act(&self, _: &mut Turn<'_, Self>, (): &(), _: By) {}
+    fn act(&self, _: &mut StepContext<'_, Self>, (): &(), _: Requester) {}
 
     fn view(&self, which: u8) -> Option<View> {
         (which == 0).then(view)
@@ -71,7 +71,7 @@ impl Town {
             next = next.wrapping_add(1);
             ResumeKey([next; 16])
         };
-        let mut server = Server::new(Arc::clone(&game), Settings::default(), Box::new(keys));
+        let mut server = Server::new(Arc::clone(&game), ServerSettings::default(), Box::new(keys));
         let (mut clients, mut up) = (Vec::new(), Mailbox::new());
         for nth in 0..PLAYERS {
             let mut client = Client::new(Arc::clone(&game), &format!("walker-{nth}"), &[]);

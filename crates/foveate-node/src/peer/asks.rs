@@ -5,7 +5,7 @@ use super::identity::Sealed;
 use super::known::MAX_DONE;
 use super::wire::{Ask, Message, Named};
 use super::{Fault, Peer};
-use crate::game::{By, Game, PlayerId, Tenure};
+use crate::game::{Game, PlayerId, Requester, Tenure};
 use crate::outbox::{Link, Outbox};
 use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
@@ -55,15 +55,15 @@ impl Asks {
 impl<G: Game> Peer<G> {
     /// Takes what the rules and the player asked of ghosts.
     pub(super) fn take_asks(&mut self) {
-        let Peer { stage, asks, counts, signer, me, .. } = self;
-        for (object, action, by) in stage.drain_elsewhere().collect::<Vec<_>>() {
-            let is_ours = |id| stage.game.tenure(id) != Tenure::Fixed || id.origin() == me.0;
+        let Peer { simulation, asks, counts, signer, me, .. } = self;
+        for (object, action, by) in simulation.drain_elsewhere().collect::<Vec<_>>() {
+            let is_ours = |id| simulation.game.tenure(id) != Tenure::Fixed || id.origin() == me.0;
             let (turn, seen) = match by {
-                By::Object(id) if is_ours(id) => (Some(id.into()), 0),
-                By::Player(player, seen) if player == *me => (None, seen.0),
+                Requester::Object(id) if is_ours(id) => (Some(id.into()), 0),
+                Requester::Player(player, seen) if player == *me => (None, seen.0),
                 // By somebody else, of an object that was ours until just now: in their name nobody
                 // can ask.
-                By::Object(_) | By::Player(..) => {
+                Requester::Object(_) | Requester::Player(..) => {
                     counts.asks_lost += 1;
                     continue;
                 }
@@ -129,12 +129,12 @@ impl<G: Game> Peer<G> {
         out: &mut impl Outbox,
     ) {
         let Some(ask) = sealed.peek::<Ask>().filter(|ask| ask.action.len() <= MAX_ACTION) else {
-            return self.strike(from, Fault::Malformed, now);
+            return self.record_violation(from, Fault::Malformed, now);
         };
         let Some(neighbour) = self.links.get(&from) else { return };
         // The link itself proves who is at its end; whoever is further away must have signed.
         if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
-            return self.strike(from, Fault::Tampered, now);
+            return self.record_violation(from, Fault::Tampered, now);
         }
         let (id, asker) = (ask.object.id(), ask.key.player());
         // In the turn of somebody else's own object nobody can ask.
@@ -142,7 +142,7 @@ impl<G: Game> Peer<G> {
         let theirs =
             |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
         if self.banned.contains_key(&asker) || !turn.is_none_or(theirs) {
-            return self.strike(from, Fault::Forged, now);
+            return self.record_violation(from, Fault::Forged, now);
         }
         if self.owned.contains_key(&id) {
             self.carry_out(&ask);
@@ -175,7 +175,7 @@ impl<G: Game> Peer<G> {
             owned.done.pop_front();
         }
         owned.done.push_back(key);
-        self.counts.asks_lost += u64::from(!self.stage.ask(id, action, ask.by()));
+        self.counts.asks_lost += u64::from(!self.simulation.ask(id, action, ask.by()));
     }
 
     /// An owner has dealt with an ask.

@@ -63,7 +63,7 @@ pub(super) enum Occasion {
 impl<G: Game> Peer<G> {
     /// Begins a new world, as the only one in it.
     pub fn found(&mut self, now: Micros) -> Result<(), StoreError> {
-        self.stage.populate()?;
+        self.simulation.populate()?;
         self.offset = 0;
         self.phase = Phase::Settling(now);
         self.come_in(now);
@@ -112,7 +112,7 @@ impl<G: Game> Peer<G> {
     pub fn leave(&mut self, now: Micros, out: &mut impl Outbox) {
         let worldly = self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed);
         for id in worldly.copied().collect::<Vec<ObjectId>>() {
-            if let Some(to) = self.keenest(id, now, true) {
+            if let Some(to) = self.most_interested(id, now, true) {
                 self.give(id, to, now, out);
             }
         }
@@ -166,14 +166,14 @@ impl<G: Game> Peer<G> {
             out.message(link, &write_message(&Message::Members(others)));
             return out.close(link, Refusal::Full);
         }
-        let schema = Arc::clone(self.stage.game.schema());
+        let schema = Arc::clone(self.simulation.game.schema());
         let tick = self.tick_at(now);
         let neighbour = Neighbour::new((key, called), schema, tick, now);
         self.links.insert(link, Neighbour { replaces, ..neighbour });
         self.by_player.insert(player, link);
         let hello = Message::Hello {
             versions: VERSIONS.to_vec(),
-            schema: self.stage.game.schema().hash(),
+            schema: self.simulation.game.schema().hash(),
             digest: self.seal_digest(now, Occasion::Hello),
             clock: now.0,
             inside: self.phase == Phase::Inside,
@@ -199,7 +199,7 @@ impl<G: Game> Peer<G> {
         let (player, was_open) = (neighbour.player, neighbour.open || neighbour.replaces);
         self.drop_link(link);
         if was_open && !self.by_player.contains_key(&player) {
-            self.bereave(player, now);
+            self.orphan_objects_of(player, now);
         }
     }
 
@@ -210,7 +210,7 @@ impl<G: Game> Peer<G> {
             self.by_player.remove(&neighbour.player);
         }
         if let Some(observer) = neighbour.observer {
-            self.stage.publisher.remove(observer);
+            self.simulation.publisher.remove(observer);
         }
         if neighbour.open {
             self.changes.unlink(neighbour.player);
@@ -221,7 +221,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// Somebody is gone: what was theirs alone goes, what is the world's is taken over.
-    pub(super) fn bereave(&mut self, player: PlayerId, now: Micros) {
+    pub(super) fn orphan_objects_of(&mut self, player: PlayerId, now: Micros) {
         self.members.vanished(player);
         self.events.push_back(PeerEvent::Parted(player, true));
         self.orphan(player, now);
@@ -267,8 +267,8 @@ impl<G: Game> Peer<G> {
     }
 
     /// Liars go, and are named.
-    pub(super) fn carry_out_sentences(&mut self, now: Micros, out: &mut impl Outbox) {
-        for (link, fault) in std::mem::take(&mut self.sentenced) {
+    pub(super) fn ban_pending(&mut self, now: Micros, out: &mut impl Outbox) {
+        for (link, fault) in std::mem::take(&mut self.pending_bans) {
             let Some(player) = self.links.get(&link).map(|it| it.player) else { continue };
             if self.banned.len() < MAX_BANNED {
                 self.banned.insert(player, fault);
@@ -289,7 +289,7 @@ impl<G: Game> Peer<G> {
     /// What this peer says of itself.
     pub(super) fn seal_digest(&self, now: Micros, occasion: Occasion) -> Sealed {
         let (whole, gone) = (occasion == Occasion::Usual, occasion == Occasion::Leaving);
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let worldly = || store.iter().filter(|(id, _)| id.origin() == 0 && whole);
         let boards = worldly().filter(|(_, slot)| store.kind(*slot).place.is_none());
         let owned = worldly().map(|(id, slot)| (id.into(), store.owner(slot).1.0));
@@ -318,12 +318,12 @@ impl<G: Game> Peer<G> {
             Outbox::close(out, link, why);
         };
         if open {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         }
         if !VERSIONS.iter().any(|version| hello.versions.contains(version)) {
             return refuse(self, Refusal::Version, out);
         }
-        if self.stage.game.schema().check_hash(hello.schema).is_err() {
+        if self.simulation.game.schema().check_hash(hello.schema).is_err() {
             return refuse(self, Refusal::Schema, out);
         }
         let (reader, digest) = (self.reader(now), hello.digest);
@@ -380,7 +380,7 @@ impl<G: Game> Peer<G> {
         self.offset = there as i64 - now.0 as i64;
         self.phase = Phase::Settling(now + SETTLE);
         // What is told from now on refers to rounds near this one.
-        let (tick, schema) = (self.tick_at(now), Arc::clone(self.stage.game.schema()));
+        let (tick, schema) = (self.tick_at(now), Arc::clone(self.simulation.game.schema()));
         for neighbour in self.links.values_mut() {
             neighbour.replicas = foveate_sync::ReplicaSet::new(Arc::clone(&schema), tick);
         }
@@ -390,7 +390,7 @@ impl<G: Game> Peer<G> {
     /// this player's goes on above them.
     pub(super) fn allow_ids(&mut self, now: Micros) {
         if self.is_inside() {
-            self.stage.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
+            self.simulation.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
         }
     }
 
@@ -400,15 +400,15 @@ impl<G: Game> Peer<G> {
         if now < until {
             return;
         }
-        let game = Arc::clone(&self.stage.game);
-        for spawn in game.welcome(&self.stage.world(), self.me, &self.name) {
-            self.counts.full += u64::from(self.stage.spawn(self.me, &spawn).is_err());
+        let game = Arc::clone(&self.simulation.game);
+        for spawn in game.welcome(&self.simulation.world(), self.me, &self.name) {
+            self.counts.full += u64::from(self.simulation.spawn(self.me, &spawn).is_err());
         }
         self.phase = Phase::Inside;
         (self.came_in, self.digest_at, self.digests) = (now, now, 0);
         self.asks.begin((self.time(now).0 / 1_000) as u32);
         // Above all numbers of this player's earlier runs, which used none from the future.
-        self.stage.ids.skip_to(id_number(self.time(now)));
+        self.simulation.ids.skip_to(id_number(self.time(now)));
         self.events.push_back(PeerEvent::Inside);
     }
 }

@@ -9,8 +9,8 @@ use super::interest::Subscribed;
 use super::neighbour::Neighbour;
 use super::wire::Gaze;
 use crate::game::{Game, PlayerId};
-use crate::ghosts::apart;
 use crate::outbox::Link;
+use crate::remote_objects::apart;
 use foveate_sync::Pivots;
 use foveate_sync::interest::{Pivot, Sight};
 use foveate_wire::schema::Kind;
@@ -34,7 +34,7 @@ impl<G: Game> Peer<G> {
             let Some(it) = self.links.get_mut(&link) else { continue };
             it.regrade = false;
             let policy = Subscribed::new(view, self.avatar, it.kept.clone());
-            let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
             if let Some(observer) = observer {
                 observer.set_policy(Arc::new(policy));
             }
@@ -43,7 +43,7 @@ impl<G: Game> Peer<G> {
             self.links.iter().map(|(link, it)| (*link, self.eyes_of(it))).collect();
         for (link, eyes) in eyes.into_iter().filter(|(_, eyes)| !eyes.is_empty()) {
             let Some(it) = self.links.get_mut(&link) else { continue };
-            let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
             let Some(observer) = observer else { continue };
             let (ids, pivots): (Vec<ObjectId>, Vec<Pivot>) = eyes.into_iter().unzip();
             if it.eyes == ids {
@@ -59,7 +59,8 @@ impl<G: Game> Peer<G> {
     /// that is trusted runs the rules of objects that it is not near, and needs to know what is near those.
     pub(super) fn eyes_of(&self, it: &Neighbour) -> Vec<(ObjectId, Pivot)> {
         let avatar = self.avatar_of(it.player);
-        let may = |id: &ObjectId| self.stage.game.may_watch(&self.stage.world(), avatar, *id);
+        let may =
+            |id: &ObjectId| self.simulation.game.may_watch(&self.simulation.world(), avatar, *id);
         let watched = it.watched.filter(may).and_then(|id| Some((id, self.eye(id)?)));
         let first = watched.or_else(|| Some((avatar, self.avatar_eye(it, avatar)?)));
         let mut eyes: Vec<(ObjectId, Pivot)> = first.into_iter().collect();
@@ -82,9 +83,9 @@ impl<G: Game> Peer<G> {
 
     /// How an object is placed and faces, as far as is known.
     fn eye(&self, id: ObjectId) -> Option<Pivot> {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let own = store.find(id).map(|slot| store.position(slot));
-        let at = own.or_else(|| self.stage.ghosts.place(id))?;
+        let at = own.or_else(|| self.simulation.ghosts.place(id))?;
         let (kind, steps) = self.facing_of(id)?;
         let [yaw, pitch] = angles(kind, steps);
         Some(Pivot { reach: self.reach_in_a_round(kind), ..Pivot::looking(at, yaw, pitch) })
@@ -92,10 +93,10 @@ impl<G: Game> Peer<G> {
 
     /// Where an object faces, in steps of its kind; zeros if that is not known.
     fn facing_of(&self, id: ObjectId) -> Option<(&Kind, [i32; 2])> {
-        let kind = self.stage.game.schema().kind(id.kind())?;
-        let store = &self.stage.publisher.store;
+        let kind = self.simulation.game.schema().kind(id.kind())?;
+        let store = &self.simulation.publisher.store;
         let lanes = store.find(id).map(|slot| store.lanes(slot));
-        let lanes = lanes.or_else(|| self.stage.ghosts.lanes(id));
+        let lanes = lanes.or_else(|| self.simulation.ghosts.lanes(id));
         let of = |lane: Option<(usize, u32)>| lane.zip(lanes).map_or(0, |((at, _), it)| it[at]);
         Some((kind, [of(kind.yaw), of(kind.pitch)]))
     }
@@ -121,7 +122,7 @@ impl<G: Game> Peer<G> {
     /// be too loose that is said at once, if too strict with the next frame.
     pub(super) fn state_gaze(&mut self, tick: Tick) {
         let Some(view) = self.view(self.settings.view) else { return };
-        let publisher = &self.stage.publisher;
+        let publisher = &self.simulation.publisher;
         let slot = publisher.store.find(self.avatar).filter(|_| self.watched.is_none());
         let (Some(slot), Some((kind, steps))) = (slot, self.facing_of(self.avatar)) else { return };
         let (here, truth) = (publisher.store.position(slot), Gaze::along(angles(kind, steps)));
@@ -177,7 +178,7 @@ fn sight(pivot: &Pivot, there: [f32; 3], object: ObjectId, tick: Tick) -> Sight 
         pivot: None,
         object,
         kind: object.kind(),
-        mates: false,
+        same_team: false,
         interaction: 0.0,
         tick,
         now: Micros::ZERO,

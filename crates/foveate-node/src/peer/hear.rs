@@ -8,8 +8,8 @@ use super::neighbour::{ACK_WAITS, KEEP_ALIVE};
 use super::wire::{Changes, Frame, MAX_INTRODUCED, Message, Named, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, Liveness, PlayerId, Tenure};
-use crate::ghosts::{apart, place_of};
 use crate::outbox::{Link, Outbox};
+use crate::remote_objects::{apart, place_of};
 use crate::session::read_message;
 use foveate_sync::replica::{Change, ReceiveError};
 use foveate_wire::{Epoch, Micros, Motion, ObjectId, Tick};
@@ -32,20 +32,20 @@ impl<G: Game> Peer<G> {
     pub fn datagram(&mut self, link: Link, bytes: &[u8], now: Micros) {
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         if !neighbour.patience.admits(now, bytes.len()) {
-            return self.strike(link, Fault::Flooded, now);
+            return self.record_violation(link, Fault::Flooded, now);
         }
         if !neighbour.open || self.phase == Phase::Outside {
             return;
         }
         let Some(frame) = Frame::read(bytes) else {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         };
         neighbour.heard = now;
         if frame.asks {
             neighbour.owes = neighbour.owes.max(ACK_WAITS);
         }
         if let (Some(ack), Some(observer)) = (frame.ack, neighbour.observer) {
-            self.stage.publisher.on_ack(observer, &ack, now);
+            self.simulation.publisher.on_ack(observer, &ack, now);
         }
         self.hear_events(frame.events);
         if !frame.state.is_empty() {
@@ -91,13 +91,15 @@ impl<G: Game> Peer<G> {
                 }
             }
             Err(ReceiveError::Duplicate(_) | ReceiveError::TooOld(_)) => {
-                return self.strike(link, Fault::Replayed, now);
+                return self.record_violation(link, Fault::Replayed, now);
             }
-            Err(ReceiveError::Packet(_)) => return self.strike(link, Fault::Malformed, now),
+            Err(ReceiveError::Packet(_)) => {
+                return self.record_violation(link, Fault::Malformed, now);
+            }
         }
         for id in frozen {
             if self.known.get(id).is_some_and(|it| it.source == Some(link)) {
-                self.stage.ghosts.set_liveness(id, Liveness::Frozen);
+                self.simulation.ghosts.set_liveness(id, Liveness::Frozen);
             }
         }
         let touched = std::mem::take(&mut self.touched);
@@ -118,7 +120,7 @@ impl<G: Game> Peer<G> {
         let ((owner, epoch), tick) = (view.owner(), view.tick());
         let claim = Claim { owner: PlayerId(owner.0), epoch };
         if claim.owner != neighbour.player {
-            return self.strike(link, Fault::Forged, now);
+            return self.record_violation(link, Fault::Forged, now);
         }
         if !self.hear_claim(link, id, claim, now) {
             return;
@@ -133,8 +135,8 @@ impl<G: Game> Peer<G> {
         }
         let arrived = id == ObjectId::new(self.avatar.kind(), claim.owner.0, 0);
         if self.known.put(id, claim, (tick, Some(link)), now) {
-            self.stage.ghosts.put(id, view.lanes());
-            let place = self.stage.game.schema().kind(id.kind()).and_then(|kind| kind.place);
+            self.simulation.ghosts.put(id, view.lanes());
+            let place = self.simulation.game.schema().kind(id.kind()).and_then(|kind| kind.place);
             if let (Some(place), Some(known)) = (place, self.known.get_mut(id)) {
                 let mut from = [0; 3];
                 from[..place.dims].copy_from_slice(&view.lanes()[place.at..place.at + place.dims]);
@@ -154,7 +156,7 @@ impl<G: Game> Peer<G> {
         let known = self.known.get(id).filter(|it| it.claim == claim && it.source == Some(link));
         let Some(known) = known else { return };
         let Some(view) = self.links.get(&link).and_then(|it| it.replicas.get(id)) else { return };
-        let schema = Arc::clone(self.stage.game.schema());
+        let schema = Arc::clone(self.simulation.game.schema());
         let Some(kind) = schema.kind(id.kind()).filter(|kind| kind.spec.max_speed > 0.0) else {
             return;
         };
@@ -162,9 +164,9 @@ impl<G: Game> Peer<G> {
         else {
             return;
         };
-        let Some(before) = self.stage.ghosts.place(id) else { return };
+        let Some(before) = self.simulation.ghosts.place(id) else { return };
         // The ghost was moved on to this peer's own round, which may lie after the new state's.
-        let here = self.stage.publisher.store.tick();
+        let here = self.simulation.publisher.store.tick();
         let rounds = |later: Tick, earlier: Tick| {
             if later.is_after(earlier) { later.since(earlier) } else { 0 }
         };
@@ -172,7 +174,7 @@ impl<G: Game> Peer<G> {
         let seconds = (self.settings.rounds.length * rounds).as_secs() as f32;
         let allowed = kind.spec.max_speed * seconds * SPEED_SLACK + 4.0 * place.precision;
         if apart(before, there) > allowed {
-            self.strike(link, Fault::Leaped, now);
+            self.record_violation(link, Fault::TooFast, now);
         }
     }
 
@@ -185,7 +187,7 @@ impl<G: Game> Peer<G> {
         }
         let owner = self.known.get(id).map(|known| known.claim.owner);
         if owner == Some(neighbour.player) {
-            self.stage.ghosts.remove(id);
+            self.simulation.ghosts.remove(id);
             // Whose it is stays known, so that nobody else can claim it.
             if self.tenure(id) == Tenure::Fixed {
                 self.known.remove(id);
@@ -199,8 +201,8 @@ impl<G: Game> Peer<G> {
     pub fn message(&mut self, link: Link, bytes: &[u8], now: Micros, out: &mut impl Outbox) {
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         if !neighbour.patience.admits(now, bytes.len()) {
-            self.strike(link, Fault::Flooded, now);
-            return self.carry_out_sentences(now, out);
+            self.record_violation(link, Fault::Flooded, now);
+            return self.ban_pending(now, out);
         }
         neighbour.heard = now;
         let open = neighbour.open;
@@ -211,9 +213,9 @@ impl<G: Game> Peer<G> {
             // Somebody who is full says so, and whom else to try.
             Some(Message::Members(digests)) => self.hear_members(link, digests, now),
             Some(message) if open => self.hear_message(link, message, now, out),
-            _ => self.strike(link, Fault::Malformed, now),
+            _ => self.record_violation(link, Fault::Malformed, now),
         }
-        self.carry_out_sentences(now, out);
+        self.ban_pending(now, out);
     }
 
     fn hear_message(&mut self, link: Link, message: Message, now: Micros, out: &mut impl Outbox) {
@@ -227,7 +229,7 @@ impl<G: Game> Peer<G> {
                 }
             }
             Message::Changes(changes) => self.hear_changes(link, &changes, now),
-            Message::Give(deed) => self.accept(link, &deed, now, out),
+            Message::Give(transfer) => self.accept(link, &transfer, now, out),
             Message::Took(object, epoch) => self.delivered(link, object.id(), epoch, now),
             Message::Claimed(object, epoch, by) => {
                 let claim = Claim { owner: player(by), epoch: Epoch(epoch) };
@@ -267,7 +269,7 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             self.known.remove(id);
-            self.stage.ghosts.remove(id);
+            self.simulation.ghosts.remove(id);
         }
     }
 
@@ -276,7 +278,7 @@ impl<G: Game> Peer<G> {
         let from = neighbour.player;
         let lists = [changes.gained.len(), changes.gave.len(), changes.removed.len()];
         if changes.linked.len() > MAX_LINKS || lists.into_iter().any(|count| count > MAX_CHANGES) {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         }
         changes.unlinked.iter().for_each(|it| _ = neighbour.linked.remove(&player(*it)));
         neighbour.linked.extend(changes.linked.iter().map(|it| player(*it)));
@@ -314,7 +316,7 @@ impl<G: Game> Peer<G> {
 
     fn hear_members(&mut self, link: Link, digests: Vec<Sealed>, now: Micros) {
         if digests.len() > MAX_INTRODUCED {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         }
         for sealed in digests {
             let banned = |sealed: &Sealed| {
@@ -331,17 +333,17 @@ impl<G: Game> Peer<G> {
                     if self.calling.get(&player).is_some_and(|call| call.failed) {
                         self.calling.remove(&player);
                     }
-                    self.heed(link, player, now);
+                    self.accept_claim(link, player, now);
                 }
                 Ok(_) => {}
-                Err(fault) => self.strike(link, fault, now),
+                Err(fault) => self.record_violation(link, fault, now),
             }
         }
     }
 
     /// What a digest says of ownership: after a partition this is how two owners hear of each other. Its
     /// author may be gone by now, so its word moves nothing: over a link it is clear who yields.
-    fn heed(&mut self, link: Link, player: PlayerId, now: Micros) {
+    fn accept_claim(&mut self, link: Link, player: PlayerId, now: Micros) {
         let Some(member) = self.members.get(player) else { return };
         let digest = member.digest.clone();
         if digest.gone && !self.by_player.contains_key(&player) {
@@ -381,7 +383,7 @@ impl<G: Game> Peer<G> {
         lanes: &[i32],
         now: Micros,
     ) {
-        let schema = Arc::clone(self.stage.game.schema());
+        let schema = Arc::clone(self.simulation.game.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         if kind.place.is_some() || kind.lane_count() != lanes.len() || id.origin() != 0 {
             return;
@@ -400,31 +402,31 @@ impl<G: Game> Peer<G> {
             follows || (claim == known.claim && tick.is_after(known.tick))
         });
         if newer && self.known.put(id, claim, (tick, Some(via)), now) {
-            self.stage.ghosts.put(id, lanes);
+            self.simulation.ghosts.put(id, lanes);
         }
     }
 
     /// Ghosts that move are moved on to this round.
     pub(super) fn follow_ghosts(&mut self, tick: Tick, now: Micros) {
-        let Peer { known, links, stage, .. } = self;
+        let Peer { known, links, simulation, .. } = self;
         let silent: BTreeSet<Link> = links
             .iter()
             .filter(|(_, it)| now - it.heard >= KEEP_ALIVE + KEEP_ALIVE)
             .map(|(link, _)| *link)
             .collect();
         for (id, it) in known.iter() {
-            let frozen = stage.ghosts.liveness(id) == Liveness::Frozen;
+            let frozen = simulation.ghosts.liveness(id) == Liveness::Frozen;
             let silent = it.source.is_none_or(|link| silent.contains(&link));
             if !frozen {
                 let liveness = if silent { Liveness::Lingering } else { Liveness::Live };
-                stage.ghosts.set_liveness(id, liveness);
+                simulation.ghosts.set_liveness(id, liveness);
             }
             // A frozen one stands where it was when it went out of view.
             if frozen || it.course.motion == Motion::default() {
                 continue;
             }
             let rounds = if tick.is_after(it.tick) { tick.since(it.tick) } else { 0 };
-            stage.ghosts.shift(id, it.course.after(rounds, silent));
+            simulation.ghosts.shift(id, it.course.after(rounds, silent));
         }
     }
 }

@@ -175,7 +175,7 @@ impl KnownObjects {
     }
 
     /// An object is no more.
-    pub fn bury(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {
+    pub fn mark_removed(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {
         self.by_id.remove(&id);
         if self.removed.insert(id, epoch).is_none() {
             self.removed_order.push_back((id, now));
@@ -234,10 +234,10 @@ mod tests {
     #[test]
     fn what_was_removed_does_not_come_back_unless_it_changed_hands_since() {
         let mut known = KnownObjects::default();
-        known.bury(ObjectId(1), Epoch(4), Micros::ZERO);
+        known.mark_removed(ObjectId(1), Epoch(4), Micros::ZERO);
         assert!(known.is_buried(ObjectId(1), Epoch(4)) && !known.is_buried(ObjectId(1), Epoch(5)));
         let late = Micros(30_000_000);
-        (2..2 + MAX_REMOVED as u64).for_each(|id| known.bury(ObjectId(id), Epoch(0), late));
+        (2..2 + MAX_REMOVED as u64).for_each(|id| known.mark_removed(ObjectId(id), Epoch(0), late));
         assert!(!known.is_buried(ObjectId(1), Epoch(0)), "memory is bounded");
     }
 }

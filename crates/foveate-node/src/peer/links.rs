@@ -13,8 +13,8 @@ use super::neighbour::{Neighbour, UNNEEDED};
 use super::wire::{Digest, Message, Named};
 use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
 use crate::game::{Game, PlayerId, Tenure};
-use crate::ghosts::apart;
 use crate::outbox::{Link, Outbox};
+use crate::remote_objects::apart;
 use crate::session::{Refusal, write_message};
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ impl<G: Game> Peer<G> {
         self.calling.retain(|_, call| !call.is_over(now));
         self.adopt(now);
         for id in self.known.forsaken(now, |owner| open.contains(&owner)) {
-            self.stage.ghosts.remove(id);
+            self.simulation.ghosts.remove(id);
             let owner = self.known.get(id).map(|known| known.claim.owner);
             if owner.is_none_or(|owner| !open.contains(&owner)) {
                 self.known.remove(id);
@@ -114,7 +114,7 @@ impl<G: Game> Peer<G> {
     fn keep_time(&mut self, now: Micros) {
         let round = self.settings.rounds.length;
         let lead = |it: &Neighbour| {
-            let observer = it.observer.and_then(|id| self.stage.publisher.observer(id))?;
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer(id))?;
             let trip = observer.link().rtt()?.0 as f32 / round.0 as f32;
             it.lag.filter(|_| it.is_settled(now)).map(|lag| lag - trip / 2.0)
         };
@@ -137,7 +137,7 @@ impl<G: Game> Peer<G> {
     /// How far a player is from what this peer cares for: what it looks from, and what it owns. Those whose
     /// interest counts for more count as nearer, so that there is a link to hand them objects by.
     fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
         let away = placed.map(|(_, slot)| apart(store.position(slot), at));
         let nearest = [self.here(), self.looks_from()].map(|from| apart(from, at));

@@ -8,8 +8,8 @@ use super::interest::lot;
 use super::trust::Fault;
 use super::wire::{Digest, MAX_CONTACT, MAX_INTRODUCED, MAX_NAMED};
 use crate::game::PlayerId;
-use crate::ghosts::apart;
 use crate::outbox::Link;
+use crate::remote_objects::apart;
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

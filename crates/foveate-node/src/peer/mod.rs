@@ -1,6 +1,6 @@
 //! A game without a server: every node is a player, and owns what it cares for most.
 //!
-//! A [`Peer`] is a [`Stage`] for the objects that it owns, ghosts of the others', and links with a
+//! A [`Peer`] is a [`Simulation`] for the objects that it owns, ghosts of the others', and links with a
 //! bounded number of other peers. Each neighbour is an observer of the own publisher, seen from where
 //! its avatar is known to be; and each neighbour's packets fill a set of replicas. So states, bounds,
 //! budgets and losses are those of a server; this folder adds who owns what ([`known`], `own`), who is
@@ -37,9 +37,9 @@ pub use interest::{Interest, Nearness};
 pub use neighbour::{GONE_AFTER, KEEP_ALIVE};
 pub use trust::Fault;
 
-use crate::game::{By, Game, GameViews, PlayerId, Spot, Tenure, World};
+use crate::game::{EventArea, Game, GameViews, PlayerId, Requester, Tenure, World};
 use crate::outbox::{Link, Outbox};
-use crate::stage::Stage;
+use crate::simulation::Simulation;
 use asks::Asks;
 use door::Call;
 use foveate_sync::Rounds;
@@ -66,7 +66,7 @@ const MAX_BANNED: usize = 256;
 
 /// What a peer may be told.
 #[derive(Clone)]
-pub struct Settings {
+pub struct PeerSettings {
     /// Rounds, and how long replicas linger.
     pub rounds: Rounds,
     /// Which of the game's views this peer begins with; [`Peer::set_view`] changes it.
@@ -81,10 +81,10 @@ pub struct Settings {
     pub contact: Vec<u8>,
 }
 
-impl Settings {
+impl PeerSettings {
     /// The usual ones, for rounds of this length in a world where players see this far.
-    pub fn new(round: Micros, view: Metres, contact: Vec<u8>) -> Settings {
-        Settings {
+    pub fn new(round: Micros, view: Metres, contact: Vec<u8>) -> PeerSettings {
+        PeerSettings {
             rounds: Rounds::every(round),
             view: 0,
             uplink: None,
@@ -114,7 +114,7 @@ pub enum PeerEvent<E> {
 
 /// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct PeerCounts {
     /// Objects handed over because somebody cares more,
     pub given: u64,
     /// taken over from somebody who is gone,
@@ -146,11 +146,11 @@ enum Phase {
 /// A player's node.
 pub struct Peer<G: Game> {
     /// The objects that it owns, the rules, and ghosts of all others.
-    pub stage: Stage<G>,
+    pub simulation: Simulation<G>,
     me: PlayerId,
     avatar: ObjectId,
     name: String,
-    settings: Settings,
+    settings: PeerSettings,
     signer: Box<dyn Signer>,
     /// Peers whose interest counts for more, and how much.
     trusted: BTreeMap<Key, f32>,
@@ -179,7 +179,7 @@ pub struct Peer<G: Game> {
     /// Claims to be asked about: of whom, on what, by whom.
     inquiries: Vec<(PlayerId, ObjectId, Claim)>,
     /// Liars to be dropped as soon as the input at hand is dealt with.
-    sentenced: Vec<(Link, Fault)>,
+    pending_bans: Vec<(Link, Fault)>,
     /// When the player came in.
     came_in: Micros,
     /// When somebody who claims what is ours was last called.
@@ -195,8 +195,8 @@ pub struct Peer<G: Game> {
     /// Looks taken at the links.
     looks: u32,
     events: VecDeque<PeerEvent<G::Event>>,
-    counts: Counts,
-    happened: Vec<(Spot, G::Event)>,
+    counts: PeerCounts,
+    happened: Vec<(EventArea, G::Event)>,
     touched: Vec<(ObjectId, bool)>,
     frame: Vec<u8>,
     views: BTreeMap<u8, Arc<dyn Policy>>,
@@ -204,12 +204,17 @@ pub struct Peer<G: Game> {
 
 impl<G: Game> Peer<G> {
     /// A peer outside of any game: [`found`](Peer::found) one, or [`join`](Peer::join) one.
-    pub fn new(game: Arc<G>, settings: Settings, signer: Box<dyn Signer>, name: &str) -> Peer<G> {
+    pub fn new(
+        game: Arc<G>,
+        settings: PeerSettings,
+        signer: Box<dyn Signer>,
+        name: &str,
+    ) -> Peer<G> {
         let me = signer.key().player();
         let avatar = ObjectId::new(game.avatar(), me.0, 0);
-        let stage = Stage::new(game, settings.rounds).owned_by(OwnerId(me.0));
+        let simulation = Simulation::new(game, settings.rounds).owned_by(OwnerId(me.0));
         Peer {
-            stage,
+            simulation,
             me,
             avatar,
             name: name.into(),
@@ -233,7 +238,7 @@ impl<G: Game> Peer<G> {
             changes: Changes::default(),
             urgent: false,
             inquiries: Vec::new(),
-            sentenced: Vec::new(),
+            pending_bans: Vec::new(),
             came_in: Micros::ZERO,
             disputed: Micros::ZERO,
             ticked: None,
@@ -242,7 +247,7 @@ impl<G: Game> Peer<G> {
             gossip_room: 0,
             looks: 0,
             events: VecDeque::new(),
-            counts: Counts::default(),
+            counts: PeerCounts::default(),
             happened: Vec::new(),
             touched: Vec::new(),
             frame: Vec::new(),
@@ -259,7 +264,7 @@ impl<G: Game> Peer<G> {
             Phase::Left => return,
             Phase::Settling(_) | Phase::Inside => {}
         }
-        if !tick.is_after(self.stage.publisher.store.tick()) {
+        if !tick.is_after(self.simulation.publisher.store.tick()) {
             return;
         }
         self.recover(now, out);
@@ -278,26 +283,26 @@ impl<G: Game> Peer<G> {
         }
         self.gossip(now, out);
         self.tell(tick, now, out);
-        self.carry_out_sentences(now, out);
+        self.ban_pending(now, out);
     }
 
     /// The rules have their turn.
     fn play(&mut self, tick: Tick) {
         let happened = &mut self.happened;
         happened.clear();
-        self.stage.step(tick, |spot, event| happened.push((spot, event)));
+        self.simulation.step(tick, |spot, event| happened.push((spot, event)));
         self.take_asks();
     }
 
     /// What the player does in the coming tick.
     pub fn input(&mut self, input: G::Input) -> bool {
-        self.stage.input(self.avatar, input)
+        self.simulation.input(self.avatar, input)
     }
 
     /// The player asks something of an object, whoever owns it.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
-        let seen = self.stage.publisher.store.tick();
-        self.stage.ask(object, action, By::Player(self.me, seen))
+        let seen = self.simulation.publisher.store.tick();
+        self.simulation.ask(object, action, Requester::Player(self.me, seen))
     }
 
     /// From now on the interest of the peer with this key counts `weight` times as much as that of others
@@ -330,7 +335,7 @@ impl<G: Game> Peer<G> {
     /// round. False: the game does not allow it ([`Game::may_watch`]), and nothing changes. It is asked
     /// again while it lasts, here and by the neighbours.
     pub fn spectate(&mut self, object: Option<ObjectId>) -> bool {
-        let allows = |id| self.stage.game.may_watch(&self.stage.world(), self.avatar, id);
+        let allows = |id| self.simulation.game.may_watch(&self.simulation.world(), self.avatar, id);
         if object.is_some_and(|id| !allows(id)) {
             return false;
         }
@@ -344,7 +349,7 @@ impl<G: Game> Peer<G> {
     pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
         let Some(it) = self.links.get_mut(&link) else { return };
         it.capacity = capacity;
-        let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+        let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
         if let Some(observer) = observer {
             it.keep_within(observer);
         }
@@ -357,7 +362,7 @@ impl<G: Game> Peer<G> {
 
     /// The world as this peer knows it.
     pub fn world(&self) -> World<'_> {
-        self.stage.world()
+        self.simulation.world()
     }
 
     /// The player.
@@ -376,7 +381,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// What was counted.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &PeerCounts {
         &self.counts
     }
 
@@ -394,7 +399,7 @@ impl<G: Game> Peer<G> {
     pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
         let source = self.known.get(id).and_then(|known| known.source);
         let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
-        view.and_then(|view| view.predicted(tick)).or_else(|| self.stage.ghosts.place(id))
+        view.and_then(|view| view.predicted(tick)).or_else(|| self.simulation.ghosts.place(id))
     }
 
     /// The round of the newest state of somebody else's object.
@@ -409,7 +414,7 @@ impl<G: Game> Peer<G> {
 
     /// The objects that this peer owns, and their epochs.
     pub fn owned(&self) -> impl Iterator<Item = (ObjectId, u32)> + '_ {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
     }
 
@@ -448,19 +453,20 @@ impl<G: Game> Peer<G> {
     /// Where somebody's avatar is, as far as is known.
     fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
         if player == self.me {
-            let store = &self.stage.publisher.store;
+            let store = &self.simulation.publisher.store;
             return store.find(self.avatar).map(|slot| store.position(slot));
         }
         let avatar = ObjectId::new(self.avatar.kind(), player.0, 0);
-        let seen = self.stage.ghosts.place(avatar);
+        let seen = self.simulation.ghosts.place(avatar);
         seen.or_else(|| self.members.get(player).map(members::Member::at))
     }
 
     /// Where the player looks from: the avatar's place, or that of what it watches.
     fn looks_from(&self) -> [f32; 3] {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let own = |id| store.find(id).map(|slot| store.position(slot));
-        let watched = self.watched.and_then(|id| own(id).or_else(|| self.stage.ghosts.place(id)));
+        let watched =
+            self.watched.and_then(|id| own(id).or_else(|| self.simulation.ghosts.place(id)));
         watched.unwrap_or_else(|| self.here())
     }
 
@@ -470,7 +476,7 @@ impl<G: Game> Peer<G> {
     }
 
     fn tenure(&self, id: ObjectId) -> Tenure {
-        self.stage.game.tenure(id)
+        self.simulation.game.tenure(id)
     }
 
     /// One of the game's views.
@@ -478,8 +484,8 @@ impl<G: Game> Peer<G> {
         if let Some(view) = self.views.get(&which) {
             return Some(Arc::clone(view));
         }
-        let view = self.stage.game.view(which)?;
-        let view = view.build_in(&GameViews(&*self.stage.game)).ok()?;
+        let view = self.simulation.game.view(which)?;
+        let view = view.build_in(&GameViews(&*self.simulation.game)).ok()?;
         self.views.insert(which, Arc::clone(&view));
         Some(view)
     }
@@ -500,11 +506,13 @@ impl<G: Game> Peer<G> {
     }
 
     /// Somebody was caught; too often, and they go.
-    fn strike(&mut self, link: Link, fault: Fault, now: Micros) {
+    fn record_violation(&mut self, link: Link, fault: Fault, now: Micros) {
         self.counts.refused[fault as usize] += 1;
         let Some(neighbour) = self.links.get_mut(&link) else { return };
-        if neighbour.patience.strike(now, fault) && !self.sentenced.iter().any(|s| s.0 == link) {
-            self.sentenced.push((link, fault));
+        if neighbour.patience.record_violation(now, fault)
+            && !self.pending_bans.iter().any(|s| s.0 == link)
+        {
+            self.pending_bans.push((link, fault));
         }
     }
 }

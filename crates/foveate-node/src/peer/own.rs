@@ -8,11 +8,11 @@ use super::door::id_number;
 use super::interest::keepers;
 use super::known::{Claim, MAX_DONE};
 use super::neighbour::{KEEP_ALIVE, Neighbour};
-use super::wire::{Changes, Deed, Message, Named};
+use super::wire::{Changes, Message, Named, Transfer};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Tenure};
-use crate::ghosts::apart;
 use crate::outbox::{Link, Outbox};
+use crate::remote_objects::apart;
 use crate::session::write_message;
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{Epoch, Metres, Micros, ObjectId, Tick};
@@ -43,7 +43,7 @@ const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
 
 /// How an object became a peer's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Came {
+pub(super) enum Acquired {
     /// It was made here.
     Made,
     /// Its owner handed it over.
@@ -54,11 +54,11 @@ pub(super) enum Came {
     Returned,
 }
 
-impl Came {
+impl Acquired {
     /// How long it stays at least. What somebody did not take is in dispute: until that is over they would
     /// not take it again, and all would hear each time that it went and came back.
     fn held_for(self) -> Micros {
-        if self == Came::Returned { CLEAR_AFTER } else { HELD_FOR }
+        if self == Acquired::Returned { CLEAR_AFTER } else { HELD_FOR }
     }
 }
 
@@ -67,7 +67,7 @@ impl Came {
 pub(super) struct Owned {
     pub since: Micros,
     /// How it came here.
-    by: Came,
+    by: Acquired,
     /// When others were last told so,
     asserted: Micros,
     /// and who has to be told once more.
@@ -77,7 +77,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    fn new(now: Micros, by: Came) -> Owned {
+    fn new(now: Micros, by: Acquired) -> Owned {
         Owned { since: now, by, asserted: now, disputed: None, done: VecDeque::new() }
     }
 }
@@ -87,20 +87,20 @@ impl Owned {
 pub(super) struct Giving {
     pub to: PlayerId,
     since: Micros,
-    pub deed: Deed,
+    pub transfer: Transfer,
 }
 
 impl<G: Game> Peer<G> {
     /// This peer's claim on an object that it owns.
     pub(super) fn my_claim(&self, id: ObjectId) -> Option<Claim> {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let slot = store.find(id)?;
         Some(Claim { owner: self.me, epoch: store.owner(slot).1 })
     }
 
     /// Everything that a new neighbour must know.
     pub(super) fn all_changes(&self, now: Micros) -> Changes {
-        let store = &self.stage.publisher.store;
+        let store = &self.simulation.publisher.store;
         let worldly = store.iter().filter(|(id, _)| self.tenure(*id) != Tenure::Fixed);
         Changes {
             linked: self.open_players().map(|player| player.0).collect(),
@@ -112,13 +112,13 @@ impl<G: Game> Peer<G> {
 
     /// After the rules: what came into being and what is no more.
     pub(super) fn account(&mut self, now: Micros) {
-        let Peer { stage, owned, changes, urgent, .. } = self;
-        let store = &stage.publisher.store;
+        let Peer { simulation, owned, changes, urgent, .. } = self;
+        let store = &simulation.publisher.store;
         if store.len() == owned.len() && store.iter().all(|(id, _)| owned.contains_key(&id)) {
             return;
         }
         for (id, slot) in store.iter().filter(|(id, _)| !owned.contains_key(id)) {
-            if stage.game.tenure(id) != Tenure::Fixed {
+            if simulation.game.tenure(id) != Tenure::Fixed {
                 changes.gain(id, store.owner(slot).1);
                 *urgent = true;
             }
@@ -128,12 +128,12 @@ impl<G: Game> Peer<G> {
         let new: Vec<ObjectId> =
             store.iter().map(|it| it.0).filter(|id| !owned.contains_key(id)).collect();
         for id in new {
-            self.owned.insert(id, Owned::new(now, Came::Made));
+            self.owned.insert(id, Owned::new(now, Acquired::Made));
         }
         for id in gone {
             self.owned.remove(&id);
             // Whatever its epoch was, no later one is honest.
-            self.known.bury(id, Epoch(u32::MAX), now);
+            self.known.mark_removed(id, Epoch(u32::MAX), now);
             self.changes.remove(id);
             self.urgent = true;
         }
@@ -147,7 +147,7 @@ impl<G: Game> Peer<G> {
         let ripe = |(id, owned): (&ObjectId, &Owned)| {
             let may =
                 self.tenure(*id) == Tenure::ByInterest && now - owned.since >= owned.by.held_for();
-            may.then(|| Some((*id, self.keenest(*id, now, false)?))).flatten()
+            may.then(|| Some((*id, self.most_interested(*id, now, false)?))).flatten()
         };
         let given: Vec<_> = self.owned.iter().filter_map(ripe).take(MAX_GIVEN).collect();
         for (id, to) in given {
@@ -156,8 +156,13 @@ impl<G: Game> Peer<G> {
     }
 
     /// The neighbour who cares most for an object of ours: clearly more than we do, or any at all.
-    pub(super) fn keenest(&self, id: ObjectId, now: Micros, anybody: bool) -> Option<PlayerId> {
-        let store = &self.stage.publisher.store;
+    pub(super) fn most_interested(
+        &self,
+        id: ObjectId,
+        now: Micros,
+        anybody: bool,
+    ) -> Option<PlayerId> {
+        let store = &self.simulation.publisher.store;
         let slot = store.find(id)?;
         let there = store.kind(slot).place.map(|_| store.position(slot));
         let mine = match there {
@@ -206,9 +211,9 @@ impl<G: Game> Peer<G> {
         let done = self.owned.get(&id).map(|owned| owned.done.iter().copied().collect());
         let Some(lanes) = self.let_go(id, claim, now) else { return };
         let (object, epoch) = (Named::from(id), claim.epoch.0);
-        let deed = Deed { object, epoch, lanes, done: done.unwrap_or_default() };
-        out.message(link, &write_message(&Message::Give(deed.clone())));
-        self.giving.insert(id, Giving { to, since: now, deed });
+        let transfer = Transfer { object, epoch, lanes, done: done.unwrap_or_default() };
+        out.message(link, &write_message(&Message::Give(transfer.clone())));
+        self.giving.insert(id, Giving { to, since: now, transfer });
         self.changes.give(id, claim);
         self.urgent = true;
         self.counts.given += 1;
@@ -219,7 +224,7 @@ impl<G: Game> Peer<G> {
 
     /// An object of ours is somebody else's: it goes on as a ghost.
     pub(super) fn let_go(&mut self, id: ObjectId, claim: Claim, now: Micros) -> Option<Vec<i32>> {
-        let store = &mut self.stage.publisher.store;
+        let store = &mut self.simulation.publisher.store;
         let slot = store.find(id)?;
         let mut lanes = store.lanes(slot).to_vec();
         lanes[LANE_OWNER] = claim.owner.0 as i32;
@@ -228,7 +233,7 @@ impl<G: Game> Peer<G> {
         store.remove(slot).ok()?;
         self.owned.remove(&id);
         self.known.put(id, claim, (tick, None), now);
-        self.stage.ghosts.put(id, &lanes);
+        self.simulation.ghosts.put(id, &lanes);
         Some(lanes)
     }
 
@@ -239,27 +244,33 @@ impl<G: Game> Peer<G> {
             return false;
         }
         lanes[LANE_EPOCH] = epoch.0 as i32;
-        if self.stage.restore(id, &lanes).is_err() {
+        if self.simulation.restore(id, &lanes).is_err() {
             self.counts.full += 1;
             return false;
         }
         self.known.remove(id);
-        self.stage.ghosts.remove(id);
-        self.owned.insert(id, Owned::new(now, Came::TakenOver));
+        self.simulation.ghosts.remove(id);
+        self.owned.insert(id, Owned::new(now, Acquired::TakenOver));
         self.changes.gain(id, epoch);
         true
     }
 
     /// Somebody hands an object to us.
-    pub(super) fn accept(&mut self, link: Link, deed: &Deed, now: Micros, out: &mut impl Outbox) {
-        let (id, epoch) = (deed.object.id(), Epoch(deed.epoch));
+    pub(super) fn accept(
+        &mut self,
+        link: Link,
+        transfer: &Transfer,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let (id, epoch) = (transfer.object.id(), Epoch(transfer.epoch));
         let Some(giver) = self.links.get(&link).map(|it| it.player) else { return };
         let claim = Claim { owner: self.me, epoch };
-        let lanes = self.stage.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
+        let lanes = self.simulation.game.schema().kind(id.kind()).map(|kind| kind.lane_count());
         let before = Claim { owner: giver, epoch: Epoch(epoch.0.saturating_sub(1)) };
         let forged = epoch == Epoch(0) || self.is_forged(id, before, now);
-        if forged || self.tenure(id) == Tenure::Fixed || lanes != Some(deed.lanes.len()) {
-            return self.strike(link, Fault::Forged, now);
+        if forged || self.tenure(id) == Tenure::Fixed || lanes != Some(transfer.lanes.len()) {
+            return self.record_violation(link, Fault::Forged, now);
         }
         let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
         let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
@@ -278,13 +289,13 @@ impl<G: Game> Peer<G> {
             self.say_ours(id, epoch);
         }
         let here = mine.is_some() || self.known.is_buried(id, epoch);
-        let taken = here || (!refused && self.take(id, epoch, &deed.lanes, now));
+        let taken = here || (!refused && self.take(id, epoch, &transfer.lanes, now));
         if taken && !here {
-            let done = deed.done.iter().copied().take(MAX_DONE).collect();
-            self.owned.insert(id, Owned { done, ..Owned::new(now, Came::Given(giver)) });
+            let done = transfer.done.iter().copied().take(MAX_DONE).collect();
+            self.owned.insert(id, Owned { done, ..Owned::new(now, Acquired::Given(giver)) });
         }
-        let answer = if taken { deed.epoch } else { NOT_TAKEN };
-        out.message(link, &write_message(&Message::Took(deed.object, answer)));
+        let answer = if taken { transfer.epoch } else { NOT_TAKEN };
+        out.message(link, &write_message(&Message::Took(transfer.object, answer)));
     }
 
     /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
@@ -293,7 +304,7 @@ impl<G: Game> Peer<G> {
         let late: Vec<(ObjectId, Giving)> = late.map(|(id, it)| (*id, it.clone())).collect();
         for (id, giving) in late {
             match self.by_player.get(&giving.to) {
-                Some(link) => out.message(*link, &write_message(&Message::Give(giving.deed))),
+                Some(link) => out.message(*link, &write_message(&Message::Give(giving.transfer))),
                 None => self.take_back(id, now),
             }
         }
@@ -302,12 +313,12 @@ impl<G: Game> Peer<G> {
     /// What was handed over was not taken: it is ours again.
     pub(super) fn take_back(&mut self, id: ObjectId, now: Micros) {
         let Some(giving) = self.giving.remove(&id) else { return };
-        let given = Claim { owner: giving.to, epoch: Epoch(giving.deed.epoch) };
+        let given = Claim { owner: giving.to, epoch: Epoch(giving.transfer.epoch) };
         if self.known.get(id).is_some_and(|known| known.claim == given) {
             let epoch = given.next(self.me).epoch;
-            self.take(id, epoch, &giving.deed.lanes, now);
+            self.take(id, epoch, &giving.transfer.lanes, now);
             if let Some(owned) = self.owned.get_mut(&id) {
-                owned.by = Came::Returned;
+                owned.by = Acquired::Returned;
             }
             self.urgent = true;
         }
@@ -322,7 +333,7 @@ impl<G: Game> Peer<G> {
     pub(super) fn delivered(&mut self, link: Link, id: ObjectId, epoch: u32, now: Micros) {
         let player = self.links.get(&link).map(|it| it.player);
         let Some(giving) = self.giving.get(&id).filter(|it| Some(it.to) == player) else { return };
-        if giving.deed.epoch != epoch && epoch != NOT_TAKEN {
+        if giving.transfer.epoch != epoch && epoch != NOT_TAKEN {
             return;
         }
         if epoch == NOT_TAKEN {
@@ -339,7 +350,7 @@ impl<G: Game> Peer<G> {
         for id in theirs {
             if self.tenure(id) == Tenure::Fixed {
                 self.known.remove(id);
-                self.stage.ghosts.remove(id);
+                self.simulation.ghosts.remove(id);
                 continue;
             }
             let doubted = self.known.get_mut(id).and_then(|known| known.doubted.take());
@@ -364,7 +375,7 @@ impl<G: Game> Peer<G> {
     /// How many come before this peer in taking an object over: those who are there, have it as far as
     /// can be known, and care more.
     fn rank(&self, id: ObjectId, gone: PlayerId, now: Micros) -> u32 {
-        let there = self.stage.ghosts.place(id);
+        let there = self.simulation.ghosts.place(id);
         let sight = self.views.values().map(|view| view.reach().0).fold(0.0, f32::max);
         let theirs = self.links.values().filter(|it| it.linked.contains(&gone));
         let candidates = theirs.clone().map(|it| it.player).chain([self.me]);
@@ -389,7 +400,7 @@ impl<G: Game> Peer<G> {
         let due: Vec<(ObjectId, Claim)> =
             self.known.iter().filter(|(_, it)| due(it)).map(|(id, it)| (id, it.claim)).collect();
         for (id, claim) in due {
-            let lanes = self.stage.ghosts.lanes(id).map(<[i32]>::to_vec);
+            let lanes = self.simulation.ghosts.lanes(id).map(<[i32]>::to_vec);
             let Some(lanes) = lanes else {
                 self.known.remove(id);
                 continue;
@@ -411,7 +422,7 @@ impl<G: Game> Peer<G> {
     ) -> bool {
         let foreign = self.tenure(id) == Tenure::Fixed && id.origin() != claim.owner.0;
         if foreign || self.is_forged(id, claim, now) {
-            self.strike(link, Fault::Forged, now);
+            self.record_violation(link, Fault::Forged, now);
             return false;
         }
         if self.known.is_buried(id, claim.epoch) {
@@ -578,7 +589,7 @@ impl<G: Game> Peer<G> {
 
     /// An object of ours is ours at this epoch.
     fn say_ours(&mut self, id: ObjectId, epoch: Epoch) {
-        let store = &mut self.stage.publisher.store;
+        let store = &mut self.simulation.publisher.store;
         if let Some(slot) = store.find(id) {
             let mut lanes = store.lanes(slot).to_vec();
             lanes[LANE_EPOCH] = epoch.0 as i32;
@@ -599,11 +610,11 @@ impl<G: Game> Peer<G> {
             link.is_some_and(|it| it.is_settled(now) && it.heard >= owned.since + KEEP_ALIVE)
         };
         let had_word = match owned.by {
-            Came::Made => true,
-            Came::Given(giver) => {
+            Acquired::Made => true,
+            Acquired::Given(giver) => {
                 giver == neighbour.player || neighbour.linked.contains(&giver) && is_there(&giver)
             }
-            Came::TakenOver | Came::Returned => false,
+            Acquired::TakenOver | Acquired::Returned => false,
         };
         neighbour.is_settled(now) && (had_word || now - owned.since >= CLEAR_AFTER)
     }
@@ -618,7 +629,7 @@ impl<G: Game> Peer<G> {
             it.is_some_and(|it| it.is_settled(now) && it.linked.contains(&owner))
         };
         if let Some(link) = link.filter(knew) {
-            self.strike(link, Fault::Usurped, now);
+            self.record_violation(link, Fault::Usurped, now);
         }
     }
 
@@ -641,7 +652,7 @@ impl<G: Game> Peer<G> {
         if !neighbour.is_some_and(|it| self.is_surely_ours(id, it, now)) {
             return self.yield_to(id, claim, now);
         }
-        self.strike(link, Fault::Usurped, now);
+        self.record_violation(link, Fault::Usurped, now);
         self.assert(id, claim, now);
     }
 
@@ -661,18 +672,18 @@ impl<G: Game> Peer<G> {
         if self.tenure(id) == Tenure::Fixed {
             if self.known.get(id).is_some_and(|it| it.claim.owner == neighbour.player) {
                 self.known.remove(id);
-                self.stage.ghosts.remove(id);
+                self.simulation.ghosts.remove(id);
             }
             return;
         }
         if let Some(owned) = self.owned.get(&id) {
-            let taken = matches!(owned.by, Came::TakenOver | Came::Returned);
-            let slot = self.stage.publisher.store.find(id);
+            let taken = matches!(owned.by, Acquired::TakenOver | Acquired::Returned);
+            let slot = self.simulation.publisher.store.find(id);
             if let Some(slot) = slot.filter(|_| taken && now - owned.since < CLEAR_AFTER)
-                && self.stage.publisher.store.remove(slot).is_ok()
+                && self.simulation.publisher.store.remove(slot).is_ok()
             {
                 self.owned.remove(&id);
-                self.known.bury(id, epoch, now);
+                self.known.mark_removed(id, epoch, now);
                 self.changes.remove(id);
                 self.urgent = true;
             }
@@ -680,8 +691,8 @@ impl<G: Game> Peer<G> {
         }
         let known = self.known.get(id).map(|known| known.claim.owner);
         if known.is_some_and(|owner| owner == neighbour.player) || self.may_follow(id, now) {
-            self.known.bury(id, epoch, now);
-            self.stage.ghosts.remove(id);
+            self.known.mark_removed(id, epoch, now);
+            self.simulation.ghosts.remove(id);
             self.giving.remove(&id);
         }
     }

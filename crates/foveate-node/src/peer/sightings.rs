@@ -7,8 +7,8 @@ use super::interest::lot;
 use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, Message};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId};
-use crate::ghosts::apart;
 use crate::outbox::{Link, Outbox};
+use crate::remote_objects::apart;
 use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
 
@@ -25,7 +25,8 @@ impl<G: Game> Peer<G> {
     pub(super) fn tell_sightings(&mut self, now: Micros, out: &mut impl Outbox) {
         let within = SIGHTS * self.sight();
         let kind = self.avatar.kind();
-        let seen = |player: PlayerId| self.stage.ghosts.place(ObjectId::new(kind, player.0, 0));
+        let seen =
+            |player: PlayerId| self.simulation.ghosts.place(ObjectId::new(kind, player.0, 0));
         let open: Vec<(Link, PlayerId, [f32; 3])> = self
             .links
             .iter()
@@ -81,7 +82,7 @@ impl<G: Game> Peer<G> {
         out: &mut impl Outbox,
     ) {
         if players.len() > MAX_SIGHTED {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         }
         let time = self.time(now);
         let mut unknown = Vec::new();
@@ -106,7 +107,7 @@ impl<G: Game> Peer<G> {
         out: &mut impl Outbox,
     ) {
         if players.len() > MAX_SIGHTED {
-            return self.strike(link, Fault::Malformed, now);
+            return self.record_violation(link, Fault::Malformed, now);
         }
         let known = players.iter().filter_map(|player| self.members.sealed(PlayerId(*player)));
         let digests: Vec<_> = known.cloned().collect();

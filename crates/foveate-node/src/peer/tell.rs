@@ -32,10 +32,10 @@ impl<G: Game> Peer<G> {
         self.tell_events();
         self.look_through_their_eyes();
         self.state_gaze(tick);
-        let Peer { stage, links, frame, .. } = self;
+        let Peer { simulation, links, frame, .. } = self;
         let by_observer: BTreeMap<ObserverId, Link> =
             links.iter().filter_map(|(link, it)| Some((it.observer?, *link))).collect();
-        stage.publisher.round(tick, now, |observer, packet| {
+        simulation.publisher.round(tick, now, |observer, packet| {
             let Some(link) = by_observer.get(&observer) else { return };
             let Some(neighbour) = links.get_mut(link) else { return };
             neighbour.write(packet, now, frame);
@@ -60,8 +60,9 @@ impl<G: Game> Peer<G> {
 
     /// Says to all how this peer wants to be told, if that has changed.
     fn tell_subscription(&mut self, out: &mut impl Outbox) {
-        let allows =
-            |id: &ObjectId| self.stage.game.may_watch(&self.stage.world(), self.avatar, *id);
+        let allows = |id: &ObjectId| {
+            self.simulation.game.may_watch(&self.simulation.world(), self.avatar, *id)
+        };
         let watched = self.watched.filter(allows);
         self.resubscribe |= watched != self.watched;
         self.watched = watched;
@@ -121,7 +122,8 @@ impl<G: Game> Peer<G> {
     pub(super) fn watch(&mut self, link: Link, now: Micros) {
         let (tick, Some(view)) = (self.tick_at(now), self.view(0)) else { return };
         let policy = Arc::new(Subscribed::new(view, self.avatar, Default::default()));
-        let observer = self.stage.publisher.add(Observer::new(policy, Pivots::Free(vec![]), tick));
+        let observer =
+            self.simulation.publisher.add(Observer::new(policy, Pivots::Free(vec![]), tick));
         if let Some(neighbour) = self.links.get_mut(&link) {
             neighbour.observer = Some(observer);
         }
@@ -130,7 +132,7 @@ impl<G: Game> Peer<G> {
 
     /// How fast avatars are at most, in units per second; 0 if the game does not say.
     pub(super) fn top_speed(&self) -> f32 {
-        let kind = self.stage.game.schema().kind(self.avatar.kind());
+        let kind = self.simulation.game.schema().kind(self.avatar.kind());
         kind.map_or(0.0, |kind| kind.spec.max_speed)
     }
 
@@ -141,7 +143,7 @@ impl<G: Game> Peer<G> {
         let near = (self.sight() / 4.0).max(1e-3);
         let weight = |it: &Neighbour| {
             let at = self.place_of(it.player).unwrap_or(here);
-            1.0 / (1.0 + crate::ghosts::apart(at, here) / near)
+            1.0 / (1.0 + crate::remote_objects::apart(at, here) / near)
         };
         let weights: Vec<f32> = self.links.values().map(weight).collect();
         let all: f32 = weights.iter().sum();
@@ -149,7 +151,7 @@ impl<G: Game> Peer<G> {
         for (it, weight) in self.links.values_mut().zip(weights) {
             let bytes = uplink.0 as f32 * FOR_STATES * round * weight / all.max(1e-6);
             it.share = Some(Bytes(bytes.max(4.0) as u32));
-            let observer = it.observer.and_then(|id| self.stage.publisher.observer_mut(id));
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
             if let Some(observer) = observer {
                 it.keep_within(observer);
             }

@@ -18,7 +18,7 @@ pub enum Fault {
     /// Claimed objects whose owners are there and did not give them.
     Usurped,
     /// Moved objects faster than their kinds can.
-    Leaped,
+    TooFast,
     /// Passed on what its author did not sign.
     Tampered,
     /// Said what cannot be read, or out of turn.
@@ -32,7 +32,7 @@ impl Fault {
         Fault::Replayed,
         Fault::Flooded,
         Fault::Usurped,
-        Fault::Leaped,
+        Fault::TooFast,
         Fault::Tampered,
         Fault::Malformed,
     ];
@@ -46,7 +46,7 @@ impl Fault {
             Fault::Flooded => (MAX_DATAGRAMS, 0.0),
             Fault::Usurped => (3.0, 0.1),
             // Somebody may be sent back to where they began.
-            Fault::Leaped => (6.0, 0.5),
+            Fault::TooFast => (6.0, 0.5),
             Fault::Tampered => (2.0, 0.02),
             Fault::Malformed => (4.0, 0.1),
         }
@@ -106,7 +106,7 @@ impl Patience {
     }
 
     /// It was caught; true when that was once too often.
-    pub fn strike(&mut self, now: Micros, fault: Fault) -> bool {
+    pub fn record_violation(&mut self, now: Micros, fault: Fault) -> bool {
         self.refill(now);
         let at = fault as usize;
         self.counted[at] += 1;
@@ -128,11 +128,15 @@ mod tests {
     fn what_happens_to_honest_peers_is_forgiven_and_what_goes_on_is_not() {
         let mut patience = Patience::new(Micros::ZERO);
         let second = |n: u64| Micros(n * 1_000_000);
-        assert!((1..600).all(|n| !patience.strike(second(n * 3), Fault::Leaped)), "a life in 3 s");
+        assert!(
+            (1..600).all(|n| !patience.record_violation(second(n * 3), Fault::TooFast)),
+            "a life in 3 s"
+        );
         let mut patience = Patience::new(Micros::ZERO);
-        let named = (1..100).find(|n| patience.strike(Micros(n * 50_000), Fault::Leaped));
+        let named =
+            (1..100).find(|n| patience.record_violation(Micros(n * 50_000), Fault::TooFast));
         assert!(named.is_some_and(|n| n < 10), "{named:?}");
-        assert_eq!(patience.count(Fault::Leaped), 99.min(named.unwrap_or(0)));
+        assert_eq!(patience.count(Fault::TooFast), 99.min(named.unwrap_or(0)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::identity::{Key, Sealable, Sealed};
 use super::known::Claim;
-use crate::game::{By, PlayerId};
+use crate::game::{PlayerId, Requester};
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
 use foveate_wire::{Epoch, Micros, ObjectId, Radians, Tick};
 use serde::{Deserialize, Serialize};
@@ -201,10 +201,10 @@ impl Sealable for Ask {
 
 impl Ask {
     /// Who asks, as rules see it.
-    pub fn by(&self) -> By {
+    pub fn by(&self) -> Requester {
         match self.turn {
-            Some(object) => By::Object(object.id()),
-            None => By::Player(self.key.player(), Tick(self.seen)),
+            Some(object) => Requester::Object(object.id()),
+            None => Requester::Player(self.key.player(), Tick(self.seen)),
         }
     }
 }
@@ -318,7 +318,7 @@ mod rising {
 
 /// A whole object that changes hands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Deed {
+pub struct Transfer {
     /// The object.
     pub object: Named,
     /// Its epoch with the new owner.
@@ -367,7 +367,7 @@ pub enum Message {
     /// Others' digests, or this end's.
     Members(Vec<Sealed>),
     /// Own this from now on.
-    Give(Deed),
+    Give(Transfer),
     /// Taken over, at this epoch; the highest number there is: not taken.
     Took(Named, u32),
     /// Somebody claims what this end takes for yours: the object, the epoch, who. Answered by

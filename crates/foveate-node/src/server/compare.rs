@@ -64,7 +64,7 @@ impl<G: Game> Server<G> {
     /// players are sent stays the same to the byte. It takes the time and memory of a broadcast to so many
     /// players, and a copy of all objects with their histories.
     pub fn compare_with_broadcast(&mut self, samples: usize) {
-        let publisher = &self.stage.publisher;
+        let publisher = &self.simulation.publisher;
         let policy = presets::broadcast().build().ok().filter(|_| samples > 0);
         self.shadow = policy.map(|policy| Box::new(Shadow::new(publisher, policy, samples)));
     }
@@ -210,7 +210,7 @@ impl Shadow {
         tick: Tick,
         now: Micros,
     ) -> Result<(), StoreError> {
-        let source = &server.stage.publisher;
+        let source = &server.simulation.publisher;
         copy(&source.store, &mut self.publisher.store)?;
         self.mirror(server);
         let Shadow { publisher, samples, .. } = self;
@@ -224,7 +224,7 @@ impl Shadow {
         });
         self.count(server, tick);
         let linked = |sample: &Sampled| {
-            let mut players = server.roster().filter(|it| it.link.is_some());
+            let mut players = server.present_players().filter(|it| it.link.is_some());
             players.any(|it| it.observer == sample.observer && it.player == sample.player)
         };
         if !self.next_choice.is_after(tick) || !self.samples.iter().all(linked) {
@@ -239,8 +239,8 @@ impl Shadow {
     fn choose<G: Game>(&mut self, server: &Server<G>, tick: Tick) {
         let before = std::mem::take(&mut self.sent_before);
         let mut ranked = Vec::new();
-        for present in server.roster().filter(|it| it.link.is_some()) {
-            let sent = bytes(&server.stage.publisher, present.observer);
+        for present in server.present_players().filter(|it| it.link.is_some()) {
+            let sent = bytes(&server.simulation.publisher, present.observer);
             self.sent_before.insert(present.player, sent);
             // Of players who have just come nothing is known.
             let since = before.get(&present.player).map(|before| sent.saturating_sub(*before));
@@ -249,7 +249,7 @@ impl Shadow {
         ranked.sort_unstable_by_key(|(since, present)| (*since, present.player));
         let count = self.wanted.min(ranked.len());
         let chosen = (0..count).map(|nth| ranked[(2 * nth + 1) * ranked.len() / (2 * count)].1);
-        self.fork(&server.stage.publisher, chosen);
+        self.fork(&server.simulation.publisher, chosen);
         let wait = if count == self.wanted { ROTATE } else { SETTLE };
         self.next_choice = tick.plus(self.rounds().count(wait));
         self.settle(tick);
@@ -274,9 +274,9 @@ impl Shadow {
 
     /// Shadows look from where their players do, with their budgets.
     fn mirror<G: Game>(&mut self, server: &Server<G>) {
-        let source = &server.stage.publisher;
+        let source = &server.simulation.publisher;
         for sample in &mut self.samples {
-            let present = server.roster().find(|it| it.observer == sample.observer);
+            let present = server.present_players().find(|it| it.observer == sample.observer);
             let (Some(present), Some(real)) = (present, source.observer(sample.observer)) else {
                 continue;
             };
@@ -294,10 +294,10 @@ impl Shadow {
     }
 
     fn count<G: Game>(&mut self, server: &Server<G>, tick: Tick) {
-        let source = &server.stage.publisher;
+        let source = &server.simulation.publisher;
         let mut round = Counted::default();
         let before = std::mem::take(&mut self.players);
-        for present in server.roster().filter(|it| it.link.is_some()) {
+        for present in server.present_players().filter(|it| it.link.is_some()) {
             let after = bytes(source, present.observer);
             self.players.insert(present.player, after);
             if let Some(before) = before.get(&present.player) {

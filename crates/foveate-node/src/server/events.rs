@@ -6,8 +6,8 @@
 //! facing, is noticed, too.
 
 use super::Server;
-use super::seat::Seat;
-use crate::game::{Game, Spot};
+use super::player_session::PlayerSession;
+use crate::game::{EventArea, Game};
 use crate::outbox::Outbox;
 use crate::session::{ServerMessage, write_message};
 use foveate_sync::interest::View;
@@ -27,8 +27,13 @@ pub struct EventCounts {
 
 impl EventCounts {
     /// An event that concerns a player.
-    pub(super) fn note<G: Game>(&mut self, seat: &mut Seat<G>, event: &[u8], reliable: bool) {
-        match seat.notice(event, reliable) {
+    pub(super) fn note<G: Game>(
+        &mut self,
+        session: &mut PlayerSession<G>,
+        event: &[u8],
+        reliable: bool,
+    ) {
+        match session.notice(event, reliable) {
             Some(true) if reliable => self.reliable += 1,
             Some(true) => self.unreliable += 1,
             Some(false) => self.dropped += 1,
@@ -37,7 +42,7 @@ impl EventCounts {
     }
 }
 
-/// A seat whose view carries farther ahead.
+/// A session whose view carries farther ahead.
 struct Zoomed {
     at: u32,
     observer: ObserverId,
@@ -53,31 +58,31 @@ impl<G: Game> Server<G> {
     }
 
     /// Gives each event to those who notice it, once.
-    pub(super) fn tell_events(&mut self) {
+    pub(super) fn queue_events(&mut self) {
         if self.happened.is_empty() {
             return;
         }
         let zoomed = self.zoomed();
-        let Server { stage, happened, seats, event_counts, .. } = self;
+        let Server { simulation, happened, sessions, event_counts, .. } = self;
         let mut eyes: Vec<(ObjectId, u32)> = Vec::new();
-        for (at, seat) in seats.iter().enumerate() {
-            let Some(seat) = seat else { continue };
-            eyes.extend(seat.eyes.iter().map(|eye| (*eye, at as u32)));
+        for (at, session) in sessions.iter().enumerate() {
+            let Some(session) = session else { continue };
+            eyes.extend(session.eyes.iter().map(|eye| (*eye, at as u32)));
         }
         eyes.sort_unstable();
-        let mut told = vec![0; seats.len()];
+        let mut told = vec![0; sessions.len()];
         for (number, (spot, event)) in (1u32..).zip(happened.iter()) {
             let Ok(bytes) = postcard::to_allocvec(event) else { continue };
-            let reliable = stage.game.reliable(event);
+            let reliable = simulation.game.reliable(event);
             let mut tell = |at: u32| {
                 let fresh = std::mem::replace(&mut told[at as usize], number) != number;
-                if let Some(seat) = seats[at as usize].as_mut().filter(|_| fresh) {
-                    event_counts.note(seat, &bytes, reliable);
+                if let Some(session) = sessions[at as usize].as_mut().filter(|_| fresh) {
+                    event_counts.note(session, &bytes, reliable);
                 }
             };
             let (centre, reach) = spot.circle();
-            let store = &stage.publisher.store;
-            stage.publisher.around(centre, reach, |id| {
+            let store = &simulation.publisher.store;
+            simulation.publisher.around(centre, reach, |id| {
                 let first = eyes.partition_point(|(eye, _)| *eye < id);
                 let theirs = eyes[first..].iter().take_while(|(eye, _)| *eye == id);
                 if store.find(id).is_some_and(|slot| spot.reaches(store.position(slot))) {
@@ -85,37 +90,39 @@ impl<G: Game> Server<G> {
                 }
             });
             for zoom in &zoomed {
-                if zoom.notices(&stage.publisher, spot) {
+                if zoom.notices(&simulation.publisher, spot) {
                     tell(zoom.at);
                 }
             }
         }
     }
 
-    /// The seats whose view has a longer first zone than view 0.
+    /// The sessions whose view has a longer first zone than view 0.
     fn zoomed(&self) -> Vec<Zoomed> {
-        let Some(base) = self.stage.game.view(0).as_ref().and_then(first_zone) else {
+        let Some(base) = self.simulation.game.view(0).as_ref().and_then(first_zone) else {
             return Vec::new();
         };
         let of = |at: usize| {
-            let (view, observer) = (self.view_at(at)?, self.seats[at].as_ref()?.observer);
+            let (view, observer) = (self.view_at(at)?, self.sessions[at].as_ref()?.observer);
             let factor = first_zone(&view)? / base;
             let field = view.fields.first().or(view.field.as_ref()).copied().unwrap_or(360.0);
             let cos = (field / 2.0).to_radians().cos();
             (factor > 1.0).then_some(Zoomed { at: at as u32, observer, factor, cos })
         };
         // Most look by view 0, which need not be made for that.
-        let another = |seat: &Seat<G>| seat.view != 0 || seat.imposed.is_some();
-        let others = self.imposed.is_some();
-        let seats = self.seats.iter().enumerate();
-        let seats = seats.filter(|(_, it)| it.as_ref().is_some_and(|it| others || another(it)));
-        seats.filter_map(|(at, _)| of(at)).collect()
+        let another =
+            |session: &PlayerSession<G>| session.view != 0 || session.view_override.is_some();
+        let others = self.view_override.is_some();
+        let sessions = self.sessions.iter().enumerate();
+        let sessions =
+            sessions.filter(|(_, it)| it.as_ref().is_some_and(|it| others || another(it)));
+        sessions.filter_map(|(at, _)| of(at)).collect()
     }
 
     /// Reliable events leave, in the order in which they happened.
     pub(super) fn send_reliable_events(&mut self, out: &mut impl Outbox) {
-        for seat in self.seats.iter_mut().flatten() {
-            if let Some((link, events)) = seat.take_reliable() {
+        for session in self.sessions.iter_mut().flatten() {
+            if let Some((link, events)) = session.take_reliable() {
                 out.message(link, &write_message(&ServerMessage::Events(events)));
             }
         }
@@ -124,7 +131,7 @@ impl<G: Game> Server<G> {
 
 impl Zoomed {
     /// Whether an end of the event is ahead and near enough for the zoom.
-    fn notices(&self, publisher: &Publisher, spot: &Spot) -> bool {
+    fn notices(&self, publisher: &Publisher, spot: &EventArea) -> bool {
         let observer = publisher.observer(self.observer);
         let pivots = observer.map_or(&[][..], |observer| observer.looks_from());
         let (ends, radius) = spot.ends();

@@ -1,4 +1,4 @@
-//! A dedicated server: who is in, what they do, what they are told.
+//! A dedicated server: sessions, their inputs, and what each player is sent.
 //!
 //! Without IO: links, messages and datagrams come in by calls, and leave through an [`Outbox`].
 //! One call of [`Server::tick`] a round does everything else, in order: inputs, rules, events,
@@ -6,43 +6,43 @@
 //! keep what a leaving one had.
 //!
 //! ```text
-//! connected ─ Hello ─▶ Asked ─ admit ─▶ seated ◀─ resume ─ away ─ too long ─▶ left
+//! connected ─ Hello ─▶ Asked ─ admit ─▶ joined ◀─ resume ─ away ─ too long ─▶ left
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
 mod compare;
 mod events;
 mod oversee;
+mod player_session;
 mod quality;
-mod seat;
 mod window;
 
 pub use compare::BroadcastComparison;
 pub use events::EventCounts;
 pub use oversee::Present;
+pub use player_session::Away;
 pub use quality::Resources;
-pub use seat::Away;
 
-use crate::game::{By, Game, PlayerId, Spot};
+use crate::game::{EventArea, Game, PlayerId, Requester};
 use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::session::{
-    ClientMessage, FRAME_ROOM, Frame, MAX_NAME, Refusal, ResumeKey, ServerMessage, Upward,
-    VERSIONS, read_message, write_message,
+    ClientDatagram, ClientMessage, MAX_NAME, Refusal, ResumeKey, SERVER_DATAGRAM_ROOM,
+    ServerDatagram, ServerMessage, VERSIONS, read_message, write_message,
 };
-use crate::stage::{Interacted, Stage};
+use crate::simulation::{Interacted, Simulation};
 use foveate_sync::interest::{Policy, View};
 use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use player_session::PlayerSession;
 use quality::Quality;
-use seat::Seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Rounds, and how long replicas linger.
     pub rounds: Rounds,
     /// Players at once.
@@ -65,14 +65,14 @@ pub const DEAF_AFTER: Micros = Micros(10_000_000);
 pub const KEEP_ALIVE: Micros = Micros(1_000_000);
 /// Under strain clocks are echoed this often at most: clients average their round trips over more than that.
 const STRAINED_ECHO: Micros = Micros(200_000);
-/// Links that have not said who they are.
-pub const MAX_STRANGERS: usize = 4_096;
+/// Links without a session.
+pub const MAX_PENDING_LINKS: usize = 4_096;
 /// Rounds between two looks at what a player looks from.
 const LOOK_ABOUT: u32 = 8;
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ServerSettings {
+    fn default() -> ServerSettings {
+        ServerSettings {
             rounds: Rounds::every(Micros::from_millis(50)),
             max_players: 1_024,
             budget: Some(Bytes(3_200)),
@@ -83,14 +83,14 @@ impl Default for Settings {
     }
 }
 
-/// A link without a seat.
+/// A link without a session.
 #[derive(Default)]
-struct Stranger {
-    /// Who has said hello, and is asked about at the door.
+struct PendingLink {
+    /// The name from its hello, while the authenticator is asked about it.
     name: Option<String>,
     /// The newest version that both speak.
     version: u8,
-    /// For how many rounds nobody has.
+    /// Rounds since it connected without a hello.
     rounds: u32,
 }
 
@@ -139,21 +139,21 @@ pub type Keys = Box<dyn FnMut() -> ResumeKey + Send + Sync>;
 /// A server of one world.
 pub struct Server<G: Game> {
     /// The world.
-    pub stage: Stage<G>,
-    settings: Settings,
+    pub simulation: Simulation<G>,
+    settings: ServerSettings,
     quality: Quality,
-    /// Who has not said who they are, or waits for an answer.
-    strangers: BTreeMap<Link, Stranger>,
+    /// Links without a session: no hello yet, or waiting for an answer.
+    pending_links: BTreeMap<Link, PendingLink>,
     by_link: BTreeMap<Link, u32>,
     by_player: BTreeMap<PlayerId, u32>,
     by_name: BTreeMap<String, u32>,
-    seats: Vec<Option<Seat<G>>>,
-    /// The seat of each observer.
-    seat_of: Vec<u32>,
+    sessions: Vec<Option<PlayerSession<G>>>,
+    /// The session of each observer.
+    session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: Refused,
-    /// A view in force for everybody who has no other imposed on them.
-    imposed: Option<View>,
+    /// A view in force for everybody who has no other view_override on them.
+    view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
     first_view: Option<View>,
     /// What views in force were made into: everybody with the same view shares one, which is then in
@@ -163,34 +163,34 @@ pub struct Server<G: Game> {
     shadow: Option<Box<compare::Shadow>>,
     keys: Keys,
     pace: Pace,
-    upward: Upward<G::Input>,
-    happened: Vec<(Spot, G::Event)>,
+    incoming: ClientDatagram<G::Input>,
+    happened: Vec<(EventArea, G::Event)>,
     event_counts: EventCounts,
     frame: Vec<u8>,
 }
 
 impl<G: Game> Server<G> {
-    /// An empty world; call [`Stage::populate`] or restore what was kept.
-    pub fn new(game: Arc<G>, settings: Settings, keys: Keys) -> Server<G> {
+    /// An empty world; call [`Simulation::populate`] or restore what was kept.
+    pub fn new(game: Arc<G>, settings: ServerSettings, keys: Keys) -> Server<G> {
         Server {
-            stage: Stage::new(game, settings.rounds),
+            simulation: Simulation::new(game, settings.rounds),
             settings,
             quality: Quality::new(settings.resources),
-            strangers: BTreeMap::new(),
+            pending_links: BTreeMap::new(),
             by_link: BTreeMap::new(),
             by_player: BTreeMap::new(),
             by_name: BTreeMap::new(),
-            seats: Vec::new(),
-            seat_of: Vec::new(),
+            sessions: Vec::new(),
+            session_of: Vec::new(),
             events: VecDeque::new(),
             refused: Refused::default(),
-            imposed: None,
+            view_override: None,
             first_view: None,
             policies: VecDeque::new(),
             shadow: None,
             keys,
             pace: Pace::from(settings.rounds.length),
-            upward: Upward::default(),
+            incoming: ClientDatagram::default(),
             happened: Vec::new(),
             event_counts: EventCounts::default(),
             frame: Vec::new(),
@@ -214,20 +214,25 @@ impl<G: Game> Server<G> {
 
     /// A link was made.
     pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
-        if self.strangers.len() >= MAX_STRANGERS {
-            return self.turn_away(link, Refusal::Full, "too many are at the door", out);
+        if self.pending_links.len() >= MAX_PENDING_LINKS {
+            return self.reject(
+                link,
+                Refusal::Full,
+                "too many connections are waiting to join; try again later",
+                out,
+            );
         }
-        self.strangers.insert(link, Stranger::default());
+        self.pending_links.insert(link, PendingLink::default());
     }
 
     /// A link ended.
     pub fn closed(&mut self, link: Link, now: Micros) {
-        self.strangers.remove(&link);
+        self.pending_links.remove(&link);
         if let Some(at) = self.by_link.remove(&link)
-            && let Some(seat) = &mut self.seats[at as usize]
+            && let Some(session) = &mut self.sessions[at as usize]
         {
-            seat.leave_link(now);
-            self.events.push_back(ServerEvent::Broken(seat.player));
+            session.leave_link(now);
+            self.events.push_back(ServerEvent::Broken(session.player));
         }
     }
 
@@ -235,12 +240,12 @@ impl<G: Game> Server<G> {
     pub fn message(&mut self, link: Link, bytes: &[u8], now: Micros, out: &mut impl Outbox) {
         let Some(message) = read_message::<ClientMessage<G::Action>>(bytes) else {
             self.closed(link, now);
-            return self.turn_away(link, Refusal::Malformed, "a message cannot be read", out);
+            return self.reject(link, Refusal::Malformed, "malformed message", out);
         };
         match (message, self.by_link.get(&link).copied()) {
-            // Once a link: the door is asked about one name, and lets that one in.
+            // Once a link: the authenticator is asked about one name, and accepts that one.
             (ClientMessage::Hello { versions, schema, name, token, resume }, None)
-                if self.strangers.get(&link).is_some_and(|it| it.name.is_none()) =>
+                if self.pending_links.get(&link).is_some_and(|it| it.name.is_none()) =>
             {
                 let spoken = VERSIONS.iter().rev().find(|it| versions.contains(it));
                 let version = spoken.copied().unwrap_or_default();
@@ -251,31 +256,36 @@ impl<G: Game> Server<G> {
                 }
                 match self.check(&versions, schema, &name) {
                     Ok(()) => {
-                        self.strangers.insert(
+                        self.pending_links.insert(
                             link,
-                            Stranger { name: Some(name.clone()), version, rounds: 0 },
+                            PendingLink { name: Some(name.clone()), version, rounds: 0 },
                         );
                         self.events.push_back(ServerEvent::Asked { link, name, token });
                     }
-                    Err((why, text)) => self.turn_away(link, why, &text, out),
+                    Err((why, text)) => self.reject(link, why, &text, out),
                 }
             }
             (ClientMessage::View(which), Some(at)) => self.set_view(at, which),
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
-                let Some(seat) = &mut self.seats[at as usize] else { return };
-                let by = By::Player(seat.player, Tick(seen));
-                let taken = seat.may_ask() && self.stage.ask(ObjectId(object), action, by);
+                let Some(session) = &mut self.sessions[at as usize] else { return };
+                let by = Requester::Player(session.player, Tick(seen));
+                let taken = session.may_ask() && self.simulation.ask(ObjectId(object), action, by);
                 self.refused.excess += u64::from(!taken);
             }
             (ClientMessage::Leave, Some(at)) => {
                 self.leave(at);
-                self.strangers.insert(link, Stranger::default());
+                self.pending_links.insert(link, PendingLink::default());
             }
             (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
-            (ClientMessage::Who(player), Some(at)) => self.tell_name(at, PlayerId(player), out),
+            (ClientMessage::Who(player), Some(at)) => self.send_name(at, PlayerId(player), out),
             _ => {
                 self.closed(link, now);
-                self.turn_away(link, Refusal::Malformed, "a message out of turn", out);
+                self.reject(
+                    link,
+                    Refusal::Malformed,
+                    "unexpected message for this state of the session",
+                    out,
+                );
             }
         }
     }
@@ -283,73 +293,76 @@ impl<G: Game> Server<G> {
     /// A datagram arrived.
     pub fn datagram(&mut self, link: Link, bytes: &[u8], now: Micros) {
         let Some(at) = self.by_link.get(&link) else { return };
-        let Some(seat) = &mut self.seats[*at as usize] else { return };
-        if !self.upward.read(bytes) {
+        let Some(session) = &mut self.sessions[*at as usize] else { return };
+        if !self.incoming.read(bytes) {
             self.refused.malformed += 1;
             return;
         }
-        seat.heard = now;
-        seat.echo = Some((self.upward.clock, now));
-        if let Some(ack) = self.upward.ack {
-            seat.acked = now;
-            self.stage.publisher.on_ack(seat.observer, &ack, now);
+        session.heard = now;
+        session.echo = Some((self.incoming.clock, now));
+        if let Some(ack) = self.incoming.ack {
+            session.acked = now;
+            self.simulation.publisher.on_ack(session.observer, &ack, now);
             if let Some(shadow) = &mut self.shadow {
-                let observer = self.stage.publisher.observer(seat.observer);
+                let observer = self.simulation.publisher.observer(session.observer);
                 let round_trip = observer.and_then(|observer| observer.link().rtt());
-                shadow.on_ack(seat.observer, &ack, now, round_trip);
+                shadow.on_ack(session.observer, &ack, now, round_trip);
             }
         }
-        for (nth, input) in self.upward.inputs.iter().enumerate() {
-            if !self.stage.game.allows(input) {
+        for (nth, input) in self.incoming.inputs.iter().enumerate() {
+            if !self.simulation.game.allows(input) {
                 self.refused.impossible += 1;
                 continue;
             }
-            let seq = self.upward.first.wrapping_add(nth as u16);
-            self.refused.hasty += u64::from(!seat.take_input(seq, *input));
+            let seq = self.incoming.first.wrapping_add(nth as u16);
+            self.refused.hasty += u64::from(!session.take_input(seq, *input));
         }
     }
 
     fn check(&self, versions: &[u8], schema: u64, name: &str) -> Result<(), (Refusal, String)> {
         if !VERSIONS.iter().any(|version| versions.contains(version)) {
-            let text = format!("you speak wire versions {versions:?}, this server {VERSIONS:?}");
+            let text = format!("client speaks wire versions {versions:?}, server {VERSIONS:?}");
             return Err((Refusal::Version, text));
         }
-        self.stage
+        self.simulation
             .game
             .schema()
             .check_hash(schema)
             .map_err(|error| (Refusal::Schema, error.to_string()))?;
         if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-            return Err((Refusal::Name, format!("a name has 1 to {MAX_NAME} printable bytes")));
+            return Err((
+                Refusal::Name,
+                format!("a name has 1 to {MAX_NAME} bytes and no control characters"),
+            ));
         }
-        let mut waiting = self.strangers.values().filter_map(|it| it.name.as_deref());
+        let mut waiting = self.pending_links.values().filter_map(|it| it.name.as_deref());
         if self.by_name.contains_key(name) || waiting.any(|other| other == name) {
-            return Err((Refusal::NameTaken, format!("somebody called {name} is here")));
+            return Err((Refusal::NameTaken, format!("name `{name}` is taken")));
         }
         let max = self.settings.max_players;
-        let waiting = self.strangers.values().filter(|it| it.name.is_some()).count();
+        let waiting = self.pending_links.values().filter(|it| it.name.is_some()).count();
         if self.by_player.len() + waiting >= max {
-            return Err((Refusal::Full, format!("{max} players are as many as fit")));
+            return Err((Refusal::Full, format!("the server is full: {max} players")));
         }
         Ok(())
     }
 
-    /// Says no to somebody at the door.
+    /// Rejects a link that asked to join.
     pub fn refuse(&mut self, link: Link, why: Refusal, out: &mut impl Outbox) {
         let text = match why {
-            Refusal::Token => "a token is needed that is good for this name, here",
-            Refusal::TokenExpired => "the token's time is over",
-            Refusal::TokenReplayed => "the token was used before",
-            Refusal::Full => "there is no room at the moment",
-            _ => return self.turn_away(link, why, &format!("{why:?}"), out),
+            Refusal::Token => "a connect token for this name and this server is required",
+            Refusal::TokenExpired => "the connect token has expired",
+            Refusal::TokenReplayed => "the connect token was already used",
+            Refusal::Full => "the server has no room at the moment; try again later",
+            _ => return self.reject(link, why, &format!("{why:?}"), out),
         };
-        self.turn_away(link, why, text, out);
+        self.reject(link, why, text, out);
     }
 
-    fn turn_away(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
-        self.strangers.remove(&link);
+    fn reject(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
+        self.pending_links.remove(&link);
         let schema = match why {
-            Refusal::Schema => self.stage.game.schema().describe(),
+            Refusal::Schema => self.simulation.game.schema().describe(),
             _ => String::new(),
         };
         let refused = ServerMessage::Refused { why, text: text.into(), schema };
@@ -368,51 +381,52 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
-        let Some(Stranger { name: Some(name), version, .. }) = self.strangers.remove(&link) else {
+        let Some(PendingLink { name: Some(name), version, .. }) = self.pending_links.remove(&link)
+        else {
             return Ok(());
         };
         for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
-            self.stage.restore(*id, lanes)?;
+            self.simulation.restore(*id, lanes)?;
         }
-        if self.stage.avatar(player).is_none() {
-            let game = Arc::clone(&self.stage.game);
-            let mut spawns = game.welcome(&self.stage.world(), player, &name).into_iter();
+        if self.simulation.avatar(player).is_none() {
+            let game = Arc::clone(&self.simulation.game);
+            let mut spawns = game.welcome(&self.simulation.world(), player, &name).into_iter();
             // The avatar's serial is 0, although others were given out if the player was here before.
             if let Some(avatar) = spawns.next() {
-                self.stage.restore(ObjectId::new(avatar.kind, player.0, 0), &avatar.lanes)?;
+                self.simulation.restore(ObjectId::new(avatar.kind, player.0, 0), &avatar.lanes)?;
             }
             for spawn in spawns {
-                self.stage.spawn(player, &spawn)?;
+                self.simulation.spawn(player, &spawn)?;
             }
         }
-        let avatar = ObjectId::new(self.stage.game.avatar(), player.0, 0);
-        let Some(slot) = self.stage.publisher.store.find(avatar) else {
+        let avatar = ObjectId::new(self.simulation.game.avatar(), player.0, 0);
+        let Some(slot) = self.simulation.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
-        let view = self.imposed.clone().or_else(|| self.chosen_view(0));
+        let view = self.view_override.clone().or_else(|| self.chosen_view(0));
         let Some(view) = view.and_then(|view| self.policy(&view).ok()) else {
             return Err(StoreError::UnknownKind("view".into()));
         };
         let budget = self.settings.budget;
-        let tick = self.stage.publisher.store.tick();
+        let tick = self.simulation.publisher.store.tick();
         let observer =
             Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
-        let observer = self.stage.publisher.add(observer);
+        let observer = self.simulation.publisher.add(observer);
         let key = (self.keys)();
-        let mut seat = Seat::new((player, avatar), name, observer, key, now);
-        (seat.budget, seat.version) = (budget, version);
-        let at = self.seats.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.seats.push(None);
-            self.seats.len() - 1
+        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
+        (session.budget, session.version) = (budget, version);
+        let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.sessions.push(None);
+            self.sessions.len() - 1
         });
         let of = observer.0 as usize;
-        self.seat_of.resize(self.seat_of.len().max(of + 1), u32::MAX);
-        self.seat_of[of] = at as u32;
+        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
+        self.session_of[of] = at as u32;
         self.by_player.insert(player, at as u32);
-        self.by_name.insert(seat.name.clone(), at as u32);
-        self.events.push_back(ServerEvent::Joined(player, seat.name.clone()));
-        self.seats[at] = Some(seat);
-        self.seat_link(at as u32, link, false, now, out);
+        self.by_name.insert(session.name.clone(), at as u32);
+        self.events.push_back(ServerEvent::Joined(player, session.name.clone()));
+        self.sessions[at] = Some(session);
+        self.attach_link(at as u32, link, false, now, out);
         Ok(())
     }
 
@@ -425,23 +439,23 @@ impl<G: Game> Server<G> {
         out: &mut impl Outbox,
     ) -> bool {
         let Some(at) = self.by_name.get(name).copied() else { return false };
-        let Some(seat) = &mut self.seats[at as usize] else { return false };
-        if seat.resume != key || version == 0 {
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        if session.resume != key || version == 0 {
             return false;
         }
-        seat.version = version;
+        session.version = version;
         // The old link may not have been missed yet.
-        if let Some(old) = seat.link.take() {
+        if let Some(old) = session.link.take() {
             self.by_link.remove(&old);
             out.close(old, Refusal::NameTaken);
         }
-        self.strangers.remove(&link);
-        self.events.push_back(ServerEvent::Joined(seat.player, seat.name.clone()));
-        self.seat_link(at, link, true, now, out);
+        self.pending_links.remove(&link);
+        self.events.push_back(ServerEvent::Joined(session.player, session.name.clone()));
+        self.attach_link(at, link, true, now, out);
         true
     }
 
-    fn seat_link(
+    fn attach_link(
         &mut self,
         at: u32,
         link: Link,
@@ -449,16 +463,16 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) {
-        let Some(seat) = &mut self.seats[at as usize] else { return };
-        seat.come_back(link, now);
+        let Some(session) = &mut self.sessions[at as usize] else { return };
+        session.come_back(link, now);
         self.by_link.insert(link, at);
         let welcome = ServerMessage::Welcome {
-            version: seat.version,
-            player: seat.player.0,
-            avatar: seat.avatar.0,
-            tick: self.stage.publisher.store.tick().0,
+            version: session.version,
+            player: session.player.0,
+            avatar: session.avatar.0,
+            tick: self.simulation.publisher.store.tick().0,
             round: self.settings.rounds.length.0,
-            resume: seat.resume,
+            resume: session.resume,
             resumed,
         };
         out.message(link, &write_message(&welcome));
@@ -466,11 +480,11 @@ impl<G: Game> Server<G> {
 
     fn set_view(&mut self, at: u32, which: u8) {
         // Every pair is looked at anew: nobody may ask for that without end.
-        let may = self.seats[at as usize].as_mut().is_some_and(Seat::may_ask);
+        let may = self.sessions[at as usize].as_mut().is_some_and(PlayerSession::may_ask);
         let known = may && self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
-        match &mut self.seats[at as usize] {
-            Some(seat) if known => {
-                seat.view = which;
+        match &mut self.sessions[at as usize] {
+            Some(session) if known => {
+                session.view = which;
                 self.apply_view(at as usize);
             }
             _ => self.refused.excess += 1,
@@ -478,23 +492,23 @@ impl<G: Game> Server<G> {
     }
 
     fn watch(&mut self, at: u32, object: Option<ObjectId>) {
-        let Server { stage, seats, refused, .. } = self;
-        let Some(seat) = &mut seats[at as usize] else { return };
-        let avatar = seat.avatar;
-        let refuse = |object| !stage.game.may_watch(&stage.world(), avatar, object);
-        if !seat.may_ask() || object.is_some_and(refuse) {
+        let Server { simulation, sessions, refused, .. } = self;
+        let Some(session) = &mut sessions[at as usize] else { return };
+        let avatar = session.avatar;
+        let refuse = |object| !simulation.game.may_watch(&simulation.world(), avatar, object);
+        if !session.may_ask() || object.is_some_and(refuse) {
             refused.excess += 1;
             return;
         }
-        seat.watched = object;
-        look(stage, seat, &mut Vec::new());
+        session.watched = object;
+        look(simulation, session, &mut Vec::new());
     }
 
-    fn tell_name(&mut self, at: u32, player: PlayerId, out: &mut impl Outbox) {
-        let named = self.by_player.get(&player).and_then(|at| self.seats[*at as usize].as_ref());
-        let name = named.map_or_else(String::new, |seat| seat.name.clone());
-        let Some(seat) = &mut self.seats[at as usize] else { return };
-        match seat.link.filter(|_| seat.may_ask()) {
+    fn send_name(&mut self, at: u32, player: PlayerId, out: &mut impl Outbox) {
+        let named = self.by_player.get(&player).and_then(|at| self.sessions[*at as usize].as_ref());
+        let name = named.map_or_else(String::new, |session| session.name.clone());
+        let Some(session) = &mut self.sessions[at as usize] else { return };
+        match session.link.filter(|_| session.may_ask()) {
             Some(link) => {
                 out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
             }
@@ -504,49 +518,50 @@ impl<G: Game> Server<G> {
 
     /// A player leaves for good: what is theirs goes with them.
     fn leave(&mut self, at: u32) {
-        let Some(seat) = self.seats[at as usize].take() else { return };
-        seat.link.and_then(|link| self.by_link.remove(&link));
-        self.by_player.remove(&seat.player);
-        self.by_name.remove(&seat.name);
-        self.stage.publisher.remove(seat.observer);
-        self.stage.forget(seat.avatar);
-        let store = &mut self.stage.publisher.store;
-        let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == seat.player.0).collect();
+        let Some(session) = self.sessions[at as usize].take() else { return };
+        session.link.and_then(|link| self.by_link.remove(&link));
+        self.by_player.remove(&session.player);
+        self.by_name.remove(&session.name);
+        self.simulation.publisher.remove(session.observer);
+        self.simulation.forget(session.avatar);
+        let store = &mut self.simulation.publisher.store;
+        let theirs: Vec<_> =
+            store.iter().filter(|(id, _)| id.origin() == session.player.0).collect();
         let mut kept = Vec::new();
         for (id, slot) in theirs {
-            if self.stage.game.keeps(id.kind()) {
+            if self.simulation.game.keeps(id.kind()) {
                 kept.push((id, store.lanes(slot).to_vec()));
             }
             let removed = store.remove(slot);
             debug_assert!(removed.is_ok());
         }
-        self.events.push_back(ServerEvent::Left(seat.player, kept));
+        self.events.push_back(ServerEvent::Left(session.player, kept));
     }
 
     /// One round: inputs, rules, events, states; then those who are away too long leave.
     pub fn tick(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
-        for seat in self.seats.iter_mut().flatten() {
-            while let Some(input) = seat.next_input() {
-                self.stage.input(seat.avatar, input);
+        for session in self.sessions.iter_mut().flatten() {
+            while let Some(input) = session.next_input() {
+                self.simulation.input(session.avatar, input);
             }
         }
         let happened = &mut self.happened;
         happened.clear();
-        self.stage.step(tick, |spot, event| happened.push((spot, event)));
-        self.tell_events();
+        self.simulation.step(tick, |spot, event| happened.push((spot, event)));
+        self.queue_events();
         self.note_interactions(now);
         self.look_about(tick);
         self.sort_teams(tick);
-        self.tell_states(tick, now, out);
+        self.send_states(tick, now, out);
         self.compare(tick, now);
-        self.show_out(now, out);
-        self.lose_patience(out);
+        self.evict_timed_out(now, out);
+        self.reject_idle_links(out);
     }
 
     /// Plays the round that is due by the host's clock, if one is.
     pub(crate) fn wake(&mut self, now: Micros, out: &mut impl Outbox) {
         if self.pace.is_due(now, self.settings.rounds.length) {
-            self.tick(self.stage.publisher.store.tick().plus(1), now, out);
+            self.tick(self.simulation.publisher.store.tick().plus(1), now, out);
         }
     }
 
@@ -555,10 +570,10 @@ impl<G: Game> Server<G> {
     }
 
     /// The host says how long a round took, sending and receiving included: if that is more than
-    /// [`Settings::resources`] allow, or if more was sent, grades give way from the next round on.
+    /// [`ServerSettings::resources`] allow, or if more was sent, grades give way from the next round on.
     pub fn end_round(&mut self, took: Micros) {
         let strain = self.quality.end_round(took);
-        self.stage.publisher.set_strain(strain);
+        self.simulation.publisher.set_strain(strain);
     }
 
     /// Other resources from now on.
@@ -572,30 +587,31 @@ impl<G: Game> Server<G> {
         self.quality.strain()
     }
 
-    /// Whoever has a link and does not say who they are would keep others from it for ever.
-    fn lose_patience(&mut self, out: &mut impl Outbox) {
+    /// A link without a handshake would keep its place for ever.
+    fn reject_idle_links(&mut self, out: &mut impl Outbox) {
         let most = self.settings.rounds.count(self.settings.timeout);
         let mut late = Vec::new();
-        for (link, it) in self.strangers.iter_mut().filter(|(_, it)| it.name.is_none()) {
+        for (link, it) in self.pending_links.iter_mut().filter(|(_, it)| it.name.is_none()) {
             it.rounds += 1;
             late.extend((it.rounds > most).then_some(*link));
         }
         for link in late {
-            self.turn_away(link, Refusal::Deaf, "nobody said hello", out);
+            self.reject(link, Refusal::Deaf, "handshake timed out", out);
         }
     }
 
     /// Players take an interest in what they acted on and in what acted on them.
     fn note_interactions(&mut self, now: Micros) {
-        let Server { stage, seats, by_player, .. } = self;
-        for at in 0..stage.interactions().len() {
-            let Interacted { by, with, half_life } = stage.interactions()[at];
+        let Server { simulation, sessions, by_player, .. } = self;
+        for at in 0..simulation.interactions().len() {
+            let Interacted { by, with, half_life } = simulation.interactions()[at];
             for (own, other) in [(by, with), (with, by)] {
-                let seat = by_player.get(&PlayerId(own.origin())).map(|at| &seats[*at as usize]);
+                let session =
+                    by_player.get(&PlayerId(own.origin())).map(|at| &sessions[*at as usize]);
                 if own.origin() != other.origin()
-                    && let Some(Some(seat)) = seat
-                    && let Some(slot) = stage.publisher.store.find(other)
-                    && let Some(observer) = stage.publisher.observer_mut(seat.observer)
+                    && let Some(Some(session)) = session
+                    && let Some(slot) = simulation.publisher.store.find(other)
+                    && let Some(observer) = simulation.publisher.observer_mut(session.observer)
                 {
                     observer.interacted(slot, now, half_life);
                 }
@@ -605,12 +621,12 @@ impl<G: Game> Server<G> {
 
     /// Objects and players take their sides.
     fn sort_teams(&mut self, tick: Tick) {
-        let Server { stage, seats, by_player, .. } = self;
-        let avatar = stage.game.avatar();
-        stage.sort_teams(tick, |publisher, id, team| {
-            let seat = by_player.get(&PlayerId(id.origin())).map(|at| &seats[*at as usize]);
-            if let Some(Some(seat)) = seat.filter(|_| id.kind() == avatar)
-                && let Some(observer) = publisher.observer_mut(seat.observer)
+        let Server { simulation, sessions, by_player, .. } = self;
+        let avatar = simulation.game.avatar();
+        simulation.sort_teams(tick, |publisher, id, team| {
+            let session = by_player.get(&PlayerId(id.origin())).map(|at| &sessions[*at as usize]);
+            if let Some(Some(session)) = session.filter(|_| id.kind() == avatar)
+                && let Some(observer) = publisher.observer_mut(session.observer)
             {
                 observer.set_team(team);
             }
@@ -619,59 +635,59 @@ impl<G: Game> Server<G> {
 
     /// Now and then: what each player looks from.
     fn look_about(&mut self, tick: Tick) {
-        let Server { stage, seats, .. } = self;
+        let Server { simulation, sessions, .. } = self;
         let mut eyes = Vec::new();
-        for (at, seat) in seats.iter_mut().enumerate() {
-            let Some(seat) = seat else { continue };
+        for (at, session) in sessions.iter_mut().enumerate() {
+            let Some(session) = session else { continue };
             if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
                 continue;
             }
-            look(stage, seat, &mut eyes);
+            look(simulation, session, &mut eyes);
         }
     }
 
-    fn tell_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
+    fn send_states(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         self.send_reliable_events(out);
-        let Server { stage, seats, seat_of, frame, quality, shadow, .. } = self;
+        let Server { simulation, sessions, session_of, frame, quality, shadow, .. } = self;
         let echo_pause = if quality.strain() > 0.0 { STRAINED_ECHO } else { Micros::ZERO };
-        stage.publisher.round(tick, now, |observer, packet| {
-            let at = seat_of[observer.0 as usize] as usize;
-            let Some(Some(seat)) = seats.get_mut(at) else { return };
-            let Some(link) = seat.link else { return };
-            seat.write_frame((tick, now), echo_pause, packet, frame);
+        simulation.publisher.round(tick, now, |observer, packet| {
+            let at = session_of[observer.0 as usize] as usize;
+            let Some(Some(session)) = sessions.get_mut(at) else { return };
+            let Some(link) = session.link else { return };
+            session.write_datagram((tick, now), echo_pause, packet, frame);
             quality.note_sent(frame.len());
             out.datagram(link, frame);
             if let Some(shadow) = shadow {
                 shadow.on_sent(observer, tick, packet);
             }
         });
-        for seat in seats.iter_mut().flatten() {
-            if let Some(link) = seat.link
-                && seat.has_something_to_say(now)
+        for session in sessions.iter_mut().flatten() {
+            if let Some(link) = session.link
+                && session.has_something_to_say(now)
             {
-                seat.write_frame((tick, now), echo_pause, &[], frame);
+                session.write_datagram((tick, now), echo_pause, &[], frame);
                 quality.note_sent(frame.len());
                 out.datagram(link, frame);
             }
         }
     }
 
-    fn show_out(&mut self, now: Micros, out: &mut impl Outbox) {
-        for at in 0..self.seats.len() {
-            let Some(seat) = &self.seats[at] else { continue };
-            match seat.away(now, &self.settings) {
+    fn evict_timed_out(&mut self, now: Micros, out: &mut impl Outbox) {
+        for at in 0..self.sessions.len() {
+            let Some(session) = &self.sessions[at] else { continue };
+            match session.away(now, &self.settings) {
                 None => {}
                 Some(Away::Gone) => self.leave(at as u32),
                 Some(Away::Silent) => {
-                    let link = seat.link;
+                    let link = session.link;
                     self.leave(at as u32);
                     link.into_iter().for_each(|link| out.close(link, Refusal::Deaf));
                 }
                 Some(Away::Deaf) => {
-                    let link = seat.link;
+                    let link = session.link;
                     self.leave(at as u32);
                     if let Some(link) = link {
-                        self.turn_away(link, Refusal::Deaf, "nothing was acknowledged", out);
+                        self.reject(link, Refusal::Deaf, "acknowledgements timed out", out);
                     }
                 }
             }
@@ -680,29 +696,36 @@ impl<G: Game> Server<G> {
 
     /// Everybody is told that it is over; what was theirs comes as [`ServerEvent::Left`].
     pub fn close(&mut self, out: &mut impl Outbox) {
-        let links: Vec<Link> = self.by_link.keys().chain(self.strangers.keys()).copied().collect();
-        (0..self.seats.len()).for_each(|at| self.leave(at as u32));
+        let links: Vec<Link> =
+            self.by_link.keys().chain(self.pending_links.keys()).copied().collect();
+        (0..self.sessions.len()).for_each(|at| self.leave(at as u32));
         for link in links {
-            self.turn_away(link, Refusal::Closing, "the server is going down", out);
+            self.reject(link, Refusal::Closing, "the server is shutting down", out);
         }
     }
 }
 
-const _: () = assert!(FRAME_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + FRAME_ROOM <= 1_240);
+const _: () =
+    assert!(SERVER_DATAGRAM_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + SERVER_DATAGRAM_ROOM <= 1_240);
 
 /// Sees to it that a player looks from where they should. `eyes` is memory to work in.
-fn look<G: Game>(stage: &mut Stage<G>, seat: &mut Seat<G>, eyes: &mut Vec<ObjectId>) {
+fn look<G: Game>(
+    simulation: &mut Simulation<G>,
+    session: &mut PlayerSession<G>,
+    eyes: &mut Vec<ObjectId>,
+) {
     eyes.clear();
-    let world = stage.world();
-    seat.watched = seat.watched.filter(|id| stage.game.may_watch(&world, seat.avatar, *id));
-    eyes.extend(seat.watched);
-    stage.game.eyes(&world, seat.avatar, eyes);
-    if *eyes == seat.eyes {
+    let world = simulation.world();
+    session.watched =
+        session.watched.filter(|id| simulation.game.may_watch(&world, session.avatar, *id));
+    eyes.extend(session.watched);
+    simulation.game.eyes(&world, session.avatar, eyes);
+    if *eyes == session.eyes {
         return;
     }
-    let slots = eyes.iter().filter_map(|id| stage.publisher.store.find(*id)).collect();
-    seat.eyes.clone_from(eyes);
-    if let Some(observer) = stage.publisher.observer_mut(seat.observer) {
+    let slots = eyes.iter().filter_map(|id| simulation.publisher.store.find(*id)).collect();
+    session.eyes.clone_from(eyes);
+    if let Some(observer) = simulation.publisher.observer_mut(session.observer) {
         observer.set_pivots(Pivots::Objects(slots));
     }
 }
@@ -714,11 +737,11 @@ fn allowance(budget: Option<Bytes>) -> Budget {
 
 /// Room for events beside a packet of this length.
 fn room_for_events(packet: usize) -> usize {
-    (MAX_PACKET + FRAME_ROOM - packet).saturating_sub(2 + 3 + 3 + 2 + 2)
+    (MAX_PACKET + SERVER_DATAGRAM_ROOM - packet).saturating_sub(2 + 3 + 3 + 2 + 2)
 }
 
-impl<G: Game> Seat<G> {
-    fn write_frame(
+impl<G: Game> PlayerSession<G> {
+    fn write_datagram(
         &mut self,
         (tick, now): (Tick, Micros),
         echo_pause: Micros,
@@ -727,7 +750,7 @@ impl<G: Game> Seat<G> {
     ) {
         out.clear();
         let events = self.events_for(room_for_events(state.len()));
-        let frame = Frame {
+        let frame = ServerDatagram {
             input: self.input_news(),
             echo: self.echo_news(now, echo_pause),
             tick: tick.0 as u16,

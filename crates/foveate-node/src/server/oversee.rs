@@ -36,17 +36,17 @@ pub struct Present<'a> {
 
 impl<G: Game> Server<G> {
     /// Everybody who is in.
-    pub fn roster(&self) -> impl Iterator<Item = Present<'_>> {
-        self.seats.iter().flatten().map(|seat| Present {
-            player: seat.player,
-            avatar: seat.avatar,
-            name: &seat.name,
-            observer: seat.observer,
-            link: seat.link,
-            budget: seat.budget,
-            capacity: seat.capacity,
-            view: seat.view,
-            watched: seat.watched,
+    pub fn present_players(&self) -> impl Iterator<Item = Present<'_>> {
+        self.sessions.iter().flatten().map(|session| Present {
+            player: session.player,
+            avatar: session.avatar,
+            name: &session.name,
+            observer: session.observer,
+            link: session.link,
+            budget: session.budget,
+            capacity: session.capacity,
+            view: session.view,
+            watched: session.watched,
         })
     }
 
@@ -54,7 +54,7 @@ impl<G: Game> Server<G> {
     /// leaves [`Game::eyes`] as it is.
     pub fn observer_of(&self, player: PlayerId) -> Option<ObserverId> {
         let at = *self.by_player.get(&player)?;
-        self.seats.get(at as usize)?.as_ref().map(|seat| seat.observer)
+        self.sessions.get(at as usize)?.as_ref().map(|session| session.observer)
     }
 
     /// The view in force for a player: imposed on them, imposed on all, or their own choice.
@@ -64,16 +64,16 @@ impl<G: Game> Server<G> {
     }
 
     pub(super) fn view_at(&self, at: usize) -> Option<View> {
-        let seat = self.seats[at].as_ref()?;
-        let imposed = seat.imposed.as_ref().or(self.imposed.as_ref());
-        imposed.cloned().or_else(|| self.chosen_view(seat.view))
+        let session = self.sessions[at].as_ref()?;
+        let view_override = session.view_override.as_ref().or(self.view_override.as_ref());
+        view_override.cloned().or_else(|| self.chosen_view(session.view))
     }
 
     /// The view that a player's choice means.
     pub(super) fn chosen_view(&self, which: u8) -> Option<View> {
         match &self.first_view {
             Some(view) if which == 0 => Some(view.clone()),
-            _ => self.stage.game.view(which),
+            _ => self.simulation.game.view(which),
         }
     }
 
@@ -82,7 +82,7 @@ impl<G: Game> Server<G> {
     pub fn set_first_view(&mut self, view: View) -> Result<(), ViewError> {
         self.policy(&view)?;
         self.first_view = Some(view);
-        (0..self.seats.len()).for_each(|at| self.apply_view(at));
+        (0..self.sessions.len()).for_each(|at| self.apply_view(at));
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl<G: Game> Server<G> {
         if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
             return Ok(Arc::clone(policy));
         }
-        let policy = view.build_in(&GameViews(&*self.stage.game))?;
+        let policy = view.build_in(&GameViews(&*self.simulation.game))?;
         if self.policies.len() == MAX_POLICIES {
             self.policies.pop_front();
         }
@@ -101,8 +101,8 @@ impl<G: Game> Server<G> {
 
     pub(super) fn apply_view(&mut self, at: usize) {
         let policy = self.view_at(at).and_then(|view| self.policy(&view).ok());
-        let observer = self.seats[at].as_ref().map(|seat| seat.observer);
-        let observer = observer.and_then(|id| self.stage.publisher.observer_mut(id));
+        let observer = self.sessions[at].as_ref().map(|session| session.observer);
+        let observer = observer.and_then(|id| self.simulation.publisher.observer_mut(id));
         if let (Some(policy), Some(observer)) = (policy, observer) {
             observer.set_policy(policy);
         }
@@ -110,7 +110,7 @@ impl<G: Game> Server<G> {
 
     /// Puts a view in force from outside the rules, for one player or for all, those who come later
     /// included; or takes it back. A view that cannot be used changes nothing.
-    pub fn impose(
+    pub fn override_view(
         &mut self,
         player: Option<PlayerId>,
         view: Option<View>,
@@ -122,15 +122,17 @@ impl<G: Game> Server<G> {
         match player {
             None => {
                 // What counts for all counts for those who had something else.
-                self.seats.iter_mut().flatten().for_each(|seat| seat.imposed = None);
-                self.imposed = view;
-                (0..self.seats.len()).for_each(|at| self.apply_view(at));
+                self.sessions.iter_mut().flatten().for_each(|session| session.view_override = None);
+                self.view_override = view;
+                (0..self.sessions.len()).for_each(|at| self.apply_view(at));
             }
             Some(player) => {
                 let Some(at) = self.by_player.get(&player).map(|at| *at as usize) else {
                     return Ok(());
                 };
-                self.seats[at].iter_mut().for_each(|seat| seat.imposed.clone_from(&view));
+                self.sessions[at]
+                    .iter_mut()
+                    .for_each(|session| session.view_override.clone_from(&view));
                 self.apply_view(at);
             }
         }
@@ -138,17 +140,17 @@ impl<G: Game> Server<G> {
     }
 
     /// Another budget in bytes a round, for one player or for all, those who come later included.
-    pub fn ration(&mut self, player: Option<PlayerId>, budget: Option<Bytes>) {
+    pub fn set_budget(&mut self, player: Option<PlayerId>, budget: Option<Bytes>) {
         self.shadow.iter_mut().for_each(|shadow| shadow.restart());
         if player.is_none() {
             self.settings.budget = budget;
         }
-        for seat in self.seats.iter_mut().flatten() {
-            if player.is_none_or(|player| player == seat.player)
-                && let Some(observer) = self.stage.publisher.observer_mut(seat.observer)
+        for session in self.sessions.iter_mut().flatten() {
+            if player.is_none_or(|player| player == session.player)
+                && let Some(observer) = self.simulation.publisher.observer_mut(session.observer)
             {
-                seat.budget = budget;
-                seat.keep_within(observer);
+                session.budget = budget;
+                session.keep_within(observer);
             }
         }
     }
@@ -157,10 +159,10 @@ impl<G: Game> Server<G> {
     /// budget is. `None`: not known.
     pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
         let at = self.by_link.get(&link).map(|at| *at as usize);
-        let Some(Some(seat)) = at.map(|at| &mut self.seats[at]) else { return };
-        seat.capacity = capacity;
-        if let Some(observer) = self.stage.publisher.observer_mut(seat.observer) {
-            seat.keep_within(observer);
+        let Some(Some(session)) = at.map(|at| &mut self.sessions[at]) else { return };
+        session.capacity = capacity;
+        if let Some(observer) = self.simulation.publisher.observer_mut(session.observer) {
+            session.keep_within(observer);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A server that plays nothing itself: a window through which a session looks at somebody else's stage.
+//! A server that plays nothing itself: a window through which a session looks at another node's simulation.
 //!
 //! A peer's player may sit at a browser, which speaks the protocol of clients. The peer runs the rules;
 //! this server tells the browser what the peer knows, and takes from it what the player does. A round:
@@ -7,9 +7,9 @@
 //! it does, as in a server's own tick.
 
 use super::Server;
-use crate::game::{By, Game, PlayerId};
+use crate::game::{Game, PlayerId, Requester};
 use crate::outbox::Outbox;
-use crate::stage::Stage;
+use crate::simulation::Simulation;
 use foveate_sync::{Slot, StoreError};
 use foveate_wire::schema::LANE_OWNER;
 use foveate_wire::{Micros, ObjectId, OwnerId};
@@ -18,49 +18,49 @@ use std::collections::BTreeSet;
 impl<G: Game> Server<G> {
     /// What players do in the coming tick, for those who run the rules.
     pub fn take_inputs(&mut self, mut given: impl FnMut(PlayerId, G::Input)) {
-        for seat in self.seats.iter_mut().flatten() {
-            while let Some(input) = seat.next_input() {
-                given(seat.player, input);
+        for session in self.sessions.iter_mut().flatten() {
+            while let Some(input) = session.next_input() {
+                given(session.player, input);
             }
         }
     }
 
     /// What players asked since the last call.
-    pub fn take_asks(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
-        self.stage.drain_waiting()
+    pub fn take_asks(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
+        self.simulation.drain_waiting()
     }
 
-    /// Instead of a tick: shows a round that was played on another stage, and what happened there within
+    /// Instead of a tick: shows a round that was played by another simulation, and what happened there within
     /// the notice of the players here.
     pub fn show(
         &mut self,
-        played: &Stage<G>,
+        played: &Simulation<G>,
         happened: &[G::Event],
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
         let tick = played.publisher.store.tick();
-        if !tick.is_after(self.stage.publisher.store.tick()) {
+        if !tick.is_after(self.simulation.publisher.store.tick()) {
             return Ok(());
         }
         self.copy(played)?;
         for event in happened {
             let Ok(bytes) = postcard::to_allocvec(event) else { continue };
-            let reliable = self.stage.game.reliable(event);
-            let Self { seats, event_counts, .. } = self;
-            let seats = seats.iter_mut().flatten();
-            seats.for_each(|seat| event_counts.note(seat, &bytes, reliable));
+            let reliable = self.simulation.game.reliable(event);
+            let Self { sessions, event_counts, .. } = self;
+            let sessions = sessions.iter_mut().flatten();
+            sessions.for_each(|session| event_counts.note(session, &bytes, reliable));
         }
         self.look_about(tick);
-        self.tell_states(tick, now, out);
+        self.send_states(tick, now, out);
         self.compare(tick, now);
-        self.show_out(now, out);
+        self.evict_timed_out(now, out);
         Ok(())
     }
 
-    /// The objects become those of another stage, own ones and ghosts alike.
-    fn copy(&mut self, played: &Stage<G>) -> Result<(), StoreError> {
-        let store = &mut self.stage.publisher.store;
+    /// The objects become those of another simulation, own ones and ghosts alike.
+    fn copy(&mut self, played: &Simulation<G>) -> Result<(), StoreError> {
+        let store = &mut self.simulation.publisher.store;
         let (mut there, mut refused) = (BTreeSet::new(), Ok(()));
         played.each(|id, lanes| {
             there.insert(id);

@@ -4,12 +4,12 @@ use super::*;
 
 /// Lets the object of `of` make an event happen at a place, by the word of `by`.
 fn happens(town: &mut Town, by: Link, of: Link, pos: [f32; 2], event: u8) {
-    let id = town.clients[&of].seated().unwrap().avatar;
-    let slot = town.server.stage.publisher.store.find(id).unwrap();
+    let id = town.clients[&of].joined().unwrap().avatar;
+    let slot = town.server.simulation.publisher.store.find(id).unwrap();
     let steps = town.walker(of).steps;
-    town.server.stage.publisher.store.set(slot, &Walker { pos, steps }).unwrap();
+    town.server.simulation.publisher.store.set(slot, &Walker { pos, steps }).unwrap();
     town.run(2, |_| 0);
-    let (now, mut out) = (town.now(), Letters::default());
+    let (now, mut out) = (town.now(), RecordingOutbox::default());
     town.clients[&by].ask(id, event, now, &mut out);
     town.route(out, true);
 }
@@ -22,7 +22,7 @@ fn heard(town: &mut Town, link: Link) -> Vec<u8> {
 
 #[test]
 fn reliable_events_arrive_in_order_although_every_datagram_is_lost() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(20, |_| 0);
     town.loss = 1.0;
@@ -37,7 +37,7 @@ fn reliable_events_arrive_in_order_although_every_datagram_is_lost() {
 
 #[test]
 fn clients_of_the_version_before_get_reliable_events_with_their_frames() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let hello = ClientMessage::<u8>::Hello {
         versions: vec![1],
         schema: game().schema().hash(),
@@ -45,19 +45,19 @@ fn clients_of_the_version_before_get_reliable_events_with_their_frames() {
         token: vec![],
         resume: None,
     };
-    let (link, mut out) = (Link(1), Letters::default());
+    let (link, mut out) = (Link(1), RecordingOutbox::default());
     town.server.connected(link, &mut out);
     town.server.message(link, &write_message(&hello), town.now(), &mut out);
     town.run(3, |_| 0);
     let id = ObjectId::new(KindId(0), 1, 0);
     let ask = ClientMessage::Ask { object: id.0, action: 101u8, seen: 0 };
     town.server.message(link, &write_message(&ask), town.now(), &mut out);
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.server.tick(Tick(town.round as u32 + 1), town.now(), &mut out);
     let told = out.0.iter().map(|(_, packet)| packet);
-    assert!(told.clone().all(|packet| !matches!(packet, Letter::Message(_))), "no new message");
+    assert!(told.clone().all(|packet| !matches!(packet, Outgoing::Message(_))), "no new message");
     let mut frames = told.filter_map(|packet| match packet {
-        Letter::Datagram(bytes) => foveate_node::session::Frame::read(bytes),
+        Outgoing::Datagram(bytes) => foveate_node::session::ServerDatagram::read(bytes),
         _ => None,
     });
     assert!(frames.any(|frame| frame.events == [101]));
@@ -65,12 +65,12 @@ fn clients_of_the_version_before_get_reliable_events_with_their_frames() {
 
 #[test]
 fn events_for_which_there_is_no_room_are_counted() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let ada = town.join(1, "ada");
     town.run(20, |_| 0);
-    let by = By::Object(ObjectId::new(KindId(0), 1, 0));
+    let by = Requester::Object(ObjectId::new(KindId(0), 1, 0));
     for _ in 0..1_000 {
-        assert!(town.server.stage.ask(ObjectId::new(KindId(0), 1, 0), 42, by));
+        assert!(town.server.simulation.ask(ObjectId::new(KindId(0), 1, 0), 42, by));
     }
     town.run(6, |_| 0);
     let (told, counts) = (heard(&mut town, ada).len() as u64, town.server.event_counts());
@@ -79,14 +79,14 @@ fn events_for_which_there_is_no_room_are_counted() {
 
 #[test]
 fn events_are_noticed_from_all_eyes_and_once() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     let cid = town.join(3, "cid");
     town.run(20, |_| 0);
-    let id = town.clients[&cid].seated().unwrap().avatar;
-    let slot = town.server.stage.publisher.store.find(id).unwrap();
+    let id = town.clients[&cid].joined().unwrap().avatar;
+    let slot = town.server.simulation.publisher.store.find(id).unwrap();
     let scout = Walker { pos: [40.0, 3.0], steps: SCOUT };
-    town.server.stage.publisher.store.set(slot, &scout).unwrap();
+    town.server.simulation.publisher.store.set(slot, &scout).unwrap();
     town.run(10, |_| 0);
     happens(&mut town, ada, bob, [0.0, 2.0], 42);
     town.run(6, |_| 0);
@@ -99,11 +99,11 @@ fn events_are_noticed_from_all_eyes_and_once() {
 
 #[test]
 fn a_zoom_notices_farther_ahead_and_not_behind() {
-    let mut town = Town::new(Settings::default());
+    let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join(1, "ada"), town.join(2, "bob"));
     let cid = town.join(3, "cid");
     town.run(20, |_| 0);
-    let mut out = Letters::default();
+    let mut out = RecordingOutbox::default();
     town.clients[&ada].set_view(2, &mut out);
     town.route(out, true);
     town.run(6, |_| 0);

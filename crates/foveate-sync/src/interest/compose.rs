@@ -220,7 +220,7 @@ mod tests {
         let at = |x: f32| Sight { to: [x, 0.0, 0.0], ..sight(x, 0.0) };
         assert_eq!(age(&*policy, &at(15.0)), Some(100));
         assert_eq!(age(&*policy, &at(30.0)), Some(400), "behind the wall");
-        assert_eq!(age(&*policy, &Sight { mates: true, ..at(30.0) }), Some(200));
+        assert_eq!(age(&*policy, &Sight { same_team: true, ..at(30.0) }), Some(200));
         assert_eq!(age(&*policy, &Sight { kind: KindId(3), ..at(30.0) }), Some(77));
         assert_eq!(age(&*policy, &Sight { interaction: 1.0, ..at(15.0) }), Some(25));
         let shot_from_afar = Sight { interaction: 1.0, ..at(200.0) };

@@ -59,7 +59,7 @@ pub struct Outlook {
     pub facing: f32,
     /// As long as, moreover, [`Sight::cos_angle`] stays below this, no θ and no ν will be stricter than those
     /// of the grade at hand: what is aside may wait for longer. −1: there is no such angle.
-    pub aside: f32,
+    pub off_axis: f32,
 }
 
 /// How many classes metrics tell apart.
@@ -208,7 +208,7 @@ pub struct Sight {
     /// Its kind.
     pub kind: KindId,
     /// Whether observer and object are in one team.
-    pub mates: bool,
+    pub same_team: bool,
     /// How lately the observer interacted with the object: 1 now, fading to 0.
     pub interaction: f32,
     /// The round.
@@ -288,7 +288,7 @@ pub(crate) mod tests {
             pivot: None,
             object: ObjectId(1),
             kind: KindId(0),
-            mates: false,
+            same_team: false,
             interaction: 0.0,
             tick: Tick(0),
             now: Micros(0),

@@ -22,8 +22,8 @@ impl ObjectSet {
         match self {
             ObjectSet::All => true,
             ObjectSet::Kind(kind) => sight.kind == kind,
-            ObjectSet::Mates => sight.mates,
-            ObjectSet::Others => !sight.mates,
+            ObjectSet::Mates => sight.same_team,
+            ObjectSet::Others => !sight.same_team,
         }
     }
 }
@@ -186,10 +186,10 @@ mod tests {
     fn sets_are_tried_in_order() {
         let policy =
             BySet(vec![(ObjectSet::Mates, circle(50.0, 200)), (ObjectSet::All, circle(90.0, 100))]);
-        let mate = Sight { mates: true, ..sight(10.0, 0.0) };
+        let mate = Sight { same_team: true, ..sight(10.0, 0.0) };
         assert_eq!(age(&policy, &mate), Some(200));
         assert_eq!(age(&policy, &sight(10.0, 0.0)), Some(100));
-        assert_eq!(age(&policy, &Sight { mates: true, ..sight(60.0, 0.0) }), None);
+        assert_eq!(age(&policy, &Sight { same_team: true, ..sight(60.0, 0.0) }), None);
         assert_eq!(policy.reach(), Metres(90.0));
     }
 

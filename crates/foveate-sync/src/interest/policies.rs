@@ -33,7 +33,7 @@ impl Pace {
             max_error: Metres::UNBOUNDED,
             max_share: f32::INFINITY,
             facing: 1.0,
-            aside: -1.0,
+            off_axis: -1.0,
         };
         Grade {
             max_age: Micros((self.interval.0 as f64 / f64::from(relevance)) as u64),

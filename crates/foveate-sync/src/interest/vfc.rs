@@ -90,7 +90,7 @@ impl Policy for Vfc {
             max_error: ahead.max_error,
             max_share: ahead.max_share,
             facing,
-            aside: if field == 0 { -1.0 } else { self.fields[field - 1] },
+            off_axis: if field == 0 { -1.0 } else { self.fields[field - 1] },
         };
         Some(Grade {
             max_age: kappa.max_age,

@@ -1,7 +1,7 @@
 //! What the pipeline counts as it goes.
 
 use crate::interest::CLASSES;
-use crate::schedule::Fired;
+use crate::schedule::DueReason;
 
 /// Counts of one observer, or sums over many. In this order, because what every round counts is then side by side.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Counters {
     pub postponed: u64,
     /// (pair, round) samples that had to be looked at; the others could not have become due.
     pub looked: u64,
-    /// Which bound made pairs due, by [`Fired`].
+    /// Which bound made pairs due, by [`DueReason`].
     pub fired: [u64; 5],
     /// (pair, round) samples by class of grade.
     pub samples: [u64; CLASSES],
@@ -53,7 +53,7 @@ impl Counters {
         if samples == 0 { 1.0 } else { (samples - broken) as f64 / samples as f64 }
     }
 
-    pub(crate) fn fire(&mut self, fired: Fired) {
+    pub(crate) fn fire(&mut self, fired: DueReason) {
         self.fired[fired as usize] += 1;
     }
 
@@ -81,7 +81,7 @@ impl Counters {
 
 /// The stages of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum PipelineStage {
     /// Changes become states.
     Collect,
     /// Objects are sorted by place.
@@ -99,13 +99,13 @@ pub enum Stage {
 /// Watches a round from outside: the engine itself has no clock.
 pub trait Probe {
     /// A stage begins; the one before has ended.
-    fn enter(&mut self, stage: Stage);
+    fn enter(&mut self, stage: PipelineStage);
     /// The round has ended.
     fn leave(&mut self);
 }
 
 /// Watches nothing.
 impl Probe for () {
-    fn enter(&mut self, _: Stage) {}
+    fn enter(&mut self, _: PipelineStage) {}
     fn leave(&mut self) {}
 }

@@ -6,6 +6,6 @@ mod silac;
 mod spread;
 
 pub use coherence::{Area, Seen, agreement, delta_object, delta_player};
-pub use counters::{Counters, Probe, Stage};
+pub use counters::{Counters, PipelineStage, Probe};
 pub use silac::{Inconsistency, Known, inc, inj};
 pub use spread::Spread;

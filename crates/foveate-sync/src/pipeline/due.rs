@@ -3,8 +3,8 @@
 use super::{Publisher, Rounds, Turn};
 use crate::deviation;
 use crate::interest::Grade;
-use crate::schedule::{Bound, Fired, Gate, Graded, Mode, Observer};
-use crate::store::{HISTORY, Hot, Slot, Store};
+use crate::schedule::{DuePair, DueReason, Graded, Mode, Observer, PairState};
+use crate::store::{HISTORY, ObjectState, Slot, Store};
 use foveate_wire::{Kind, Micros, Tick, predict};
 
 /// A state that is needed from the history and this close to leaving it is sent again before it does.
@@ -25,7 +25,7 @@ impl Publisher {
         observer.counters.looked += turn.graded.len() as u64;
         for graded in &turn.graded {
             let at = graded.pair as usize;
-            let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+            let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
             let class = wake.class();
             observer.counters.samples[class] += 1;
             let hot = &store.hot[wake.slot.at()];
@@ -48,7 +48,7 @@ impl Publisher {
             // Its own object is predicted by the observer, and corrected a few rounds later.
             let near = !gate.own() && graded.factor <= 1.0;
             let press = if near { state.press() } else { 0.0 };
-            turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, press });
+            turn.due.push(DuePair { pair, urgency, fired, facing, rest, kept, press });
         }
         if !turn.leaving.is_empty() {
             self.due_leaving(turn, observer);
@@ -63,7 +63,7 @@ impl Publisher {
         let tick = store.tick();
         for graded in &turn.leaving {
             let at = graded.pair as usize;
-            let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+            let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
             // The observer may not know of the object at all.
             if gate.reference.is_none() {
                 continue;
@@ -77,8 +77,8 @@ impl Publisher {
             if *forced {
                 wake.set(tick.plus(1));
                 let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
-                let (urgency, fired, kept) = (URGENCY_CAP, Fired::Error, true);
-                turn.due.push(Bound { pair, urgency, fired, facing, rest, kept, press: 0.0 });
+                let (urgency, fired, kept) = (URGENCY_CAP, DueReason::Error, true);
+                turn.due.push(DuePair { pair, urgency, fired, facing, rest, kept, press: 0.0 });
             }
         }
     }
@@ -105,8 +105,8 @@ struct Judged {
 impl Judged {
     #[inline]
     fn of(
-        (gate, slot): (&mut Gate, Slot),
-        hot: &Hot,
+        (gate, slot): (&mut PairState, Slot),
+        hot: &ObjectState,
         (store, kind): (&Store, &Kind),
         graded: &Graded,
         tick: Tick,
@@ -170,28 +170,28 @@ impl Judged {
     #[inline]
     fn verdict(
         &self,
-        (gate, forced): (&Gate, bool),
+        (gate, forced): (&PairState, bool),
         grade: &Grade,
         rounds: Rounds,
         tick: Tick,
-    ) -> Option<(Fired, f32)> {
+    ) -> Option<(DueReason, f32)> {
         let span = grade.max_age.max(rounds.length);
         let Some(reference) = gate.reference.as_ref().filter(|_| self.known) else {
             // A replica that is missing is the worst: it begins ahead, and its weight fades half as fast.
             let waited = rounds.length * gate.since().map_or(0, |since| tick.since(since));
             let urgency = 1.0 + waited.0 as f32 / span.0 as f32;
-            return Some((Fired::New, urgency * grade.weight.sqrt()));
+            return Some((DueReason::New, urgency * grade.weight.sqrt()));
         };
         let fired = if forced {
-            Fired::New
+            DueReason::New
         } else if self.differs && rounds.length * tick.since(reference.tick) >= grade.max_age {
-            Fired::Age
+            DueReason::Age
         } else if self.differs && self.missed >= grade.max_missed {
-            Fired::Missed
+            DueReason::Missed
         } else if self.differs && self.error >= self.allowed {
-            Fired::Error
+            DueReason::Error
         } else if self.expiring {
-            Fired::Refresh
+            DueReason::Refresh
         } else {
             return None;
         };
@@ -209,7 +209,7 @@ impl Judged {
     }
 
     /// Whether the bounds are kept if nothing is sent now.
-    fn within(&self, gate: &Gate, grade: &Grade, rounds: Rounds, tick: Tick) -> bool {
+    fn within(&self, gate: &PairState, grade: &Grade, rounds: Rounds, tick: Tick) -> bool {
         let age = gate.since().map_or(Micros::ZERO, |since| rounds.length * tick.since(since));
         self.known
             && (!self.differs

@@ -3,8 +3,8 @@
 use super::{Publisher, Turn};
 use crate::deviation;
 use crate::metrics::Counters;
-use crate::schedule::{Bound, Mode, Notice, Observer, Reference, SentKind, SentRecord};
-use crate::store::{Hot, Slot, Store};
+use crate::schedule::{DuePair, Mode, Notice, Observer, Reference, SentKind, SentRecord};
+use crate::store::{ObjectState, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
 
@@ -12,13 +12,13 @@ use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Pose, Tic
 #[derive(Default)]
 pub(super) struct Scratch {
     /// What is to be said, in the order of the aliases.
-    pub said: Vec<Said>,
+    pub said: Vec<PendingRecord>,
     lanes: Lanes,
 }
 
 /// One thing to be said.
 #[derive(Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct PendingRecord {
     alias: Alias,
     pair: u32,
     /// The grade's multiplier of facing floors.
@@ -56,22 +56,27 @@ impl Publisher {
             let alias = observer.alias(bound.pair as usize);
             let Some(alias) = alias.or_else(|| observer.open(bound.pair, tick)) else {
                 // There are more objects than names for them: whoever has none is not told of.
-                let class = observer.wakes[bound.pair as usize].class();
+                let class = observer.next_checks[bound.pair as usize].class();
                 observer.counters.postponed += 1;
                 observer.counters.broken[class] += 1;
                 continue;
             };
             observer.counters.fire(bound.fired);
-            let Bound { pair, facing, rest, .. } = *bound;
-            said.push(Said { alias, pair, facing, rest });
+            let DuePair { pair, facing, rest, .. } = *bound;
+            said.push(PendingRecord { alias, pair, facing, rest });
         }
         for pair in &turn.notices {
             let alias = observer.alias(*pair as usize);
-            said.extend(alias.map(|alias| Said { alias, pair: *pair, facing: 0.0, rest: 1 }));
+            said.extend(alias.map(|alias| PendingRecord {
+                alias,
+                pair: *pair,
+                facing: 0.0,
+                rest: 1,
+            }));
         }
         // Rising aliases cost few bits.
         said.sort_unstable_by_key(|said| said.alias);
-        let mut rest: &[Said] = said;
+        let mut rest: &[PendingRecord] = said;
         let silent = tick.since(observer.told) >= MAX_SILENCE;
         while !rest.is_empty() || (silent && observer.told != tick) {
             observer.told = tick;
@@ -97,14 +102,14 @@ impl Packet<'_> {
         observer: &mut Observer,
         models: &mut Models,
         out: &mut Vec<u8>,
-        said: &'r [Said],
-    ) -> &'r [Said] {
+        said: &'r [PendingRecord],
+    ) -> &'r [PendingRecord] {
         out.clear();
         let header = StateHeader { seq: observer.link.next_seq(), tick: self.tick };
         let mut writer = PacketWriter::new(out, models, header);
         let mut count = 0;
-        for said @ Said { alias, pair, .. } in said {
-            let hot = &self.store.hot[observer.wakes[*pair as usize].slot.at()];
+        for said @ PendingRecord { alias, pair, .. } in said {
+            let hot = &self.store.hot[observer.next_checks[*pair as usize].slot.at()];
             let kind = &self.store.schema().kinds()[usize::from(hot.kind.0)];
             let full = writer.len() + kind.max_record_bytes() > MAX_PACKET;
             if (count > 0 && full) || count == MAX_RECORDS {
@@ -133,13 +138,13 @@ impl Packet<'_> {
     fn record(
         &mut self,
         observer: &mut Observer,
-        said: &Said,
+        said: &PendingRecord,
         writer: &mut PacketWriter<Encoder<'_>>,
-        hot: &Hot,
+        hot: &ObjectState,
     ) -> (SentKind, bool) {
-        let Said { alias, facing, rest, .. } = *said;
+        let PendingRecord { alias, facing, rest, .. } = *said;
         let pair = said.pair as usize;
-        let (gate, wake) = (&mut observer.gates[pair], &mut observer.wakes[pair]);
+        let (gate, wake) = (&mut observer.pair_states[pair], &mut observer.next_checks[pair]);
         let (tick, pair) = (self.tick, &mut observer.pairs[pair]);
         match pair.notice {
             Notice::FreezeDue => {
@@ -183,14 +188,14 @@ impl Packet<'_> {
                 let age = tick.since(base.tick);
                 state.facing = facing_to_tell(kind, base, hot, facing);
                 self.put_together(kind, (wake.slot, hot), base, state.facing);
-                state.veil(kind, &mut self.lanes.now);
+                state.mask_private(kind, &mut self.lanes.now);
                 let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
                 self.lanes.now.extend_from_slice(self.store.lanes(wake.slot));
-                state.veil(kind, &mut self.lanes.now);
+                state.mask_private(kind, &mut self.lanes.now);
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }
         }
@@ -213,7 +218,7 @@ impl Packet<'_> {
     fn put_together(
         &mut self,
         kind: &Kind,
-        (slot, hot): (Slot, &Hot),
+        (slot, hot): (Slot, &ObjectState),
         base: &Reference,
         facing: [i32; 2],
     ) {
@@ -229,7 +234,7 @@ impl Packet<'_> {
                 then[place.at..place.at + place.dims].copy_from_slice(&base.at[..place.dims]);
             }
         }
-        base.veil(kind, then);
+        base.mask_private(kind, then);
         for (lanes, values) in [(then, base.facing), (now, facing)] {
             for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(values) {
                 facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);
@@ -240,18 +245,18 @@ impl Packet<'_> {
 
 /// Whether a replica with this motion is faster than its object can be.
 #[inline]
-fn flies(kind: &Kind, motion: &Motion, hot: &Hot) -> bool {
+fn flies(kind: &Kind, motion: &Motion, hot: &ObjectState) -> bool {
     kind.place.is_some_and(|place| deviation::speed(place.precision, motion) > hot.reach)
 }
 
 /// The way from a state to now.
-fn moved(base: &Reference, hot: &Hot, tick: Tick) -> Motion {
+fn moved(base: &Reference, hot: &ObjectState, tick: Tick) -> Motion {
     let moved = [0, 1, 2].map(|axis| hot.place[axis].wrapping_sub(base.at[axis]));
     Motion { moved, ticks: tick.since(base.tick) }
 }
 
 /// The facing that an update tells: one that is nearly right is not sent again.
-fn facing_to_tell(kind: &Kind, base: &Reference, hot: &Hot, share: f32) -> [i32; 2] {
+fn facing_to_tell(kind: &Kind, base: &Reference, hot: &ObjectState, share: f32) -> [i32; 2] {
     let turned = deviation::turned(kind, &base.facing, &hot.facing, share * FACING_KEPT);
     if turned { hot.facing } else { base.facing }
 }

@@ -20,7 +20,7 @@ impl Publisher {
             if let Some(copy) = &mut copy {
                 // Later than any acknowledgement can come.
                 copy.on_time(Micros(u64::MAX), self.rounds.length, store.tick());
-                copy.wakes.iter().for_each(|wake| store.pin(wake.slot));
+                copy.next_checks.iter().for_each(|wake| store.pin(wake.slot));
             }
             copies.push(copy);
         }

@@ -5,12 +5,14 @@
 //! nothing has to be looked up again. Objects that jump are looked at apart.
 
 use super::jumps::meet_jumped;
-use super::quiet::{self, larger, smaller};
+use super::precheck::{self, larger, smaller};
 use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn};
 use crate::index::Index;
 use crate::interest::{Grade, Pivot, Sight, Strain};
-use crate::schedule::{Gate, Graded, Mode, Notice, Observer, ObserverId, Pair, Patience, Wake};
-use crate::store::{Hot, Slot, Store};
+use crate::schedule::{
+    Graded, Mode, NextCheck, Notice, Observer, ObserverId, Pair, PairState, Patience,
+};
+use crate::store::{ObjectState, Slot, Store};
 use foveate_wire::{Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
@@ -22,7 +24,7 @@ const MAX_LOOKS: f32 = 32.0;
 
 impl Publisher {
     /// Finds the pairs of this round, and whose time has come.
-    pub(super) fn meet(&mut self, turn: &mut Turn, observer: &mut Observer) {
+    pub(super) fn find_candidates(&mut self, turn: &mut Turn, observer: &mut Observer) {
         let Publisher { store, index, scratch, now, .. } = self;
         let tick = store.tick();
         observer.stale |= observer.place_pivots(store);
@@ -31,14 +33,14 @@ impl Publisher {
         }
         meet_jumped(observer, store, scratch);
         drop_closed(observer, store);
-        quiet::find_awake(&observer.wakes, tick, &mut turn.awake);
+        precheck::find_awake(&observer.next_checks, tick, &mut turn.awake);
     }
 
     /// Fills `turn.graded` with the pairs that could be due in this round.
     pub(super) fn grade(&mut self, turn: &mut Turn, observer: &mut Observer) {
         let Publisher { store, scratch, rounds, now, strain, strained, index, .. } = self;
         let Turn { awake, .. } = turn;
-        quiet::pass(observer, store, awake, &mut scratch.attention);
+        precheck::pass(observer, store, awake, &mut scratch.attention);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
         let give_way = GiveWay { strain: *strain, span: reach.min(index.span()) };
         let (tick, now, rounds) = (store.tick(), *now, *rounds);
@@ -49,7 +51,7 @@ impl Publisher {
         if observer.pivots.is_empty() {
             // Nobody to look from: what has a place stays as it is until it is no more.
             scratch.attention.retain(|at| {
-                let hot = &store.hot[observer.wakes[*at as usize].slot.at()];
+                let hot = &store.hot[observer.next_checks[*at as usize].slot.at()];
                 !hot.placed || !hot.alive
             });
         }
@@ -70,7 +72,7 @@ fn drop_closed(observer: &mut Observer, store: &mut Store) {
         if observer.pairs.get(at).is_none_or(|pair| pair.notice != Notice::Closed) {
             continue;
         }
-        if store.hot[observer.wakes[at].slot.at()].alive {
+        if store.hot[observer.next_checks[at].slot.at()].alive {
             // It may be of interest again in this very round.
             observer.watch_again(at, tick);
         } else {
@@ -138,7 +140,7 @@ impl Look {
     #[inline]
     fn at_pair(&self, observer: &mut Observer, store: &Store, pair: u32, turn: &mut Turn) {
         let at = pair as usize;
-        let Wake { slot, mode, .. } = observer.wakes[at];
+        let NextCheck { slot, mode, .. } = observer.next_checks[at];
         let hot = &store.hot[slot.at()];
         let far = match mode {
             Mode::Watched | Mode::Special => self.far_off(observer, hot),
@@ -147,20 +149,20 @@ impl Look {
         if mode == Mode::Watched
             && let Some(distance) = far
         {
-            return observer.wakes[at].set(self.out_of_reach(hot, distance - self.reach));
+            return observer.next_checks[at].set(self.out_of_reach(hot, distance - self.reach));
         }
         let own = observer.pivots.iter().any(|pivot| pivot.object == Some(slot));
         let (grade, distance, factor) = match (hot.alive, far) {
             (true, None) => self.judge(observer, store, (slot, own), hot),
             (_, distance) => (None, distance.unwrap_or(0.0), 1.0),
         };
-        let (gate, wake) = (&mut observer.gates[at], &mut observer.wakes[at]);
+        let (gate, wake) = (&mut observer.pair_states[at], &mut observer.next_checks[at]);
         let tallies = &mut observer.tallies;
         let Some(grade) = grade else {
             // One's own object that one is not told of stays so until one looks from elsewhere.
             let beyond = if own && hot.alive { f32::INFINITY } else { distance - self.reach };
             let mut next = self.out_of_reach(hot, beyond);
-            tallies.set(wake, wake.tally % Wake::KNOWN);
+            tallies.set(wake, wake.tally % NextCheck::KNOWN);
             if wake.mode != Mode::Watched {
                 wake.mode = Mode::Special;
                 gate.clear_difference();
@@ -176,11 +178,11 @@ impl Look {
                     turn.leaving.push(self.leaving(observer, pair, distance));
                 }
             }
-            observer.wakes[at].set(next);
+            observer.next_checks[at].set(next);
             return;
         };
-        let known = if wake.mode == Mode::Watched { 0 } else { Wake::KNOWN };
-        tallies.set(wake, (grade.class % Wake::KNOWN) | known);
+        let known = if wake.mode == Mode::Watched { 0 } else { NextCheck::KNOWN };
+        tallies.set(wake, (grade.class % NextCheck::KNOWN) | known);
         gate.set_own(own);
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
             // Whatever is found now may have come up right after the last look.
@@ -203,7 +205,7 @@ impl Look {
     }
 
     /// How far off an object is that is out of reach, so that the policy need not be asked.
-    fn far_off(&self, observer: &Observer, hot: &Hot) -> Option<f32> {
+    fn far_off(&self, observer: &Observer, hot: &ObjectState) -> Option<f32> {
         if !observer.interactions.is_empty() {
             return None; // what one has to do with is of interest from afar
         }
@@ -218,9 +220,9 @@ impl Look {
     #[inline]
     fn set_pace(
         &self,
-        gate: &mut Gate,
+        gate: &mut PairState,
         grade: &Grade,
-        hot: &Hot,
+        hot: &ObjectState,
         (distance, precision): (f32, f32),
     ) -> Option<Patience> {
         (gate.rest, gate.patience) = (1, Patience::default());
@@ -232,12 +234,12 @@ impl Look {
             return None;
         }
         let by_age = outlook.max_age.0 / self.rounds.length.0;
-        let mut aside = None;
+        let mut off_axis = None;
         if outlook.max_error.0.is_infinite() {
             let calm = |max_age: Micros| max_age.0.div_ceil(self.rounds.length.0);
             gate.patience = Patience::new(calm(outlook.max_age), share);
             let own = Patience::new(calm(grade.max_age), grade.max_error.0 / distance);
-            aside = own.below(outlook.aside);
+            off_axis = own.below(outlook.off_axis);
         }
         // Object and replica may part at full speed each.
         let (parting, closing) = (2.0 * hot.reach, hot.reach + self.slack);
@@ -247,7 +249,7 @@ impl Look {
             error *= (self.reach / distance).max(1.0);
         }
         let by_length = (outlook.max_error.0 - error) / larger(parting, 1e-6);
-        let by_share = quiet::rounds_within(share, (error, distance), hot, self.slack);
+        let by_share = precheck::rounds_within(share, (error, distance), hot, self.slack);
         let by_edge =
             if edge > 0.0 { (distance - edge) / larger(closing, 1e-6) } else { f32::INFINITY };
         // What is told a round or two before it must be may still be in time when it arrives.
@@ -264,7 +266,7 @@ impl Look {
             let needed = (error + unseen * (parting + share * closing)) / larger(share, 1e-6);
             gate.edge = larger(gate.edge, needed);
         }
-        aside
+        off_axis
     }
 
     /// The grade, the distance, and how many times looser the grade is than its policy asks for.
@@ -274,7 +276,7 @@ impl Look {
         observer: &Observer,
         store: &Store,
         (slot, own): (Slot, bool),
-        hot: &Hot,
+        hot: &ObjectState,
     ) -> (Option<Grade>, f32, f32) {
         if !hot.placed {
             return (Some(Grade::EXACT), 0.0, 1.0);
@@ -323,7 +325,7 @@ impl Look {
             pivot: pivot.object.map(|slot| store.id(slot)),
             object: hot.id,
             kind: hot.kind,
-            mates: observer.team != 0 && observer.team == hot.team,
+            same_team: observer.team != 0 && observer.team == hot.team,
             interaction: observer.interaction(slot, self.now),
             tick: self.tick,
             now: self.now,
@@ -331,14 +333,14 @@ impl Look {
     }
 
     /// A pair that nobody cares for need not be looked at before it could have come into reach.
-    fn out_of_reach(&self, hot: &Hot, beyond: f32) -> Tick {
+    fn out_of_reach(&self, hot: &ObjectState, beyond: f32) -> Tick {
         let wait = (beyond / (hot.reach + self.slack).max(1e-6)).clamp(0.0, MAX_LOOKS);
         let whole = wait as u32;
         self.tick.plus((whole + u32::from((whole as f32) < wait)).max(1))
     }
 
     /// The life of a pair that nobody cares for any more: linger, freeze, forget.
-    fn out_of_interest(&self, notice: Notice, hot: &Hot) -> Notice {
+    fn out_of_interest(&self, notice: Notice, hot: &ObjectState) -> Notice {
         match notice {
             Notice::GoneDue | Notice::GoneSent(_) | Notice::Closed => notice,
             _ if !hot.alive => Notice::GoneDue,
@@ -406,8 +408,8 @@ fn refresh(
     observer.refresh_at = tick.plus(looks as u32 - late);
     let search = scratch.next_search();
     let mut at = 0;
-    while at < observer.gates.len() {
-        let wake = &mut observer.wakes[at];
+    while at < observer.pair_states.len() {
+        let wake = &mut observer.next_checks[at];
         let slot = wake.slot;
         let hot = &store.hot[slot.at()];
         // All others have been given their time, whatever comes into the neighbourhood.
@@ -427,8 +429,8 @@ fn refresh(
     let room = (scratch.most_pairs + scratch.most_pairs / 4).next_multiple_of(16);
     observer.reserve(room.min(MAX_RESERVED));
     let before = observer.pairs.len();
-    let Observer { pairs, gates, wakes, pivots, interactions, .. } = observer;
-    let mut meet = |slot: Slot, within: f32| {
+    let Observer { pairs, pair_states, next_checks, pivots, interactions, .. } = observer;
+    let mut find_candidates = |slot: Slot, within: f32| {
         let (met, hot) = (&mut scratch.met[slot.at()], &store.hot[slot.at()]);
         let near = !within.is_finite()
             || !hot.placed
@@ -436,19 +438,21 @@ fn refresh(
         if near && hot.alive && *met != search {
             *met = search;
             pairs.push(Pair::watch(tick));
-            gates.push(Gate::new(tick));
-            wakes.push(Wake::new(slot, tick));
+            pair_states.push(PairState::new(tick));
+            next_checks.push(NextCheck::new(slot, tick));
         }
     };
     if wide.is_finite() {
-        pivots.iter().for_each(|pivot| index.around(pivot.at, wide, |slot| meet(slot, wide)));
+        pivots
+            .iter()
+            .for_each(|pivot| index.around(pivot.at, wide, |slot| find_candidates(slot, wide)));
         if pivots.is_empty() {
-            index.placeless().iter().for_each(|slot| meet(*slot, wide));
+            index.placeless().iter().for_each(|slot| find_candidates(*slot, wide));
         }
-        interactions.iter().for_each(|known| meet(known.slot, f32::INFINITY));
+        interactions.iter().for_each(|known| find_candidates(known.slot, f32::INFINITY));
     } else {
-        (0..store.rows()).for_each(|row| meet(Slot(row as u32), wide));
+        (0..store.rows()).for_each(|row| find_candidates(Slot(row as u32), wide));
     }
-    observer.wakes[before..].iter().for_each(|wake| store.pin(wake.slot));
+    observer.next_checks[before..].iter().for_each(|wake| store.pin(wake.slot));
     scratch.most_pairs = scratch.most_pairs.max(observer.pairs.len());
 }

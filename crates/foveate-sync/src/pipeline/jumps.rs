@@ -6,7 +6,7 @@
 use super::Scratch;
 use super::grade::{MARGIN, nearest};
 use crate::interest::Pivot;
-use crate::schedule::{Gate, Observer, Pair, Wake};
+use crate::schedule::{NextCheck, Observer, Pair, PairState};
 use crate::store::{Jump, Store};
 use std::ops::Range;
 
@@ -58,8 +58,8 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
         !reach.is_finite()
             || nearest(pivots, pos).is_some_and(|(_, square)| square <= reach * reach)
     };
-    let (tick, before) = (store.tick(), observer.gates.len());
-    let Observer { pairs, gates, wakes, pivots, .. } = observer;
+    let (tick, before) = (store.tick(), observer.pair_states.len());
+    let Observer { pairs, pair_states, next_checks, pivots, .. } = observer;
     let (sought, found) = (scratch.next_search(), scratch.next_search());
     let Scratch { jumps, met, .. } = scratch;
     let ranges = || {
@@ -79,12 +79,12 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
     if !any {
         return;
     }
-    for (at, wake) in wakes.iter_mut().enumerate() {
+    for (at, wake) in next_checks.iter_mut().enumerate() {
         let met = &mut met[wake.slot.at()];
         if *met == sought {
             *met = found;
             wake.set(tick);
-            gates[at].grade_anew();
+            pair_states[at].grade_anew();
         }
     }
     for (_, at) in jumped() {
@@ -93,9 +93,9 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
         if *met == sought && (!hot.placed || near(pivots, hot.pos)) {
             *met = found;
             pairs.push(Pair::watch(tick));
-            gates.push(Gate::new(tick));
-            wakes.push(Wake::new(slot, tick));
+            pair_states.push(PairState::new(tick));
+            next_checks.push(NextCheck::new(slot, tick));
         }
     }
-    wakes[before..].iter().for_each(|wake| store.pin(wake.slot));
+    next_checks[before..].iter().for_each(|wake| store.pin(wake.slot));
 }

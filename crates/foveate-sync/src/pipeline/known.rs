@@ -76,7 +76,7 @@ impl Publisher {
 
     fn known_of(&self, observer: &Observer, pair: usize) -> Option<Known> {
         observer.alias(pair)?;
-        let (gate, wake) = (&observer.gates[pair], &observer.wakes[pair]);
+        let (gate, wake) = (&observer.pair_states[pair], &observer.next_checks[pair]);
         let (slot, class) = (wake.slot, wake.class() as u8);
         let pair = &observer.pairs[pair];
         let hot = self.store.hot.get(slot.at()).filter(|hot| hot.alive)?;

@@ -3,7 +3,7 @@
 //! `collect changes → index → grade → due → budget → encode → pack → send`
 //!
 //! The only arrow back is acknowledgements ([`Publisher::on_ack`]). Each stage is one function below
-//! or one file beside this one: `jumps`, `quiet`, `grade`, `due`, `encode`.
+//! or one file beside this one: `jumps`, `precheck`, `grade`, `due`, `encode`.
 
 mod due;
 mod encode;
@@ -11,14 +11,14 @@ mod fork;
 mod grade;
 mod jumps;
 mod known;
-mod quiet;
+mod precheck;
 
 pub use known::{Held, Known};
 
 use crate::index::Index;
 use crate::interest::Strain;
-use crate::metrics::{Counters, Probe, Stage};
-use crate::schedule::{Bound, Graded, Observer, ObserverId};
+use crate::metrics::{Counters, PipelineStage, Probe};
+use crate::schedule::{DuePair, Graded, Observer, ObserverId};
 use crate::store::Store;
 use foveate_wire::packet::Ack;
 use foveate_wire::{Micros, Models, ObjectId, Schema, Tick};
@@ -128,7 +128,7 @@ struct Turn {
     /// Pairs whose observer must be told that the replica is frozen or gone.
     notices: Vec<u32>,
     /// Pairs that are due.
-    due: Vec<Bound>,
+    due: Vec<DuePair>,
 }
 
 impl Turn {
@@ -275,9 +275,9 @@ impl Publisher {
         mut send: impl FnMut(ObserverId, &[u8]),
     ) {
         self.now = now;
-        probe.enter(Stage::Collect);
+        probe.enter(PipelineStage::Collect);
         self.store.commit(tick);
-        probe.enter(Stage::Index);
+        probe.enter(PipelineStage::Index);
         self.rebuild_index();
         // Taken out while they are worked on, so that store and observers can be borrowed apart.
         let mut observers = std::mem::take(&mut self.observers);
@@ -303,7 +303,7 @@ impl Publisher {
         send: &mut impl FnMut(ObserverId, &[u8]),
     ) {
         let (tick, now) = (self.store.tick(), self.now);
-        probe.enter(Stage::Ack);
+        probe.enter(PipelineStage::Ack);
         group.read(|_, observer| observer.read_own());
         group.read(|_, observer| observer.read_lists(&self.store));
         group.read(|_, observer| observer.read_sent_pairs());
@@ -311,13 +311,13 @@ impl Publisher {
             observer.settle_acks(tick);
             observer.on_time(now, self.rounds.length, tick);
         });
-        probe.enter(Stage::Grade);
-        group.each(|turn, observer| self.meet(turn, observer));
+        probe.enter(PipelineStage::Grade);
+        group.each(|turn, observer| self.find_candidates(turn, observer));
         group.read(|turn, observer| observer.read_looks(&turn.awake, &self.store));
         group.each(|turn, observer| self.grade(turn, observer));
-        probe.enter(Stage::Due);
+        probe.enter(PipelineStage::Due);
         group.each(|turn, observer| self.due(turn, observer));
-        probe.enter(Stage::Encode);
+        probe.enter(PipelineStage::Encode);
         group.read(|turn, observer| observer.read_said(&turn.due, &turn.notices));
         group.each(|turn, observer| {
             match self.waits(turn, observer) {
@@ -350,7 +350,7 @@ impl Publisher {
 
 /// Takes what is due in the order of urgency until the budget is spent; what does not fit
 /// waits and grows more urgent.
-fn choose(due: &mut Vec<Bound>, observer: &mut Observer) {
+fn choose(due: &mut Vec<DuePair>, observer: &mut Observer) {
     observer.budget.refill();
     let Some(left) = observer.budget.left() else { return };
     // Rounded up: what a record takes beyond the rest becomes debt. Rounded down, a budget of less
@@ -367,10 +367,10 @@ fn choose(due: &mut Vec<Bound>, observer: &mut Observer) {
 }
 
 /// Leaves all but the first `kept` for a later round.
-fn postpone(due: &mut Vec<Bound>, kept: usize, observer: &mut Observer) {
+fn postpone(due: &mut Vec<DuePair>, kept: usize, observer: &mut Observer) {
     for bound in due.drain(kept..) {
         observer.counters.postponed += 1;
-        let class = observer.wakes[bound.pair as usize].class();
+        let class = observer.next_checks[bound.pair as usize].class();
         observer.counters.broken[class] += u64::from(!bound.kept);
     }
 }

@@ -269,24 +269,24 @@ impl ReplicaSet {
     }
 
     /// The replica of an object, if there is one that is not gone.
-    pub fn get(&self, id: ObjectId) -> Option<View<'_>> {
+    pub fn get(&self, id: ObjectId) -> Option<ReplicaView<'_>> {
         self.view(*self.by_id.get(&id)?)
     }
 
-    fn view(&self, alias: Alias) -> Option<View<'_>> {
+    fn view(&self, alias: Alias) -> Option<ReplicaView<'_>> {
         let replica = self.replicas.get(usize::from(alias.0))?.as_ref()?;
-        Some(View { replica, set: self })
+        Some(ReplicaView { replica, set: self })
     }
 
     /// All replicas that are not gone, by id.
-    pub fn iter(&self) -> impl Iterator<Item = View<'_>> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = ReplicaView<'_>> + '_ {
         self.by_id.values().filter_map(|alias| self.view(*alias))
     }
 
     /// The same in no particular order, which is quicker.
-    pub fn in_any_order(&self) -> impl Iterator<Item = View<'_>> + '_ {
+    pub fn in_any_order(&self) -> impl Iterator<Item = ReplicaView<'_>> + '_ {
         let current = self.replicas.iter().flatten().filter(|replica| replica.current);
-        current.map(|replica| View { replica, set: self })
+        current.map(|replica| ReplicaView { replica, set: self })
     }
 
     /// The objects of a kind, by id.
@@ -354,12 +354,12 @@ impl States for ReplicaSet {
 
 /// One replica, to look at.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct ReplicaView<'a> {
     replica: &'a Replica,
     set: &'a ReplicaSet,
 }
 
-impl View<'_> {
+impl ReplicaView<'_> {
     /// Whose replica it is.
     pub fn id(&self) -> ObjectId {
         self.replica.id

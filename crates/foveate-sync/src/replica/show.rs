@@ -5,7 +5,7 @@
 //! ago, between two states that arrived; the while adapts to how irregularly they arrive.
 //! What either adds to the error is reported apart, as `shown_error`.
 
-use super::{Life, View};
+use super::{Life, ReplicaView};
 use foveate_wire::{Micros, Tick};
 
 /// How replicas are shown.
@@ -105,7 +105,7 @@ impl Smoother {
 
     /// Where to draw the replica. Call it once per frame, in the order of time. `now` is time on
     /// the sender's clock, with round `tick` beginning at `tick × round`.
-    pub fn show(&mut self, replica: &View<'_>, now: Micros, round: Micros) -> Option<Shown> {
+    pub fn show(&mut self, replica: &ReplicaView<'_>, now: Micros, round: Micros) -> Option<Shown> {
         match self.show {
             Show::Predict { half_life } => self.predict(replica, now, round, half_life),
             Show::Interpolate => self.interpolate(replica, now, round),
@@ -114,7 +114,7 @@ impl Smoother {
 
     fn predict(
         &mut self,
-        replica: &View<'_>,
+        replica: &ReplicaView<'_>,
         now: Micros,
         round: Micros,
         half_life: Micros,
@@ -139,7 +139,12 @@ impl Smoother {
         Some(Shown { at, shown_error: length(self.offset) })
     }
 
-    fn interpolate(&mut self, replica: &View<'_>, now: Micros, round: Micros) -> Option<Shown> {
+    fn interpolate(
+        &mut self,
+        replica: &ReplicaView<'_>,
+        now: Micros,
+        round: Micros,
+    ) -> Option<Shown> {
         if self.last.is_none_or(|(tick, ..)| tick != replica.tick()) {
             self.delay.arrived(now);
         }
@@ -173,7 +178,7 @@ impl Smoother {
 }
 
 /// The prediction between two rounds: linear from one to the next.
-fn between_rounds(replica: &View<'_>, now: Micros, round: Micros) -> Option<[f32; 3]> {
+fn between_rounds(replica: &ReplicaView<'_>, now: Micros, round: Micros) -> Option<[f32; 3]> {
     let tick = Tick((now.0 / round.0) as u32);
     let here = replica.predicted(tick)?;
     if replica.life() != Life::Live {

@@ -6,9 +6,9 @@ mod pair;
 mod sent;
 
 pub use budget::Budget;
-pub(crate) use observer::{Bound, Graded};
+pub(crate) use observer::{DuePair, Graded};
 pub use observer::{MAX_INTERACTIONS, MAX_PAIRS, Observer, ObserverId, Pivots};
-pub use pair::Fired;
-pub(crate) use pair::{Gate, Mode, Notice, Pair, Patience, Reference, Tallies, Wake};
+pub use pair::DueReason;
+pub(crate) use pair::{Mode, NextCheck, Notice, Pair, PairState, Patience, Reference, Tallies};
 pub use sent::{Link, MAX_IN_FLIGHT};
 pub(crate) use sent::{SentKind, SentRecord};

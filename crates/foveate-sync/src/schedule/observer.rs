@@ -2,7 +2,8 @@
 
 use super::sent::Settled;
 use super::{
-    Budget, Fired, Gate, Link, Mode, Notice, Pair, Patience, SentKind, SentRecord, Tallies, Wake,
+    Budget, DueReason, Link, Mode, NextCheck, Notice, Pair, PairState, Patience, SentKind,
+    SentRecord, Tallies,
 };
 use crate::interest::{Grade, Pivot, Policy};
 use crate::metrics::Counters;
@@ -47,10 +48,10 @@ pub(crate) struct Interaction {
 
 /// One due pair of the round at hand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound {
+pub(crate) struct DuePair {
     pub pair: u32,
     pub urgency: f32,
-    pub fired: Fired,
+    pub fired: DueReason,
     /// The grade's multiplier of facing floors.
     pub facing: f32,
     /// Rounds for which it may be left alone once it is sent.
@@ -95,9 +96,9 @@ pub struct Observer {
     /// Who was in the slots of `sources` when it first looked from them: a slot may be somebody else's later.
     looked_from: SmallVec<[ObjectId; 1]>,
     /// The pairs, in three parts of the same order: what every round needs of each,
-    pub(crate) wakes: Vec<Wake>,
+    pub(crate) next_checks: Vec<NextCheck>,
     /// what a look needs,
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) pair_states: Vec<PairState>,
     /// and the rest.
     pub(crate) pairs: Vec<Pair>,
     /// How many of them count.
@@ -135,8 +136,8 @@ impl Observer {
             looked_from: SmallVec::new(),
             phase: 0,
             pairs: Vec::new(),
-            gates: Vec::new(),
-            wakes: Vec::new(),
+            pair_states: Vec::new(),
+            next_checks: Vec::new(),
             tallies: Tallies::default(),
             by_alias: Vec::new(),
             free_aliases: BinaryHeap::new(),
@@ -196,7 +197,7 @@ impl Observer {
     /// The neighbourhood has to be looked for now, and nothing counts of the grades so far: rests rest on
     /// the view and on how fast its pivots are.
     fn look_anew(&mut self) {
-        self.gates.iter_mut().for_each(Gate::grade_anew);
+        self.pair_states.iter_mut().for_each(PairState::grade_anew);
         self.stale = true;
     }
 
@@ -210,7 +211,7 @@ impl Observer {
             Pivots::Objects(slots) => slots,
             Pivots::Free(_) => &[],
         };
-        for (gate, wake) in self.gates.iter().zip(&mut self.wakes) {
+        for (gate, wake) in self.pair_states.iter().zip(&mut self.next_checks) {
             // It may be told more now, or less.
             if wake.mode != Mode::Watched && gate.own() != slots.contains(&wake.slot) {
                 wake.mode = Mode::Special;
@@ -267,8 +268,8 @@ impl Observer {
         }
         // Only this pair's grade changes; how long it may rest was worked out without the
         // interaction.
-        if let Some(pair) = self.wakes.iter().position(|wake| wake.slot == slot) {
-            self.gates[pair].grade_anew();
+        if let Some(pair) = self.next_checks.iter().position(|wake| wake.slot == slot) {
+            self.pair_states[pair].grade_anew();
         }
         self.stale = true;
     }
@@ -324,13 +325,13 @@ impl Observer {
     }
 
     /// The object of each pair, and what a look at it needs.
-    pub(crate) fn looks(&self) -> impl Iterator<Item = (Slot, &Gate)> {
-        self.wakes.iter().zip(&self.gates).map(|(wake, gate)| (wake.slot, gate))
+    pub(crate) fn looks(&self) -> impl Iterator<Item = (Slot, &PairState)> {
+        self.next_checks.iter().zip(&self.pair_states).map(|(wake, gate)| (wake.slot, gate))
     }
 
     /// The alias of a pair whose object the observer knows of.
     pub(crate) fn alias(&self, pair: usize) -> Option<Alias> {
-        (self.wakes[pair].mode != Mode::Watched).then(|| self.pairs[pair].alias)
+        (self.next_checks[pair].mode != Mode::Watched).then(|| self.pairs[pair].alias)
     }
 
     /// Moves bound pivots to their objects; true where one moved faster than it can (a respawn, a
@@ -374,9 +375,9 @@ impl Observer {
             None => return None,
         };
         self.by_alias[usize::from(alias)] = pair;
-        let wake = &mut self.wakes[pair as usize];
+        let wake = &mut self.next_checks[pair as usize];
         wake.mode = Mode::Special;
-        self.tallies.set(wake, wake.tally | Wake::KNOWN);
+        self.tallies.set(wake, wake.tally | NextCheck::KNOWN);
         let pair = &mut self.pairs[pair as usize];
         pair.alias = Alias(alias);
         pair.opened = tick;
@@ -387,9 +388,9 @@ impl Observer {
     pub(crate) fn watch_again(&mut self, pair: usize, tick: Tick) {
         let closed = self.alias(pair);
         self.pairs[pair] = Pair::watch(tick);
-        self.gates[pair] = Gate::new(tick);
-        self.tallies.forget(&self.wakes[pair]);
-        self.wakes[pair] = Wake::new(self.wakes[pair].slot, tick);
+        self.pair_states[pair] = PairState::new(tick);
+        self.tallies.forget(&self.next_checks[pair]);
+        self.next_checks[pair] = NextCheck::new(self.next_checks[pair].slot, tick);
         if let Some(alias) = closed {
             self.by_alias[usize::from(alias.0)] = u32::MAX;
             self.free_aliases.push(Reverse(alias.0));
@@ -403,8 +404,8 @@ impl Observer {
         }
         let more = pairs - self.pairs.len();
         self.pairs.reserve_exact(more);
-        self.gates.reserve_exact(more);
-        self.wakes.reserve_exact(more);
+        self.pair_states.reserve_exact(more);
+        self.next_checks.reserve_exact(more);
         self.by_alias.reserve_exact(pairs.saturating_sub(self.by_alias.len()));
         self.free_aliases.reserve_exact(pairs.saturating_sub(self.free_aliases.len()));
         self.closed.reserve_exact(pairs / 4);
@@ -415,8 +416,8 @@ impl Observer {
     pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
         let closed = self.alias(pair);
         self.pairs.swap_remove(pair);
-        self.gates.swap_remove(pair);
-        let gone = self.wakes.swap_remove(pair);
+        self.pair_states.swap_remove(pair);
+        let gone = self.next_checks.swap_remove(pair);
         self.tallies.forget(&gone);
         store.unpin(gone.slot);
         if let Some(alias) = closed {
@@ -441,8 +442,8 @@ impl Observer {
 
     /// Takes the acknowledgements in.
     pub(crate) fn settle_acks(&mut self, tick: Tick) {
-        let Observer { link, pairs, gates, wakes, by_alias, closed, acks, .. } = self;
-        let mut known = Told { pairs, gates, wakes, by_alias, closed, tick };
+        let Observer { link, pairs, pair_states, next_checks, by_alias, closed, acks, .. } = self;
+        let mut known = Told { pairs, pair_states, next_checks, by_alias, closed, tick };
         for (ack, at) in acks.drain(..) {
             link.on_ack(&ack, at, |settled, sent, record| known.settle(settled, sent, record));
         }
@@ -450,8 +451,8 @@ impl Observer {
 
     /// Time passed: packets may be lost by now.
     pub(crate) fn on_time(&mut self, now: Micros, round: Micros, tick: Tick) {
-        let Observer { link, pairs, gates, wakes, by_alias, closed, .. } = self;
-        let mut known = Told { pairs, gates, wakes, by_alias, closed, tick };
+        let Observer { link, pairs, pair_states, next_checks, by_alias, closed, .. } = self;
+        let mut known = Told { pairs, pair_states, next_checks, by_alias, closed, tick };
         link.on_time(now, round, |settled, sent, record| known.settle(settled, sent, record));
     }
 
@@ -459,7 +460,7 @@ impl Observer {
     pub(crate) fn read_own(&self) -> usize {
         let Counters { packets, looked, samples, .. } = &self.counters;
         let counts = packets ^ looked ^ samples[0];
-        let lists = self.wakes.len() ^ self.pairs.len() ^ self.acks.len() ^ self.closed.len();
+        let lists = self.next_checks.len() ^ self.pairs.len() ^ self.acks.len() ^ self.closed.len();
         let rest = self.pivots.len() ^ self.refresh_at.0 as usize ^ self.interactions.len();
         counts as usize ^ lists ^ rest ^ usize::from(self.link.next_seq())
     }
@@ -467,10 +468,10 @@ impl Observer {
     /// Reads something of each list that every round needs, and of the object that it looks from.
     pub(crate) fn read_lists(&self, store: &Store) -> usize {
         // As many as a line of the cache holds.
-        let wakes = self.wakes.iter().step_by(64 / size_of::<Wake>());
-        let wakes: usize = wakes.map(|wake| usize::from(wake.tally)).sum();
+        let next_checks = self.next_checks.iter().step_by(64 / size_of::<NextCheck>());
+        let next_checks: usize = next_checks.map(|wake| usize::from(wake.tally)).sum();
         let eyes = self.first_object().map_or(0, |slot| store.hot[slot.at()].head as usize);
-        wakes ^ eyes ^ self.link.read_oldest()
+        next_checks ^ eyes ^ self.link.read_oldest()
     }
 
     /// Reads something of each pair that an acknowledgement will be about.
@@ -482,15 +483,15 @@ impl Observer {
     /// Reads something of each pair, and of its object, that will be looked at.
     pub(crate) fn read_looks(&self, awake: &[u32], store: &Store) -> usize {
         let read = |at: usize| {
-            let Wake { slot, mode, .. } = self.wakes[at];
+            let NextCheck { slot, mode, .. } = self.next_checks[at];
             let rest = if mode == Mode::Special { usize::from(self.pairs[at].sends) } else { 0 };
-            usize::from(self.gates[at].rest) ^ store.hot[slot.at()].head as usize ^ rest
+            usize::from(self.pair_states[at].rest) ^ store.hot[slot.at()].head as usize ^ rest
         };
         awake.iter().fold(0, |all, at| all ^ read(*at as usize))
     }
 
     /// Reads something of each pair that something may be said of.
-    pub(crate) fn read_said(&self, due: &[Bound], notices: &[u32]) -> usize {
+    pub(crate) fn read_said(&self, due: &[DuePair], notices: &[u32]) -> usize {
         let pairs = due.iter().map(|bound| bound.pair).chain(notices.iter().copied());
         pairs.fold(0, |all, pair| all ^ usize::from(self.pairs[pair as usize].sends))
     }
@@ -498,17 +499,17 @@ impl Observer {
     /// Forgets everything in every pair; for when the observer leaves.
     pub(crate) fn close(&mut self, store: &mut Store) {
         self.pairs.clear();
-        self.gates.clear();
+        self.pair_states.clear();
         self.tallies = Tallies::default();
-        self.wakes.drain(..).for_each(|wake| store.unpin(wake.slot));
+        self.next_checks.drain(..).for_each(|wake| store.unpin(wake.slot));
     }
 }
 
 /// What the fate of a packet can change.
 struct Told<'a> {
     pairs: &'a mut [Pair],
-    gates: &'a mut [Gate],
-    wakes: &'a mut [Wake],
+    pair_states: &'a mut [PairState],
+    next_checks: &'a mut [NextCheck],
     by_alias: &'a [u32],
     closed: &'a mut Vec<Alias>,
     tick: Tick,
@@ -526,7 +527,7 @@ impl Told<'_> {
         };
         match (&record.kind, settled) {
             (SentKind::State(state), Settled::Arrived) => return pair.acknowledged(state),
-            (SentKind::State(state), Settled::Lost) => pair.lost(&mut self.gates[at], state),
+            (SentKind::State(state), Settled::Lost) => pair.lost(&mut self.pair_states[at], state),
             (SentKind::Freeze, settled) if pair.notice == Notice::FreezeSent(sent) => {
                 let arrived = settled == Settled::Arrived;
                 pair.notice = if arrived { Notice::Frozen(self.tick) } else { Notice::FreezeDue };
@@ -539,8 +540,8 @@ impl Told<'_> {
             _ => {}
         }
         // It has to be looked at because of that.
-        self.wakes[at].mode = Mode::Special;
-        self.wakes[at].set(self.tick);
+        self.next_checks[at].mode = Mode::Special;
+        self.next_checks[at].set(self.tick);
         if pair.notice == Notice::Closed {
             self.closed.push(record.alias);
         }
@@ -582,8 +583,8 @@ mod tests {
             pairs[0].alias = alias;
             let mut told = Told {
                 pairs: &mut pairs,
-                gates: &mut [Gate::new(tick); 3],
-                wakes: &mut [0, 1, 2].map(|slot| Wake::new(Slot(slot), tick)),
+                pair_states: &mut [PairState::new(tick); 3],
+                next_checks: &mut [0, 1, 2].map(|slot| NextCheck::new(Slot(slot), tick)),
                 by_alias: &[0],
                 closed: &mut Vec::new(),
                 tick,

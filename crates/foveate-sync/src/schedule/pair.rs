@@ -1,7 +1,7 @@
 //! One (observer, object) pair: what the observer was sent, what it has, and what must happen next.
 
 use crate::interest::CLASSES;
-use crate::store::{HISTORY, Hot, Slot};
+use crate::store::{HISTORY, ObjectState, Slot};
 use foveate_wire::{Alias, Kind, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
@@ -27,13 +27,13 @@ impl Reference {
     /// Whether the state can still be put together: its place and facing are here; only if anything else has
     /// changed since, the history must hold it.
     #[inline]
-    pub fn is_held(&self, hot: &Hot) -> bool {
+    pub fn is_held(&self, hot: &ObjectState) -> bool {
         !self.others_moved_on(hot) || hot.head.wrapping_sub(self.push).wrapping_sub(1) < HISTORY
     }
 
     /// Whether a lane that is neither place nor facing may have been changed since.
     #[inline]
-    pub fn others_moved_on(&self, hot: &Hot) -> bool {
+    pub fn others_moved_on(&self, hot: &ObjectState) -> bool {
         let newest = if self.own { hot.head.wrapping_sub(1) } else { hot.others };
         (newest.wrapping_sub(self.push) as i32) > 0
     }
@@ -47,7 +47,7 @@ impl Reference {
     }
 
     /// The state as the observer has it: without what it was not told.
-    pub fn veil(&self, kind: &Kind, lanes: &mut [i32]) {
+    pub fn mask_private(&self, kind: &Kind, lanes: &mut [i32]) {
         if !self.own {
             kind.own.iter().for_each(|lane| lanes[*lane] = 0);
         }
@@ -77,7 +77,7 @@ pub(crate) enum Notice {
 
 /// Which bound made a pair due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fired {
+pub enum DueReason {
     /// The observer does not have the object yet, or must be told that it is live again.
     New = 0,
     /// θ: the difference was old enough.
@@ -93,24 +93,24 @@ pub enum Fired {
 /// When and how a pair has to be looked at again. All of an observer's are read in every round, so
 /// they lie apart from everything else, and are small.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wake {
+pub(crate) struct NextCheck {
     /// The object.
     pub slot: Slot,
     /// The round of the next look; never as far off as sixteen bits reach.
     at: u16,
-    /// The class of the last grade, and [`Wake::KNOWN`] where the observer knows of the object: only then
+    /// The class of the last grade, and [`NextCheck::KNOWN`] where the observer knows of the object: only then
     /// it is a sample.
     pub tally: u8,
     pub mode: Mode,
 }
 
-const _: () = assert!(size_of::<Wake>() == 8);
+const _: () = assert!(size_of::<NextCheck>() == 8);
 
-impl Wake {
+impl NextCheck {
     pub const KNOWN: u8 = CLASSES as u8;
 
-    pub fn new(slot: Slot, tick: Tick) -> Wake {
-        Wake { slot, at: tick.0 as u16, tally: 0, mode: Mode::Watched }
+    pub fn new(slot: Slot, tick: Tick) -> NextCheck {
+        NextCheck { slot, at: tick.0 as u16, tally: 0, mode: Mode::Watched }
     }
 
     /// The next look is in this round.
@@ -159,7 +159,7 @@ pub(crate) struct Tallies {
 impl Tallies {
     /// Gives a pair another tally.
     #[inline]
-    pub fn set(&mut self, wake: &mut Wake, tally: u8) {
+    pub fn set(&mut self, wake: &mut NextCheck, tally: u8) {
         if wake.tally != tally {
             self.forget(wake);
             wake.tally = tally;
@@ -169,20 +169,20 @@ impl Tallies {
 
     /// A pair goes, or begins anew.
     #[inline]
-    pub fn forget(&mut self, wake: &Wake) {
-        self.counts[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
+    pub fn forget(&mut self, wake: &NextCheck) {
+        self.counts[wake.class()] -= u16::from(wake.tally & NextCheck::KNOWN != 0);
     }
 
     #[inline]
-    fn count(&mut self, wake: &Wake) {
-        self.counts[wake.class()] += u16::from(wake.tally & Wake::KNOWN != 0);
+    fn count(&mut self, wake: &NextCheck) {
+        self.counts[wake.class()] += u16::from(wake.tally & NextCheck::KNOWN != 0);
         self.classes = self.classes.max(wake.class() as u8 + 1);
     }
 
     /// Those of pairs that were not counted on the way.
-    pub fn of(wakes: &[Wake]) -> Tallies {
+    pub fn of(next_checks: &[NextCheck]) -> Tallies {
         let mut tallies = Tallies::default();
-        wakes.iter().for_each(|wake| tallies.count(wake));
+        next_checks.iter().for_each(|wake| tallies.count(wake));
         tallies
     }
 
@@ -213,7 +213,7 @@ pub(crate) enum Mode {
 /// What a look at a pair needs: one line of the cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Gate {
+pub(crate) struct PairState {
     flags: u8,
     /// As long as it is right and beyond `edge`, it is looked at once in so many rounds. Within `edge` it has
     /// to be graded anew, unless it is looked at in every round.
@@ -227,12 +227,12 @@ pub(crate) struct Gate {
     arose: Tick,
 }
 
-const _: () = assert!(size_of::<Gate>() == 64);
+const _: () = assert!(size_of::<PairState>() == 64);
 
-impl Gate {
-    pub fn new(tick: Tick) -> Gate {
+impl PairState {
+    pub fn new(tick: Tick) -> PairState {
         let (flags, rest, patience, edge) = (0, 1, Patience::default(), 0.0);
-        Gate { flags, rest, patience, edge, reference: None, arose: tick }
+        PairState { flags, rest, patience, edge, reference: None, arose: tick }
     }
 
     const OWN: u8 = 1;
@@ -252,23 +252,23 @@ impl Gate {
     /// Whether the observer looks from the object.
     #[inline]
     pub fn own(&self) -> bool {
-        self.is(Gate::OWN)
+        self.is(PairState::OWN)
     }
 
     #[inline]
     pub fn set_own(&mut self, own: bool) {
-        self.set(Gate::OWN, own);
+        self.set(PairState::OWN, own);
     }
 
     /// Whether beyond `edge` its floors of facing are the schema's own.
     #[inline]
     pub fn plain(&self) -> bool {
-        self.is(Gate::PLAIN)
+        self.is(PairState::PLAIN)
     }
 
     #[inline]
     pub fn set_plain(&mut self, plain: bool) {
-        self.set(Gate::PLAIN, plain);
+        self.set(PairState::PLAIN, plain);
     }
 
     /// Nothing of its last grade counts any more.
@@ -285,20 +285,20 @@ impl Gate {
     /// When the present difference arose.
     #[inline]
     pub fn since(&self) -> Option<Tick> {
-        self.is(Gate::DIFFERS).then_some(self.arose)
+        self.is(PairState::DIFFERS).then_some(self.arose)
     }
 
     /// There is a difference, since that round unless it was known before.
     #[inline]
     pub fn note_difference(&mut self, since: Tick) {
         self.arose = self.since().unwrap_or(since);
-        self.set(Gate::DIFFERS, true);
+        self.set(PairState::DIFFERS, true);
     }
 
     /// There is none.
     #[inline]
     pub fn clear_difference(&mut self) {
-        self.set(Gate::DIFFERS, false);
+        self.set(PairState::DIFFERS, false);
     }
 }
 
@@ -306,10 +306,10 @@ impl Gate {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct Patience {
     /// So many rounds after a send it is not due, as long as it is beyond the edge, within [`Patience::leeway`] and
-    /// below [`Patience::aside`].
+    /// below [`Patience::off_axis`].
     pub calm: u8,
     leeway: u8,
-    aside: u8,
+    off_axis: u8,
 }
 
 impl Patience {
@@ -323,14 +323,14 @@ impl Patience {
     pub fn new(calm: u64, share: f32) -> Patience {
         let most = u8::MAX - u8::from(share.is_finite());
         let leeway = ((share * Patience::LEEWAYS) as u8).min(most);
-        Patience { calm: calm.min(u64::from(u8::MAX)) as u8, leeway, aside: 0 }
+        Patience { calm: calm.min(u64::from(u8::MAX)) as u8, leeway, off_axis: 0 }
     }
 
     /// The same below this cosine only; none, if nothing is that far aside.
     #[inline]
     pub fn below(self, cosine: f32) -> Option<Patience> {
-        let aside = ((cosine + 1.0) * Patience::COSINES - 0.01) as u8;
-        (aside > 0).then_some(Patience { aside, ..self })
+        let off_axis = ((cosine + 1.0) * Patience::COSINES - 0.01) as u8;
+        (off_axis > 0).then_some(Patience { off_axis, ..self })
     }
 
     /// The share of the distance that it may be off by.
@@ -342,8 +342,8 @@ impl Patience {
 
     /// The cosine that its angle has to stay below; none: any angle will do.
     #[inline]
-    pub fn aside(&self) -> Option<f32> {
-        (self.aside > 0).then(|| f32::from(self.aside) / Patience::COSINES - 1.0)
+    pub fn off_axis(&self) -> Option<f32> {
+        (self.off_axis > 0).then(|| f32::from(self.off_axis) / Patience::COSINES - 1.0)
     }
 }
 
@@ -402,7 +402,7 @@ impl Pair {
 
     /// The packet that carried this state is lost: if nothing newer is under way, the replica is
     /// what was acknowledged last.
-    pub fn lost(&mut self, gate: &mut Gate, state: &Reference) {
+    pub fn lost(&mut self, gate: &mut PairState, state: &Reference) {
         if gate.reference.as_ref() == Some(state) {
             gate.reference = self.base;
             gate.clear_difference();
@@ -425,13 +425,13 @@ mod tests {
                 assert!(cosine < -0.99, "{cosine}: something is aside");
                 continue;
             };
-            let until = patience.aside().expect("not at any angle");
+            let until = patience.off_axis().expect("not at any angle");
             assert!(until < cosine && until > cosine - 0.01, "{until} of {cosine}");
         }
         for (share, at_least) in [(0.0, 0.0), (0.03, 0.028), (0.3, 0.298), (0.9, 0.49)] {
             let patience = Patience::new(12, share);
             assert!((at_least..=share).contains(&patience.leeway()), "{share}: {patience:?}");
-            assert_eq!(patience.aside(), None, "at any angle");
+            assert_eq!(patience.off_axis(), None, "at any angle");
         }
         assert_eq!(Patience::new(12, f32::INFINITY).leeway(), f32::INFINITY);
     }
@@ -440,7 +440,7 @@ mod tests {
     fn pairs_that_rest_equally_long_are_looked_at_together_and_never_late() {
         for (rounds, phase) in (1..=16u8).flat_map(|rounds| [0, 1, 7, 999].map(|at| (rounds, at))) {
             for tick in (0..200).chain(u32::MAX - 50..u32::MAX).map(Tick) {
-                let mut wake = Wake::new(Slot(0), tick);
+                let mut wake = NextCheck::new(Slot(0), tick);
                 wake.set_within(tick, rounds, phase);
                 let next = (1..=u32::from(rounds)).find(|on| !wake.is_after(tick.plus(*on)));
                 let next = next.expect("in time");

@@ -51,7 +51,7 @@ impl Game for Patrol {
         Spawn::new(&self.0, &Walker { pos: [0.0, player.0 as f32] }).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[[i8; 2]]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[[i8; 2]]) {
         if let Some(mut walker) = turn.get::<Walker>() {
             for input in inputs {
                 walker.pos = [0, 1].map(|axis| walker.pos[axis] + f32::from(input[axis]) / 8.0);
@@ -66,7 +66,7 @@ impl Game for Patrol {
         }
     }
 
-    fn act(&self, _: &mut Turn<'_, Self>, (): &(), _: By) {}
+    fn act(&self, _: &mut StepContext<'_, Self>, (): &(), _: Requester) {}
 
     fn allows(&self, input: &[i8; 2]) -> bool {
         input.iter().all(|part| (-2..=2).contains(part))

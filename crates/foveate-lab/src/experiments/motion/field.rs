@@ -135,10 +135,10 @@ impl Unit {
     fn evade(&mut self, other: Point) {
         let away = [self.at[0] - other[0], self.at[1] - other[1]];
         let away = if away == [0, 0] { [1, 0] } else { away };
-        let aside = [away[0] + 2 * away[1], away[1] - 2 * away[0]];
-        let whole = length([0, 0], aside).max(1);
-        self.at = [0, 1].map(|axis| self.at[axis] + aside[axis] * PACE / whole);
-        self.facing = (aside[1] as f32).atan2(aside[0] as f32);
+        let off_axis = [away[0] + 2 * away[1], away[1] - 2 * away[0]];
+        let whole = length([0, 0], off_axis).max(1);
+        self.at = [0, 1].map(|axis| self.at[axis] + off_axis[axis] * PACE / whole);
+        self.facing = (off_axis[1] as f32).atan2(off_axis[0] as f32);
     }
 }
 

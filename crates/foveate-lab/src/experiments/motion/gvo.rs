@@ -135,19 +135,19 @@ impl Play<'_> {
     }
 
     /// Puts a message on its stream's channel.
-    fn post(&mut self, stage: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
+    fn post(&mut self, simulation: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
-        self.post_by(carrier, stage, hop, (stream, bytes));
+        self.post_by(carrier, simulation, hop, (stream, bytes));
     }
 
     fn post_by(
         &mut self,
         carrier: Carrier,
-        stage: u8,
+        simulation: u8,
         (from, to): (usize, usize),
         message: (Stream, Vec<u8>),
     ) {
-        self.queue.entry((stage, from, to, carrier)).or_default().push(message);
+        self.queue.entry((simulation, from, to, carrier)).or_default().push(message);
     }
 
     fn node(&self, player: usize) -> usize {
@@ -160,19 +160,19 @@ impl Play<'_> {
     }
 
     /// Sends the objects of a player, or of nobody.
-    fn post_objects(&mut self, stage: u8, hop: (usize, usize), owner: Option<usize>) {
+    fn post_objects(&mut self, simulation: u8, hop: (usize, usize), owner: Option<usize>) {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
         let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
         let poses: Vec<(usize, Pose)> = poses.collect();
-        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(stage) + 1);
+        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(simulation) + 1);
         self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
         let bytes = say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses);
-        self.post(stage, hop, Stream::FullState, bytes);
+        self.post(simulation, hop, Stream::FullState, bytes);
     }
 
     /// Tells everybody who is there; a newcomer only of the players `near` it, if that is asked for.
-    fn list(&mut self, stage: u8, from: usize, near: Option<(usize, &[usize])>) {
+    fn list(&mut self, simulation: u8, from: usize, near: Option<(usize, &[usize])>) {
         let stamp = self.stamp();
         for player in self.others(None) {
             let told = match near {
@@ -185,7 +185,7 @@ impl Play<'_> {
             let to = self.node(player);
             if to != from {
                 let list = say::player_list(from as u16, &ids, stamp);
-                self.post(stage, (from, to), Stream::Control, list);
+                self.post(simulation, (from, to), Stream::Control, list);
             }
         }
     }
@@ -295,7 +295,7 @@ impl Play<'_> {
 
     /// Tells of an object on one hop, in full or by an increment; if thinned, only when the other
     /// end's prediction is off.
-    fn tell(&mut self, stage: u8, hop: (usize, usize), thing: usize, thinned: bool) {
+    fn tell(&mut self, simulation: u8, hop: (usize, usize), thing: usize, thinned: bool) {
         let (script, frame) = (self.script, self.frame);
         let Some(pose) = script.pose(thing, frame) else { return };
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
@@ -311,12 +311,12 @@ impl Play<'_> {
         }
         let speed = [0, 1, 2].map(|i| (pose.pos[i] - last.pos[i]) / gone.max(1.0));
         told.last = Some((pose, frame, speed));
-        self.place(stage, hop, thing, &pose);
+        self.place(simulation, hop, thing, &pose);
     }
 
     /// Tells of a place by an increment if that is on and fits; full positions that increments refer
     /// to go by the reliable channel.
-    fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &Pose) {
+    fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &Pose) {
         let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
         let by = self.tricks.increments.zip(told.full);
@@ -334,7 +334,7 @@ impl Play<'_> {
                 (carrier, say::position(sender, thing, pose, stamp))
             }
         };
-        self.post_by(carrier, stage, hop, (Stream::State, bytes));
+        self.post_by(carrier, simulation, hop, (Stream::State, bytes));
     }
 
     /// A unit under orders: an action when its course changes, positions while it collides.
@@ -411,8 +411,8 @@ impl Play<'_> {
     /// Sends what the frame has gathered.
     fn flush(&mut self) {
         let now = FRAME * self.frame as u32;
-        for ((stage, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
-            let at = now + LATENCY * u32::from(stage);
+        for ((simulation, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
+            let at = now + LATENCY * u32::from(simulation);
             if self.tricks.aggregation {
                 let mut weights = [0.0; 5];
                 let mut all = Vec::new();

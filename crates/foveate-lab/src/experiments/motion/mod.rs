@@ -26,7 +26,7 @@ use crate::output::{Outcome, Progress};
 use foveate_wire::{Bytes, Micros};
 use gvo::Tricks;
 use meter::Meter;
-use ours::{Exact, Ours, Ran};
+use ours::{Exact, Ours, RunResult};
 use script::{Scenario, Script};
 use squeeze::Squeeze;
 
@@ -107,7 +107,7 @@ struct Played {
     /// First states as they arrived: when, node, thing.
     learned: Vec<(Micros, usize, usize)>,
     /// What only our engine can tell.
-    ran: Option<Ran>,
+    ran: Option<RunResult>,
 }
 
 /// The name of the source's protocol with nothing on: a position in every frame.

@@ -87,7 +87,7 @@ impl Default for Ours {
 }
 
 /// What came of it.
-pub struct Ran {
+pub struct RunResult {
     pub meter: Meter,
     /// All observers' counts of the streams with places.
     pub counters: Counters,
@@ -222,11 +222,16 @@ struct Play<'a> {
     acted: Vec<u32>,
     frame: usize,
     seed: u64,
-    ran: Ran,
+    ran: RunResult,
 }
 
 /// Plays a script by our engine.
-pub fn play(script: &Script, topology: Topology, ours: Ours, seed: u64) -> Result<Ran, PlayError> {
+pub fn play(
+    script: &Script,
+    topology: Topology,
+    ours: Ours,
+    seed: u64,
+) -> Result<RunResult, PlayError> {
     let nodes = topology.nodes(script.players.len());
     let mut abouts = vec![About::Players];
     if ours.apart {
@@ -240,7 +245,7 @@ pub fn play(script: &Script, topology: Topology, ours: Ours, seed: u64) -> Resul
     }
     let make = |about: &About| Channel::new(*about, ours, nodes);
     let channels = abouts.iter().map(make).collect::<Result<Vec<_>, _>>()?;
-    let ran = Ran {
+    let ran = RunResult {
         meter: Meter::new(nodes),
         counters: Counters::default(),
         appeared: Vec::new(),

@@ -5,7 +5,7 @@ use super::*;
 
 const QUICK: Options = Options { seed: 1, quick: true };
 
-fn engine(scenario: Scenario, topology: Topology, ours: Ours, seed: u64) -> (Script, Ran) {
+fn engine(scenario: Scenario, topology: Topology, ours: Ours, seed: u64) -> (Script, RunResult) {
     let script = Script::new(scenario, seed, true);
     let ran = ours::play(&script, topology, ours, seed).expect("scripts fit their schema");
     (script, ran)
@@ -79,7 +79,7 @@ fn a_collision_brings_positions_until_it_is_resolved_and_then_none() {
             let collides = unit.iter().any(|moment| moment.course.colliding);
             assert!(collides, "seed {seed}: they meet whatever the obstacles");
         }
-        let state = |ran: &Ran| ran.meter.sent_of(&[meter::Stream::State]);
+        let state = |ran: &RunResult| ran.meter.sent_of(&[meter::Stream::State]);
         assert!(state(&ran) > 0, "positions while they collide");
         assert_eq!(ran.idle_positions, 0, "none before and none after");
         let (_, calm) = engine(Scenario::Targets, topology, orders, seed);

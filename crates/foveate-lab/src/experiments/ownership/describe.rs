@@ -2,7 +2,7 @@
 
 use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
-use super::{Done, ExperimentError, Options, Ran, Row, Size, row, sweep};
+use super::{Done, ExperimentError, Options, OwnershipRow, RunResult, Size, row, sweep};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
@@ -17,24 +17,30 @@ const LARGEST_KEPT: usize = 32;
 /// Coherence after the crash of half may be this much worse.
 const WORSE: f64 = 1.2;
 
-pub(super) fn done(ran: &[Ran], wrong: Size, options: Options) -> Result<Done, ExperimentError> {
+pub(super) fn done(
+    ran: &[RunResult],
+    wrong: Size,
+    options: Options,
+) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("ownership", options.seed);
     let mut rows = Vec::new();
     for it in ran {
         match it {
-            Ran::Steady(size, looks) => rows.push(row("steady", *size, options.seed, &looks.1)),
-            Ran::Crash(seed, crash) => rows.extend(crash_rows(wrong, *seed, crash)),
-            Ran::Change(part, seed, change) => {
+            RunResult::Steady(size, looks) => {
+                rows.push(row("steady", *size, options.seed, &looks.1))
+            }
+            RunResult::Crash(seed, crash) => rows.extend(crash_rows(wrong, *seed, crash)),
+            RunResult::Change(part, seed, change) => {
                 rows.push(row(part, wrong, *seed, &change.during));
                 let after = if *part == "churn" { "after_churn" } else { "healed" };
-                rows.push(Row {
+                rows.push(OwnershipRow {
                     lost: wrong.objects.saturating_sub(change.kept),
                     one_owner: change.clean,
                     settled_s: Some(change.settled_s),
                     ..row(after, wrong, *seed, &change.after)
                 });
             }
-            Ran::Sweep(part, spec, looks) => rows.push(row(part, *spec, options.seed, looks)),
+            RunResult::Sweep(part, spec, looks) => rows.push(row(part, *spec, options.seed, looks)),
         }
     }
     rows.iter().try_for_each(|row| outcome.push(row))?;
@@ -54,9 +60,9 @@ pub(super) fn done(ran: &[Ran], wrong: Size, options: Options) -> Result<Done, E
     Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
-fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [Row; 2] {
+fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [OwnershipRow; 2] {
     let before = row("before_crash", size, seed, &crash.before);
-    let after = Row {
+    let after = OwnershipRow {
         lost: crash.lost,
         one_owner: crash.settled_s <= SETTLED_WITHIN.as_secs(),
         settled_s: Some(crash.settled_s),
@@ -65,7 +71,7 @@ fn crash_rows(size: Size, seed: u64, crash: &Crash) -> [Row; 2] {
     [before, after]
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[OwnershipRow]) -> Table {
     let columns = [
         "part",
         "players",
@@ -123,10 +129,10 @@ fn table(rows: &[Row]) -> Table {
 }
 
 /// Δ over all seeds, before and after half of all crashed.
-fn pooled(ran: &[Ran]) -> Option<(f64, f64)> {
+fn pooled(ran: &[RunResult]) -> Option<(f64, f64)> {
     let (mut before, mut after) = (Spread::default(), Spread::default());
     for it in ran {
-        if let Ran::Crash(_, crash) = it {
+        if let RunResult::Crash(_, crash) = it {
             before.merge(&crash.before.delta);
             after.merge(&crash.after.delta);
         }
@@ -134,13 +140,13 @@ fn pooled(ran: &[Ran]) -> Option<(f64, f64)> {
     (before.count() > 0).then(|| (before.quantile(0.95), after.quantile(0.95)))
 }
 
-fn verdicts(rows: &[Row], ran: &[Ran], quick: bool) -> Vec<Verdict> {
+fn verdicts(rows: &[OwnershipRow], ran: &[RunResult], quick: bool) -> Vec<Verdict> {
     let of = |part: &'static str| rows.iter().filter(move |row| row.part == part);
     let mut verdicts = Vec::new();
     for row in of("steady") {
         let falls_short = row.players > LARGEST_KEPT;
         for (what, rates) in [("sent", row.sent), ("received", row.received)] {
-            let Row { players, objects, .. } = row;
+            let OwnershipRow { players, objects, .. } = row;
             let name = format!(
                 "{players} players, {objects} objects, stable: {what} by any player, 10 s windows"
             );
@@ -184,13 +190,13 @@ fn verdicts(rows: &[Row], ran: &[Ran], quick: bool) -> Vec<Verdict> {
     verdicts
 }
 
-fn plots(ran: &[Ran]) -> Vec<Plot> {
+fn plots(ran: &[RunResult]) -> Vec<Plot> {
     let lines = ran.iter().filter_map(|it| match it {
-        Ran::Steady(size, looks) => {
+        RunResult::Steady(size, looks) => {
             let line: Vec<Second> = looks.0.line.iter().chain(&looks.1.line).copied().collect();
             Some((format!("{} players, {} objects", size.players, size.objects), line))
         }
-        Ran::Crash(seed, crash) if *seed == 1 => {
+        RunResult::Crash(seed, crash) if *seed == 1 => {
             let line = crash.before.line.iter().chain(&crash.after.line).copied().collect();
             Some(("half of 32 crash".to_owned(), line))
         }

@@ -81,7 +81,7 @@ impl Plan {
 
 /// One game, whatever happened in it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct OwnershipRow {
     part: &'static str,
     players: usize,
     objects: usize,
@@ -125,18 +125,18 @@ enum Job {
     Sweep(&'static str, GameSpec),
 }
 
-enum Ran {
+enum RunResult {
     Steady(Size, Box<(Looks, Looks)>),
     Crash(u64, Box<Crash>),
     Change(&'static str, u64, Box<Change>),
     Sweep(&'static str, GameSpec, Box<Looks>),
 }
 
-fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) -> Row {
+fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) -> OwnershipRow {
     let GameSpec { size, side, view, uplink } = spec.into();
     let whole = looks.bytes.mean() + HEADERS * looks.packets.mean();
     let protocol = looks.line.iter().map(|second| second.protocol_s).sum::<f64>();
-    Row {
+    OwnershipRow {
         part,
         players: size.players,
         objects: size.objects,
@@ -178,20 +178,20 @@ pub fn lab(options: Options) -> Result<Done, ExperimentError> {
     let ran = in_parallel(&jobs, |job| {
         let ran = match job {
             Job::Steady(size) => steady(*size, plan.steady, options.seed)
-                .map(|looks| Ran::Steady(*size, Box::new(looks))),
+                .map(|looks| RunResult::Steady(*size, Box::new(looks))),
             Job::Crash(seed) => crash(plan.wrong, plan.around_crash, *seed)
-                .map(|crash| Ran::Crash(*seed, Box::new(crash))),
+                .map(|crash| RunResult::Crash(*seed, Box::new(crash))),
             Job::Churn => churn(plan.wrong, plan.churn, CHURN, options.seed)
-                .map(|change| Ran::Change("churn", options.seed, Box::new(change))),
+                .map(|change| RunResult::Change("churn", options.seed, Box::new(change))),
             Job::Partition(seed) => partition(plan.wrong, plan.partition, *seed)
-                .map(|change| Ran::Change("partition", *seed, Box::new(change))),
+                .map(|change| RunResult::Change("partition", *seed, Box::new(change))),
             Job::Sweep(part, spec) => steady(*spec, plan.sweep, options.seed)
-                .map(|(_, looks)| Ran::Sweep(part, *spec, Box::new(looks))),
+                .map(|(_, looks)| RunResult::Sweep(part, *spec, Box::new(looks))),
         };
         progress.tick(1);
         ran
     });
     progress.finish();
-    let ran: Vec<Ran> = ran.into_iter().collect::<Result<_, _>>()?;
+    let ran: Vec<RunResult> = ran.into_iter().collect::<Result<_, _>>()?;
     describe::done(&ran, plan.wrong, options)
 }

@@ -1,7 +1,7 @@
 //! The source's sweeps: how far players see as a share of the world, and density until uplinks are full.
 
 use super::run::{GameSpec, Size};
-use super::{Row, WRONG};
+use super::{OwnershipRow, WRONG};
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Series};
 
@@ -47,7 +47,7 @@ pub(super) fn quick() -> Vec<(&'static str, GameSpec)> {
     [density(&[8, 40]), views(size, &[0.125, 1.0])].concat()
 }
 
-pub(super) fn table(rows: &[Row]) -> Table {
+pub(super) fn table(rows: &[OwnershipRow]) -> Table {
     let columns = [
         ("sweep", Align::Left),
         ("view/side", Align::Right),
@@ -89,32 +89,32 @@ pub(super) fn table(rows: &[Row]) -> Table {
 }
 
 /// Others within view if players were spread evenly over a world without borders.
-fn in_view(row: &Row) -> f64 {
+fn in_view(row: &OwnershipRow) -> f64 {
     let share = f64::from(row.view / row.side);
     let area = (std::f64::consts::PI * share * share).min(1.0);
     (row.players - 1) as f64 * area
 }
 
-fn by_players(rows: &[Row], uplink: u32) -> Vec<&Row> {
-    let mut rows: Vec<&Row> =
+fn by_players(rows: &[OwnershipRow], uplink: u32) -> Vec<&OwnershipRow> {
+    let mut rows: Vec<&OwnershipRow> =
         rows.iter().filter(|row| row.part == DENSITY && row.uplink == uplink).collect();
     rows.sort_by_key(|row| row.players);
     rows
 }
 
-fn by_view(rows: &[Row]) -> Vec<&Row> {
-    let mut rows: Vec<&Row> = rows.iter().filter(|row| row.part == VIEWS).collect();
+fn by_view(rows: &[OwnershipRow]) -> Vec<&OwnershipRow> {
+    let mut rows: Vec<&OwnershipRow> = rows.iter().filter(|row| row.part == VIEWS).collect();
     rows.sort_by(|a, b| a.view.total_cmp(&b.view));
     rows
 }
 
 /// The smallest growth of the mean bytes from one row to the next.
-fn least_growth(rows: &[&Row]) -> f64 {
+fn least_growth(rows: &[&OwnershipRow]) -> f64 {
     let growth = rows.windows(2).map(|pair| pair[1].bytes_s / pair[0].bytes_s.max(1e-9));
     growth.reduce(f64::min).unwrap_or(f64::NAN)
 }
 
-pub(super) fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+pub(super) fn verdicts(rows: &[OwnershipRow]) -> Vec<Verdict> {
     let (wide, narrow) = (by_players(rows, WIDE), by_players(rows, NARROW));
     let worse = |at: usize| narrow[at].delta / wide[at].delta.max(1e-9);
     let fullest = narrow.len().checked_sub(1);
@@ -148,8 +148,8 @@ pub(super) fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
-    let density = |title: &str, axis: Axis, value: fn(&Row) -> f64| {
+pub(super) fn plots(rows: &[OwnershipRow]) -> Vec<Plot> {
+    let density = |title: &str, axis: Axis, value: fn(&OwnershipRow) -> f64| {
         let points = |uplink| {
             let rows = by_players(rows, uplink);
             rows.into_iter().map(|row| (row.players as f64, value(row))).collect::<Vec<_>>()
@@ -160,7 +160,7 @@ pub(super) fn plots(rows: &[Row]) -> Vec<Plot> {
             .series(Series::points(format!("uplinks of {WIDE} B/s"), points(WIDE)))
             .series(Series::points(format!("uplinks of {NARROW} B/s"), points(NARROW)))
     };
-    let views = |title: &str, axis: Axis, value: fn(&Row) -> f64| {
+    let views = |title: &str, axis: Axis, value: fn(&OwnershipRow) -> f64| {
         let rows = by_view(rows).into_iter();
         let points = rows.map(|row| (f64::from(row.view / row.side), value(row)));
         Plot::lines(title)

@@ -1,19 +1,19 @@
 //! What `foveate lab peers` found, for people and for programs.
 
 use super::liars::{Harm, Lie};
-use super::{Done, ExperimentError, LieRow, Options, Ran, Row, TamperedRow};
+use super::{Done, ExperimentError, LieRow, Options, PeersRow, RunResult, TamperedRow};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
 /// The honest may be off by this much more, as a share.
 const HARM: f64 = 0.05;
 
-pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentError> {
-    let games: Vec<&Row> = ran.iter().filter_map(|it| as_game(it)).collect();
+pub(super) fn done(ran: &[RunResult], options: Options) -> Result<Done, ExperimentError> {
+    let games: Vec<&PeersRow> = ran.iter().filter_map(|it| as_game(it)).collect();
     let lies: Vec<LieRow> = Lie::ALL.into_iter().filter_map(|lie| lie_row(lie, ran)).collect();
     let tampered: Vec<TamperedRow> = ran
         .iter()
-        .filter_map(|it| if let Ran::Tampered(row) = it { Some(*row) } else { None })
+        .filter_map(|it| if let RunResult::Tampered(row) = it { Some(*row) } else { None })
         .collect();
     let mut outcome = Outcome::new("peers", options.seed);
     games.iter().try_for_each(|row| outcome.push(row))?;
@@ -34,7 +34,7 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
     for table in &tables {
         report = report.section(table.caption_text().unwrap_or(""), "").table(table);
     }
-    let growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
+    let growing: Vec<&&PeersRow> = games.iter().filter(|row| row.part == "growing").collect();
     if growing.len() > 1 {
         let points = growing.iter().map(|row| (row.nodes as f64, row.bytes_s));
         let plot = Plot::lines("Bytes sent per node, at constant density")
@@ -46,8 +46,8 @@ pub(super) fn done(ran: &[Ran], options: Options) -> Result<Done, ExperimentErro
     Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
-fn as_game(ran: &Ran) -> Option<&Row> {
-    if let Ran::Game(row) = ran { Some(row) } else { None }
+fn as_game(ran: &RunResult) -> Option<&PeersRow> {
+    if let RunResult::Game(row) = ran { Some(row) } else { None }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -55,11 +55,11 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
+fn lie_row(lie: Lie, ran: &[RunResult]) -> Option<LieRow> {
     let harms: Vec<&Harm> = ran
         .iter()
         .filter_map(|it| match it {
-            Ran::Lie(other, harm) if *other == lie => Some(harm),
+            RunResult::Lie(other, harm) if *other == lie => Some(harm),
             _ => None,
         })
         .collect();
@@ -83,9 +83,9 @@ fn lie_row(lie: Lie, ran: &[Ran]) -> Option<LieRow> {
     })
 }
 
-fn game_verdicts(games: &[&Row], quick: bool) -> Vec<Verdict> {
+fn game_verdicts(games: &[&PeersRow], quick: bool) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    let mut growing: Vec<&&Row> = games.iter().filter(|row| row.part == "growing").collect();
+    let mut growing: Vec<&&PeersRow> = games.iter().filter(|row| row.part == "growing").collect();
     growing.sort_by_key(|row| row.nodes);
     if let [small, .., large] = growing[..] {
         let nodes = large.nodes as f64 / small.nodes as f64;
@@ -97,7 +97,7 @@ fn game_verdicts(games: &[&Row], quick: bool) -> Vec<Verdict> {
         let busiest = growing.iter().map(|row| row.uplink_share).fold(0.0, f64::max);
         verdicts.push(Verdict::at_most("busiest uplink", 100.0 * busiest, 100.0, "%"));
     }
-    let wronged = |row: &&&Row| {
+    let wronged = |row: &&&PeersRow| {
         let name = format!("{} nodes ({}): honest peers named", row.nodes, row.part);
         Verdict::at_most(name, row.wronged as f64, 0.0, "")
     };
@@ -131,7 +131,7 @@ fn tampered_verdicts(row: &TamperedRow) -> [Verdict; 2] {
     ]
 }
 
-fn game_table(rows: &[&Row]) -> Table {
+fn game_table(rows: &[&PeersRow]) -> Table {
     let columns = [
         "part",
         "nodes",

@@ -4,7 +4,7 @@ use crate::experiments::ownership::{ROUND, Size, game};
 use crate::movement::{Pose, Waypoint};
 use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::{Game, PlayerId};
-use foveate_node::outbox::{Letters, Outbox};
+use foveate_node::outbox::{Outbox, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::members::{Learnt, Members, Reader};
 use foveate_node::peer::wire::{Digest, Message};
@@ -60,7 +60,7 @@ impl Lie {
             Lie::Floods => flood(node, out, &mut rng),
             Lie::Claims => claim(node),
             Lie::Leaps => {
-                let side = node.peer.stage.game.spec().side;
+                let side = node.peer.simulation.game.spec().side;
                 let pos = [rng.f32() * side, rng.f32() * side, 0.0];
                 Some(Pose { pos, ..Pose::default() })
             }
@@ -71,20 +71,20 @@ impl Lie {
 
 /// Others' ships, somewhere else, as if they were its own.
 fn forge(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
-    let stage = &mut node.peer.stage;
-    let ships: Vec<ObjectId> = stage.ghosts.of_kind(SHIP).take(4).collect();
+    let simulation = &mut node.peer.simulation;
+    let ships: Vec<ObjectId> = simulation.ghosts.of_kind(SHIP).take(4).collect();
     for id in ships {
-        let Some(mut lanes) = stage.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
-        let schema = stage.game.schema();
+        let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
+        let schema = simulation.game.schema();
         if let Some(place) = schema.kind(id.kind()).and_then(|kind| kind.place) {
             lanes[place.at] = lanes[place.at].wrapping_add(800);
         }
         // It is there from the second time on.
-        if stage.restore(id, &lanes).is_err()
-            && let Some(slot) = stage.publisher.store.find(id)
+        if simulation.restore(id, &lanes).is_err()
+            && let Some(slot) = simulation.publisher.store.find(id)
         {
             // Refused only if it does not fit, and then there is no lie to be found out.
-            let _ = stage.publisher.store.set_lanes(slot, &lanes);
+            let _ = simulation.publisher.store.set_lanes(slot, &lanes);
         }
     }
     None
@@ -92,18 +92,18 @@ fn forge(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
 
 /// Everything that is anybody's.
 fn claim(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
-    let stage = &mut node.peer.stage;
-    let bases: Vec<ObjectId> = stage.ghosts.of_kind(BASE).collect();
+    let simulation = &mut node.peer.simulation;
+    let bases: Vec<ObjectId> = simulation.ghosts.of_kind(BASE).collect();
     for id in bases {
-        let Some(mut lanes) = stage.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
+        let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
         lanes[LANE_EPOCH] += 1;
         // What it claimed before it has already.
-        let _ = stage.restore(id, &lanes);
+        let _ = simulation.restore(id, &lanes);
     }
     None
 }
 
-fn replay(node: &mut PlacedPeer<Meadow>, out: &mut Letters) -> Option<Pose> {
+fn replay(node: &mut PlacedPeer<Meadow>, out: &mut RecordingOutbox) -> Option<Pose> {
     let log = node.log.get_or_insert_with(VecDeque::new);
     for (link, bytes) in log.iter().take(64) {
         out.datagram(*link, bytes);
@@ -111,7 +111,11 @@ fn replay(node: &mut PlacedPeer<Meadow>, out: &mut Letters) -> Option<Pose> {
     None
 }
 
-fn flood(node: &PlacedPeer<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
+fn flood(
+    node: &PlacedPeer<Meadow>,
+    out: &mut RecordingOutbox,
+    rng: &mut fastrand::Rng,
+) -> Option<Pose> {
     for (link, _) in node.peer.links() {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..rng.usize(1..200)).map(|_| rng.u8(..)).collect();
@@ -122,7 +126,11 @@ fn flood(node: &PlacedPeer<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) 
 }
 
 /// Others' digests with a bit turned.
-fn tamper(node: &PlacedPeer<Meadow>, out: &mut Letters, rng: &mut fastrand::Rng) -> Option<Pose> {
+fn tamper(
+    node: &PlacedPeer<Meadow>,
+    out: &mut RecordingOutbox,
+    rng: &mut fastrand::Rng,
+) -> Option<Pose> {
     let bent = node.peer.members().iter().take(2).map(|(_, member)| {
         let mut digest = member.digest.clone();
         digest.number += 1;
@@ -184,9 +192,9 @@ impl Lie {
             a.peer.neighbours().any(|it| it == b.peer.player())
         };
         let sees_a_forgery = || {
-            let view = other.peer.stage.game.spec().view;
+            let view = other.peer.simulation.game.spec().view;
             let own = other.peer.world().get::<Ship>(other.peer.avatar());
-            let store = &liar.peer.stage.publisher.store;
+            let store = &liar.peer.simulation.publisher.store;
             let forged = store.iter().filter(|(id, _)| {
                 id.kind() == SHIP && ![liar.peer.avatar(), other.peer.avatar()].contains(id)
             });

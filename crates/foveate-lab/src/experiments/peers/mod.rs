@@ -38,7 +38,7 @@ const TAMPERED: usize = 10_000;
 
 /// A game's figures; those of Silac's rows, and a few more.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct PeersRow {
     part: &'static str,
     gossip: &'static str,
     nodes: usize,
@@ -105,10 +105,10 @@ pub struct Mix {
     pub relayed: f64,
 }
 
-fn row(part: &'static str, game: &Game, found: &Found) -> Row {
+fn row(part: &'static str, game: &Game, found: &Found) -> PeersRow {
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let looks = found.looks.max(1.0);
-    Row {
+    PeersRow {
         part,
         gossip: "graded",
         nodes: game.nodes,
@@ -140,8 +140,8 @@ enum Job {
     Tampered(usize),
 }
 
-enum Ran {
-    Game(Row),
+enum RunResult {
+    Game(PeersRow),
     Lie(Lie, Harm),
     Tampered(TamperedRow),
 }
@@ -182,14 +182,14 @@ pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentErr
     let ran = in_parallel(&jobs, |job| {
         let ran = match job {
             Job::Game(part, game) => {
-                play(game, walkers).map(|found| Ran::Game(row(part, game, &found)))
+                play(game, walkers).map(|found| RunResult::Game(row(part, game, &found)))
             }
             Job::Lie(lie, seed) => {
-                liars::harm(LIED_TO, *lie, lied, *seed).map(|harm| Ran::Lie(*lie, harm))
+                liars::harm(LIED_TO, *lie, lied, *seed).map(|harm| RunResult::Lie(*lie, harm))
             }
             Job::Tampered(tampered) => {
                 let relayed = liars::tampered(*tampered, options.seed);
-                Ok(Ran::Tampered(TamperedRow {
+                Ok(RunResult::Tampered(TamperedRow {
                     part: "tampered",
                     tampered: *tampered,
                     accepted: relayed.forged_believed,
@@ -201,7 +201,7 @@ pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentErr
         ran
     });
     progress.finish();
-    let ran: Vec<Ran> = ran.into_iter().collect::<Result<_, _>>()?;
+    let ran: Vec<RunResult> = ran.into_iter().collect::<Result<_, _>>()?;
     describe::done(&ran, options)
 }
 
@@ -234,7 +234,7 @@ pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, Exp
         seed: options.seed,
     };
     let found = play(&game, walkers)?;
-    describe::done(&[Ran::Game(row("mix", &game, &found))], options)
+    describe::done(&[RunResult::Game(row("mix", &game, &found))], options)
 }
 
 fn play(game: &Game, walkers: Walkers<'_>) -> Result<Found, foveate_wire::SchemaError> {

@@ -221,7 +221,7 @@ fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut Found) {
             a.peer.members().get(b).is_some() || a.peer.neighbours().any(|it| it == b)
         };
         let sees = |a: &PlacedPeer<Meadow>, b: PlayerId| {
-            a.peer.stage.ghosts.lanes(ObjectId::new(SHIP, b.0, 0)).is_some()
+            a.peer.simulation.ghosts.lanes(ObjectId::new(SHIP, b.0, 0)).is_some()
         };
         let others = || play.net.present().filter(|(other, _)| *other != at);
         if others().all(|(_, node)| knows(node, name) && knows(new, node.peer.player())) {
@@ -336,7 +336,7 @@ impl Auditor {
     ) -> Option<Known> {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
         let id = ObjectId::new(SHIP, self.players[of].0, 0);
-        let store = &other.peer.stage.publisher.store;
+        let store = &other.peer.simulation.publisher.store;
         let tick = other.told_by(now - play.net.latency(at, of), ROUND);
         let slot = store.find(id)?;
         let kind = store.kind(slot);

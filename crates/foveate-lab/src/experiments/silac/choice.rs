@@ -120,7 +120,7 @@ fn at_ratio(against: Against, ratio: f32, (draws, rng): (u32, &mut Rng)) -> Choi
     *varied = alphas.near / ratio;
     let plain = draw(alphas, None, (draws, rng));
     let share = |at: usize| mean(group(&plain, at));
-    let aside = [1, 2, 5, 6, 9, 10].map(|at| deviation(group(&plain, at)));
+    let off_axis = [1, 2, 5, 6, 9, 10].map(|at| deviation(group(&plain, at)));
     let with: Vec<Vec<f64>> = if against == Against::Ahead {
         Vec::new()
     } else {
@@ -142,7 +142,7 @@ fn at_ratio(against: Against, ratio: f32, (draws, rng): (u32, &mut Rng)) -> Choi
         shares: (0..GROUPS).map(|at| 100.0 * share(at)).collect(),
         ahead_over_behind: share(4) / share(7),
         near_over_far: share(1) / share(9),
-        deviation_aside: mean(&aside),
+        deviation_aside: mean(&off_axis),
         thirteenth_over_own: (!over.is_empty()).then(|| mean(&over)),
         nearest_is_last: last,
     }

@@ -1,12 +1,12 @@
 //! What was found, for programs and for people, beside what the source says.
 
 use super::choice::{Against, Choice};
-use super::findings::{Arrived, BINS, Bin, Findings, deviation, line, mean, share};
+use super::findings::{Arrived, BINS, DistanceBin, SilacFindings, deviation, line, mean, share};
 use super::swarm::{AVATAR_WIDTH, LATENCY, LOSS};
-use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Options, Plan, Row, copies};
+use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Options, Plan, SilacRow, copies};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Mark, Plot, Report, Series};
-use foveate_node::peer::silac::Settings;
+use foveate_node::peer::silac::SilacSettings;
 use serde::Serialize;
 
 /// The source: a newcomer is known by all after this, on average.
@@ -26,8 +26,8 @@ const A_THIRD: f64 = 0.08;
 /// Everything that was played and drawn.
 pub struct Played<'a> {
     pub plan: &'a Plan,
-    pub games: &'a [Game<Settings>],
-    pub found: &'a [Findings],
+    pub games: &'a [Game<SilacSettings>],
+    pub found: &'a [SilacFindings],
     pub choices: &'a [Choice],
 }
 
@@ -95,25 +95,25 @@ fn seconds(value: Option<f64>) -> String {
 }
 
 impl Played<'_> {
-    fn of(&self, nodes: usize, fan_out: usize) -> Option<(&Game<Settings>, &Findings)> {
+    fn of(&self, nodes: usize, fan_out: usize) -> Option<(&Game<SilacSettings>, &SilacFindings)> {
         let wanted =
-            |game: &&Game<Settings>| (game.nodes, game.settings.fan_out) == (nodes, fan_out);
+            |game: &&Game<SilacSettings>| (game.nodes, game.settings.fan_out) == (nodes, fan_out);
         let at = self.games.iter().position(|game| wanted(&game))?;
         Some((&self.games[at], &self.found[at]))
     }
 
     /// Games of all sizes under the default fan-out.
-    fn by_size(&self) -> Vec<(&Game<Settings>, &Findings)> {
-        let default = Settings::default().fan_out;
+    fn by_size(&self) -> Vec<(&Game<SilacSettings>, &SilacFindings)> {
+        let default = SilacSettings::default().fan_out;
         self.plan.sizes.iter().filter_map(|nodes| self.of(*nodes, default)).collect()
     }
 
-    fn by_fan_out(&self) -> Vec<(&Game<Settings>, &Findings)> {
+    fn by_fan_out(&self) -> Vec<(&Game<SilacSettings>, &SilacFindings)> {
         let nodes = self.plan.nodes;
         self.plan.fan_outs.iter().filter_map(|fan_out| self.of(nodes, *fan_out)).collect()
     }
 
-    fn same_reach(&self) -> Vec<(&Game<Settings>, &Findings)> {
+    fn same_reach(&self) -> Vec<(&Game<SilacSettings>, &SilacFindings)> {
         self.plan.same_reach.iter().filter_map(|(nodes, f)| self.of(*nodes, *f)).collect()
     }
 
@@ -121,9 +121,9 @@ impl Played<'_> {
     pub fn finish(&self, options: Options) -> Result<Done, ExperimentError> {
         let mut outcome = Outcome::new("silac", options.seed);
         for (game, found) in self.games.iter().zip(self.found) {
-            outcome.push(Row::of::<BySilac>(game, found))?;
+            outcome.push(SilacRow::of::<BySilac>(game, found))?;
         }
-        let default = Settings::default().fan_out;
+        let default = SilacSettings::default().fan_out;
         let (game, found) = self.of(self.plan.nodes, default).ok_or_else(|| {
             ExperimentError::Usage("the game of the source's size was not played".into())
         })?;
@@ -164,7 +164,7 @@ impl Played<'_> {
         Ok(Done { outcome, tables, notes: self.notes(), report })
     }
 
-    fn claims(&self, found: &Findings, quick: bool) -> Vec<Claim> {
+    fn claims(&self, found: &SilacFindings, quick: bool) -> Vec<Claim> {
         let mut claims = claims_on_choice(self.choices);
         claims.extend(claims_on_joining(found));
         claims.extend(self.claims_on_bytes(found));
@@ -183,8 +183,8 @@ impl Played<'_> {
         claims
     }
 
-    fn claims_on_bytes(&self, found: &Findings) -> [Claim; 3] {
-        let straight = |games: &[(&Game<Settings>, &Findings)]| {
+    fn claims_on_bytes(&self, found: &SilacFindings) -> [Claim; 3] {
+        let straight = |games: &[(&Game<SilacSettings>, &SilacFindings)]| {
             let points = games.iter().map(|(g, found)| (g.nodes as f64, mean(&found.bytes)));
             let (slope, _, r2) = line(&points.collect::<Vec<_>>());
             (r2, format!("R² {r2:.3}, {slope:.0} B/s a node"))
@@ -202,7 +202,7 @@ impl Played<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        let default = Settings::default().fan_out;
+        let default = SilacSettings::default().fan_out;
         let smallest = self.by_fan_out().into_iter().find(|(_, found)| {
             let join = found.join_all_s().is_some_and(|join| join <= PAPER_JOIN_S);
             join && found.near().lost_share() <= PAPER_LOST
@@ -228,16 +228,16 @@ impl Played<'_> {
         ]
     }
 
-    fn plots(&self, found: &Findings) -> Vec<Plot> {
-        let sizes = |name: &str, f: &dyn Fn(&Findings) -> f64| {
+    fn plots(&self, found: &SilacFindings) -> Vec<Plot> {
+        let sizes = |name: &str, f: &dyn Fn(&SilacFindings) -> f64| {
             let points =
                 self.by_size().into_iter().map(|(game, found)| (game.nodes as f64, f(found)));
             Series::points(name, points.collect::<Vec<_>>())
         };
-        let bytes = |found: &Findings| mean(&found.bytes) / 1e3;
+        let bytes = |found: &SilacFindings| mean(&found.bytes) / 1e3;
         let reach = self.same_reach().into_iter();
         let reach: Vec<_> = reach.map(|(game, found)| (game.nodes as f64, bytes(found))).collect();
-        let distance = |f: &dyn Fn(&Bin) -> f64| {
+        let distance = |f: &dyn Fn(&DistanceBin) -> f64| {
             let bins = found.bins.iter().enumerate().filter(|(_, bin)| bin.arrival.count() > 0);
             bins.map(|(at, bin)| (at as f64 / 10.0 + 0.05, f(bin))).collect::<Vec<_>>()
         };
@@ -273,7 +273,7 @@ impl Played<'_> {
             Plot::lines("Inj")
                 .x(Axis::linear("nodes", "").from_zero())
                 .y(Axis::linear("Inj", "s").from_zero())
-                .series(sizes("silac", &Findings::mean_inj)),
+                .series(sizes("silac", &SilacFindings::mean_inj)),
         ]
     }
 }
@@ -309,7 +309,7 @@ fn claims_on_angle([low, one, high]: [&Choice; 3]) -> [Claim; 3] {
     let excess = |at: f64, of: f64| (at - 1.0) / (of - 1.0);
     let [ahead, ahead_high] = [one, high].map(|choice| choice.ahead_over_behind);
     let [near, near_low] = [one, low].map(|choice| choice.near_over_far);
-    let [aside, aside_low] = [one, low].map(|choice| choice.deviation_aside);
+    let [off_axis, aside_low] = [one, low].map(|choice| choice.deviation_aside);
     let angle = "1. high α₁/α₂: the angle stops mattering: what is left of its effect";
     let distance = "1. low α₁/α₂: distance stops mattering: what is left of its effect";
     let jumps = "1. and deviation at middling angles jumps";
@@ -318,12 +318,12 @@ fn claims_on_angle([low, one, high]: [&Choice; 3]) -> [Claim; 3] {
             .judged(Verdict::at_most(angle, 100.0 * excess(ahead_high, ahead), 25.0, "%")),
         Claim::new(distance, "yes", format!("near/far {near:.2} → {near_low:.2}"))
             .judged(Verdict::at_most(distance, 100.0 * excess(near_low, near), 50.0, "%")),
-        Claim::new(jumps, "yes", format!("{} → {}", percent(aside), percent(aside_low)))
-            .judged(Verdict::at_least(jumps, aside_low / aside, 1.5, "×")),
+        Claim::new(jumps, "yes", format!("{} → {}", percent(off_axis), percent(aside_low)))
+            .judged(Verdict::at_least(jumps, aside_low / off_axis, 1.5, "×")),
     ]
 }
 
-fn claims_on_joining(found: &Findings) -> [Claim; 2] {
+fn claims_on_joining(found: &SilacFindings) -> [Claim; 2] {
     let join = found.join_all_s();
     let many: Vec<f64> = with_contacts(found, CONTACTS).filter_map(Arrived::all_s).collect();
     let saved = format!("{:.2} s with {CONTACTS}", join.unwrap_or(0.0) - mean(&many));
@@ -335,12 +335,12 @@ fn claims_on_joining(found: &Findings) -> [Claim; 2] {
     ]
 }
 
-fn claims_on_delay(found: &Findings, quick: bool) -> [Claim; 5] {
+fn claims_on_delay(found: &SilacFindings, quick: bool) -> [Claim; 5] {
     let (near, far) = (found.near(), found.far());
     let first = |hop: usize| share(found.first_hops[hop], found.first_hops.iter().sum());
     let shares = [first(0), first(1), first(2)];
     let hops = format!("hop 0/1/2: {}", shares.map(percent).join(" / "));
-    let delays = |bin: &Bin| {
+    let delays = |bin: &DistanceBin| {
         format!("{:.0} ms old; first copies {:.0} ms", bin.delay.mean(), bin.arrival.mean())
     };
     let arrival = if far.arrival.count() > 0 { far.arrival.mean() } else { f64::NAN };
@@ -374,14 +374,14 @@ fn claims_on_delay(found: &Findings, quick: bool) -> [Claim; 5] {
     ]
 }
 
-fn with_contacts(found: &Findings, contacts: usize) -> impl Iterator<Item = &Arrived> {
+fn with_contacts(found: &SilacFindings, contacts: usize) -> impl Iterator<Item = &Arrived> {
     found.arrived.iter().filter(move |arrived| arrived.contacts == contacts)
 }
 
 fn push_details(
     outcome: &mut Outcome,
-    game: &Game<Settings>,
-    found: &Findings,
+    game: &Game<SilacSettings>,
+    found: &SilacFindings,
 ) -> Result<(), ExperimentError> {
     let (nodes, fanout) = (game.nodes, game.settings.fan_out);
     for hop in 0..3 {
@@ -450,7 +450,7 @@ fn choice_table(choices: &[Choice]) -> Table {
     table
 }
 
-fn games_table(caption: &str, games: &[(&Game<Settings>, &Findings)]) -> Table {
+fn games_table(caption: &str, games: &[(&Game<SilacSettings>, &SilacFindings)]) -> Table {
     let names = [
         "nodes",
         "fan-out",
@@ -501,7 +501,7 @@ fn games_table(caption: &str, games: &[(&Game<Settings>, &Findings)]) -> Table {
     table
 }
 
-fn hops_table(game: &Game<Settings>, found: &Findings) -> Table {
+fn hops_table(game: &Game<SilacSettings>, found: &SilacFindings) -> Table {
     let columns = [
         ("hop field", Align::Right),
         ("links", Align::Right),
@@ -523,7 +523,7 @@ fn hops_table(game: &Game<Settings>, found: &Findings) -> Table {
     table
 }
 
-fn distance_table(game: &Game<Settings>, found: &Findings) -> Table {
+fn distance_table(game: &Game<SilacSettings>, found: &SilacFindings) -> Table {
     let columns = [
         ("distance / side", Align::Right),
         ("lost", Align::Right),
@@ -550,7 +550,7 @@ fn distance_table(game: &Game<Settings>, found: &Findings) -> Table {
     table
 }
 
-fn join_table(found: &Findings) -> Table {
+fn join_table(found: &SilacFindings) -> Table {
     let columns = [
         ("contacts", Align::Right),
         ("newcomers", Align::Right),

@@ -30,7 +30,7 @@ pub fn bin(share: f64) -> usize {
 
 /// What is known of others at one distance.
 #[derive(Clone, Debug, Default)]
-pub struct Bin {
+pub struct DistanceBin {
     /// How old the knowledge of somebody is, the link's latency excluded: milliseconds.
     pub delay: Spread,
     /// From a state's making to its first arrival, all links included: milliseconds.
@@ -43,8 +43,8 @@ pub struct Bin {
     pub learnt: Spread,
 }
 
-impl Bin {
-    fn add(&mut self, other: &Bin) {
+impl DistanceBin {
+    fn add(&mut self, other: &DistanceBin) {
         self.delay.merge(&other.delay);
         self.arrival.merge(&other.arrival);
         self.learnt.merge(&other.learnt);
@@ -86,7 +86,7 @@ impl Arrived {
 
 /// What was found in a game.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub struct SilacFindings {
     /// Bytes per second that each node sent.
     pub bytes: Vec<f64>,
     /// Datagrams per second that each node sent.
@@ -98,7 +98,7 @@ pub struct Findings {
     /// All datagrams by the same.
     pub all_hops: [u64; MAX_HOPS],
     /// By distance.
-    pub bins: Vec<Bin>,
+    pub bins: Vec<DistanceBin>,
     /// Σ diff / d², over nodes and moments.
     pub inc: Inconsistency,
     /// The same, if only what can be noticed counts;
@@ -121,27 +121,27 @@ pub struct Findings {
     pub deeds: u64,
 }
 
-impl Findings {
+impl SilacFindings {
     /// Nothing yet.
-    pub fn new() -> Findings {
-        Findings { bins: vec![Bin::default(); BINS], ..Findings::default() }
+    pub fn new() -> SilacFindings {
+        SilacFindings { bins: vec![DistanceBin::default(); BINS], ..SilacFindings::default() }
     }
 
     /// All bins between two shares of the side.
-    pub fn between(&self, from: f64, to: f64) -> Bin {
-        let mut sum = Bin::default();
+    pub fn between(&self, from: f64, to: f64) -> DistanceBin {
+        let mut sum = DistanceBin::default();
         let (from, to) = ((from * 10.0).round() as usize, (to * 10.0).round() as usize);
         self.bins[from.min(BINS)..to.min(BINS)].iter().for_each(|bin| sum.add(bin));
         sum
     }
 
     /// Those who are near.
-    pub fn near(&self) -> Bin {
+    pub fn near(&self) -> DistanceBin {
         self.between(0.0, NEAR)
     }
 
     /// Those who are far.
-    pub fn far(&self) -> Bin {
+    pub fn far(&self) -> DistanceBin {
         self.between(FAR, BINS as f64 / 10.0)
     }
 

@@ -1,7 +1,9 @@
 //! What a protocol of peers must offer to be measured in the same world as others.
 
 use foveate_node::Output;
-use foveate_node::peer::silac::{Act, Avatar, Event, Frame, Input, Me, NodeId, Settings, Silac};
+use foveate_node::peer::silac::{
+    Act, Frame, Me, NodeId, Silac, SilacAvatar, SilacEvent, SilacInput, SilacSettings,
+};
 use foveate_wire::Micros;
 use std::net::SocketAddr;
 
@@ -32,7 +34,7 @@ fn number(address: SocketAddr) -> usize {
 
 /// A participant's avatar in one frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Moment {
+pub struct GossipMoment {
     /// Where it is.
     pub place: [f32; 3],
     /// The way it looks, radians from +x.
@@ -43,7 +45,7 @@ pub struct Moment {
 
 /// What a participant wants done, or has learnt.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Said {
+pub enum GossipOutput {
     /// Send this to somebody.
     Send(usize, Vec<u8>),
     /// A state came for the first time.
@@ -73,17 +75,17 @@ pub trait Gossip: Sized {
     /// How many are told at once, as rows have it.
     fn fan_out(settings: &Self::Settings) -> usize;
     /// Enters the game by way of some who are in it; without any, founds it.
-    fn enter(&mut self, now: Micros, contacts: &[usize], moment: &Moment);
+    fn enter(&mut self, now: Micros, contacts: &[usize], moment: &GossipMoment);
     /// Leaves.
     fn leave(&mut self, now: Micros);
     /// The next frame.
-    fn frame(&mut self, now: Micros, moment: &Moment);
+    fn frame(&mut self, now: Micros, moment: &GossipMoment);
     /// The number of the state that the last frame published; one more in each frame.
     fn number(&self) -> u32;
     /// Takes a datagram in.
     fn receive(&mut self, now: Micros, from: usize, bytes: &[u8]);
     /// The next thing said, after each of the above, until there is none.
-    fn poll(&mut self) -> Option<Said>;
+    fn poll(&mut self) -> Option<GossipOutput>;
     /// The number of the newest state held of somebody; nothing: not known.
     fn newest(&self, other: usize) -> Option<u32>;
     /// Links that a datagram's news will have come over on arrival.
@@ -100,18 +102,18 @@ impl BySilac {
         known.or((id == self.0.id()).then_some(self.0.address())).map(number)
     }
 
-    fn heed(&self, output: Output<SocketAddr, Event>) -> Option<Said> {
+    fn heed(&self, output: Output<SocketAddr, SilacEvent>) -> Option<GossipOutput> {
         match output {
-            Output::Transmit(to, bytes) => Some(Said::Send(number(to), bytes)),
-            Output::Event(Event::Heard { of, number: frame, hop }) => {
+            Output::Transmit(to, bytes) => Some(GossipOutput::Send(number(to), bytes)),
+            Output::Event(SilacEvent::Heard { of, number: frame, hop }) => {
                 let (of, hops) = (self.number_of(of)?, usize::from(hop) + 1);
-                Some(Said::Heard { of, frame, hops })
+                Some(GossipOutput::Heard { of, frame, hops })
             }
-            Output::Event(Event::Did(by, what)) => {
-                Some(Said::Did(self.number_of(by)?, what.code()))
+            Output::Event(SilacEvent::Did(by, what)) => {
+                Some(GossipOutput::Did(self.number_of(by)?, what.code()))
             }
-            Output::Event(Event::Withdrew(by, what)) => {
-                Some(Said::Undid(self.number_of(by)?, what.code()))
+            Output::Event(SilacEvent::Withdrew(by, what)) => {
+                Some(GossipOutput::Undid(self.number_of(by)?, what.code()))
             }
             Output::Event(_) | Output::WakeAt(_) => None,
         }
@@ -121,46 +123,46 @@ impl BySilac {
 /// The game's id: any will do, as there is one game only.
 const GAME: u32 = 1;
 
-fn in_frame(moment: &Moment) -> Frame {
+fn in_frame(moment: &GossipMoment) -> Frame {
     let facing = [moment.yaw.cos(), moment.yaw.sin(), 0.0];
-    let avatar = Avatar { position: moment.place, facing, state: 0, weapon: 0 };
+    let avatar = SilacAvatar { position: moment.place, facing, state: 0, weapon: 0 };
     Frame { avatar, act: moment.act }
 }
 
 impl Gossip for BySilac {
     const NAME: &'static str = "silac";
-    type Settings = Settings;
+    type Settings = SilacSettings;
 
-    fn new(settings: &Settings, seat: &Seat) -> BySilac {
+    fn new(settings: &SilacSettings, seat: &Seat) -> BySilac {
         let world = [[0.0; 3], [seat.side, seat.side, 0.0]];
-        let settings = Settings { uplink: seat.uplink, world, ..*settings };
+        let settings = SilacSettings { uplink: seat.uplink, world, ..*settings };
         let name = format!("player {}", seat.number);
         let me = Me { address: address(seat.number), name, model: 0 };
         BySilac(Silac::new(settings, me, seat.seed))
     }
 
-    fn fan_out(settings: &Settings) -> usize {
+    fn fan_out(settings: &SilacSettings) -> usize {
         settings.fan_out
     }
 
-    fn enter(&mut self, now: Micros, contacts: &[usize], moment: &Moment) {
+    fn enter(&mut self, now: Micros, contacts: &[usize], moment: &GossipMoment) {
         let contacts: Vec<SocketAddr> = contacts.iter().map(|at| address(*at)).collect();
         let (game, frame) = (GAME, in_frame(moment));
         self.0.handle(
             now,
             match contacts.as_slice() {
-                [] => Input::Found { game, frame },
-                contacts => Input::Join { game, contacts, frame },
+                [] => SilacInput::Found { game, frame },
+                contacts => SilacInput::Join { game, contacts, frame },
             },
         );
     }
 
     fn leave(&mut self, now: Micros) {
-        self.0.handle(now, Input::Leave);
+        self.0.handle(now, SilacInput::Leave);
     }
 
-    fn frame(&mut self, now: Micros, moment: &Moment) {
-        self.0.handle(now, Input::Frame(in_frame(moment)));
+    fn frame(&mut self, now: Micros, moment: &GossipMoment) {
+        self.0.handle(now, SilacInput::Frame(in_frame(moment)));
     }
 
     fn number(&self) -> u32 {
@@ -168,10 +170,10 @@ impl Gossip for BySilac {
     }
 
     fn receive(&mut self, now: Micros, from: usize, bytes: &[u8]) {
-        self.0.handle(now, Input::Datagram(address(from), bytes));
+        self.0.handle(now, SilacInput::Datagram(address(from), bytes));
     }
 
-    fn poll(&mut self) -> Option<Said> {
+    fn poll(&mut self) -> Option<GossipOutput> {
         while let Some(output) = self.0.poll() {
             let said = self.heed(output);
             if said.is_some() {

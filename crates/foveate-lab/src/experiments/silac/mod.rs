@@ -2,7 +2,7 @@
 //!
 //! Bots walk a map and act on what is in it; each is a node of its own ([`Swarm`]). Any protocol that
 //! is a [`Gossip`] can be put into the same world with the same loss ([`measure`]), and gives the same
-//! [`Row`]s. The game brings the walkers: the lab knows none.
+//! [`SilacRow`]s. The game brings the walkers: the lab knows none.
 
 mod choice;
 mod describe;
@@ -12,14 +12,14 @@ mod swarm;
 #[cfg(test)]
 mod tests;
 
-pub use findings::{Arrived, Bin, Findings, noticeable};
-pub use gossip::{BySilac, Gossip, Moment, Said, Seat};
+pub use findings::{Arrived, DistanceBin, SilacFindings, noticeable};
+pub use gossip::{BySilac, Gossip, GossipMoment, GossipOutput, Seat};
 pub use swarm::{ACT_EVERY, Game, LOST_AFTER, Swarm};
 
 use super::{Done, ExperimentError, Options, in_parallel};
 use crate::movement::Movement;
 use crate::output::Progress;
-use foveate_node::peer::silac::Settings;
+use foveate_node::peer::silac::SilacSettings;
 use foveate_wire::Micros;
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ const QUICK_DRAWS: u32 = 60_000;
 
 /// One game's figures; the same for every protocol.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct SilacRow {
     gossip: &'static str,
     nodes: usize,
     fanout: usize,
@@ -64,10 +64,10 @@ pub struct Row {
     join_all_s: Option<f64>,
 }
 
-impl Row {
+impl SilacRow {
     /// What was found in a game.
-    pub fn of<P: Gossip>(game: &Game<P::Settings>, found: &Findings) -> Row {
-        Row {
+    pub fn of<P: Gossip>(game: &Game<P::Settings>, found: &SilacFindings) -> SilacRow {
+        SilacRow {
             gossip: P::NAME,
             nodes: game.nodes,
             fanout: P::fan_out(&game.settings),
@@ -86,7 +86,7 @@ impl Row {
 }
 
 /// Plays games under one protocol; what was found in each, in their order.
-pub fn measure<P: Gossip>(games: &[Game<P::Settings>], walkers: Walkers<'_>) -> Vec<Findings> {
+pub fn measure<P: Gossip>(games: &[Game<P::Settings>], walkers: Walkers<'_>) -> Vec<SilacFindings> {
     let progress = Progress::new(P::NAME, games.iter().map(|game| game.nodes as u64).sum());
     let found = in_parallel(games, |game| {
         let count = game.nodes + game.newcomers.len();
@@ -117,7 +117,7 @@ struct Plan {
 
 impl Plan {
     fn new(options: Options) -> Plan {
-        let (seed, default) = (options.seed, Settings::default().fan_out);
+        let (seed, default) = (options.seed, SilacSettings::default().fan_out);
         if options.quick {
             return Plan {
                 nodes: QUICK_NODES,
@@ -139,9 +139,9 @@ impl Plan {
         }
     }
 
-    fn game(&self, nodes: usize, fan_out: usize) -> Game<Settings> {
-        let settings = Settings { fan_out, ..Settings::default() };
-        let newcomers = if (nodes, fan_out) == (self.nodes, Settings::default().fan_out) {
+    fn game(&self, nodes: usize, fan_out: usize) -> Game<SilacSettings> {
+        let settings = SilacSettings { fan_out, ..SilacSettings::default() };
+        let newcomers = if (nodes, fan_out) == (self.nodes, SilacSettings::default().fan_out) {
             [vec![1; MORE_NEWCOMERS], vec![CONTACTS; MORE_NEWCOMERS / 2]].concat()
         } else {
             vec![1; NEWCOMERS]
@@ -150,8 +150,8 @@ impl Plan {
     }
 
     /// Every game once, the largest first, so that the cores end together.
-    fn games(&self) -> Vec<Game<Settings>> {
-        let default = Settings::default().fan_out;
+    fn games(&self) -> Vec<Game<SilacSettings>> {
+        let default = SilacSettings::default().fan_out;
         let mut pairs: Vec<(usize, usize)> = self.sizes.iter().map(|n| (*n, default)).collect();
         pairs.extend(self.fan_outs.iter().map(|fan_out| (self.nodes, *fan_out)));
         pairs.extend([(self.nodes, default)].iter().chain(&self.same_reach));

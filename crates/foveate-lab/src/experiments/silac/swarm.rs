@@ -3,8 +3,8 @@
 //!
 //! Frames of different nodes do not coincide: each node has a phase of its own.
 
-use super::findings::{Arrived, Findings, MAX_HOPS, NEAR, bin, noticeable};
-use super::gossip::{Gossip, Moment, Said, Seat};
+use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin, noticeable};
+use super::gossip::{Gossip, GossipMoment, GossipOutput, Seat};
 use crate::movement::{Movement, Pose};
 use crate::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
 use foveate_node::peer::silac::Act;
@@ -120,7 +120,7 @@ pub struct Swarm<P: Gossip> {
     deeds: BTreeMap<(usize, u32), Deed>,
     /// Datagrams from one to another while measuring.
     between: Vec<u32>,
-    found: Findings,
+    found: SilacFindings,
     /// Over all datagrams in the order of sending: two games that agree in it sent the same bytes.
     digest: u64,
 }
@@ -161,14 +161,14 @@ impl<P: Gossip> Swarm<P> {
             measuring: false,
             deeds: BTreeMap::new(),
             between: vec![0; count * count],
-            found: Findings::new(),
+            found: SilacFindings::new(),
             digest: 0xcbf2_9ce4_8422_2325,
             game,
         }
     }
 
     /// Plays it: filling, measuring, settling, newcomers.
-    pub fn play(mut self) -> (Findings, u64) {
+    pub fn play(mut self) -> (SilacFindings, u64) {
         self.fill();
         self.run_for(WARM);
         self.measure();
@@ -196,7 +196,7 @@ impl<P: Gossip> Swarm<P> {
 
     fn enter(&mut self, at: usize, contacts: &[usize]) {
         let Some(pose) = self.movement.pose(at) else { return };
-        let moment = Moment { place: pose.pos, yaw: pose.yaw, act: None };
+        let moment = GossipMoment { place: pose.pos, yaw: pose.yaw, act: None };
         self.nodes[at].present = true;
         self.nodes[at].gossip.enter(self.now, contacts, &moment);
         self.drain(at);
@@ -269,7 +269,7 @@ impl<P: Gossip> Swarm<P> {
         self.agenda.plan(now + FRAME, Happening::Frame(at));
         let Some(pose) = self.movement.pose(at) else { return };
         let act = self.act(pose);
-        let moment = Moment { place: pose.pos, yaw: pose.yaw, act };
+        let moment = GossipMoment { place: pose.pos, yaw: pose.yaw, act };
         let node = &mut self.nodes[at];
         node.gossip.frame(now, &moment);
         let newest = node.gossip.number();
@@ -323,10 +323,10 @@ impl<P: Gossip> Swarm<P> {
     fn drain_at(&mut self, now: Micros, at: usize) {
         while let Some(said) = self.nodes[at].gossip.poll() {
             match said {
-                Said::Send(to, bytes) => self.send(now, (at, to), bytes),
-                Said::Heard { of, frame, hops } => self.heard(now, (at, of), (frame, hops)),
-                Said::Did(by, what) => self.did(now, (at, by), what),
-                Said::Undid(by, what) => {
+                GossipOutput::Send(to, bytes) => self.send(now, (at, to), bytes),
+                GossipOutput::Heard { of, frame, hops } => self.heard(now, (at, of), (frame, hops)),
+                GossipOutput::Did(by, what) => self.did(now, (at, by), what),
+                GossipOutput::Undid(by, what) => {
                     let Some(deed) = self.deeds.get_mut(&(by, what)) else { continue };
                     deed.withdrawn |= by == at;
                     deed.undone[at] = true;

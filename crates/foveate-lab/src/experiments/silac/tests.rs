@@ -15,13 +15,13 @@ fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
     Box::new(Waypoint::new(spec, seed))
 }
 
-fn game(fan_out: usize, seed: u64) -> Game<Settings> {
-    let settings = Settings { fan_out, ..Settings::default() };
+fn game(fan_out: usize, seed: u64) -> Game<SilacSettings> {
+    let settings = SilacSettings { fan_out, ..SilacSettings::default() };
     let measured = Micros(3_000_000);
     Game { nodes: 20, settings, measured, newcomers: vec![1, 4], seed }
 }
 
-fn play(fan_out: usize, seed: u64) -> (Findings, u64) {
+fn play(fan_out: usize, seed: u64) -> (SilacFindings, u64) {
     Swarm::<BySilac>::new(game(fan_out, seed), walkers(seed, 22)).play()
 }
 
@@ -37,7 +37,7 @@ fn everybody_gets_known_and_more_telling_loses_less() {
     for arrived in few.arrived.iter().chain(&many.arrived) {
         assert!(arrived.all_s().is_some_and(|seconds| seconds < 5.5), "{arrived:?}");
     }
-    let lost = |found: &Findings| found.between(0.0, 1.5).lost_share();
+    let lost = |found: &SilacFindings| found.between(0.0, 1.5).lost_share();
     assert!(lost(&many) <= lost(&few) && lost(&many) < 0.01, "{} {}", lost(&few), lost(&many));
     assert!(many.deeds > 10 && many.inc.share() < few.inc.share());
     assert!(findings::mean(&many.bytes) > 2.0 * findings::mean(&few.bytes));

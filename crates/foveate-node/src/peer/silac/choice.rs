@@ -158,8 +158,8 @@ mod tests {
         let weight = |at, uplink| EYES.weight(&alphas, at, uplink);
         assert_eq!(weight([0.0; 3], 1.0), 2.5);
         assert_eq!(weight([50.0, 0.0, 0.0], 0.0), 1.5);
-        let aside = (-(std::f32::consts::FRAC_PI_2.powi(2)) / 2.0).exp();
-        assert!((weight([0.0, 100.0, 0.0], 0.5) - (aside + 0.25)).abs() < 1e-6);
+        let off_axis = (-(std::f32::consts::FRAC_PI_2.powi(2)) / 2.0).exp();
+        assert!((weight([0.0, 100.0, 0.0], 0.5) - (off_axis + 0.25)).abs() < 1e-6);
         let behind = (-(std::f32::consts::PI.powi(2)) / 2.0).exp();
         assert!((weight([-20.0, 0.0, 0.0], 0.0) - (0.8 + behind)).abs() < 1e-5);
         assert_eq!(weight([500.0, 0.0, 0.0], 0.0), 1.0, "nothing is farther than the world allows");

@@ -162,7 +162,7 @@ impl Interaction {
 
 /// An avatar at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Avatar {
+pub struct SilacAvatar {
     /// Where it is.
     pub position: [f32; 3],
     /// The way it looks.
@@ -173,7 +173,7 @@ pub struct Avatar {
     pub weapon: u16,
 }
 
-impl Avatar {
+impl SilacAvatar {
     /// Whether every number is one.
     pub fn is_finite(&self) -> bool {
         self.position.iter().chain(&self.facing).all(|value| value.is_finite())
@@ -182,11 +182,11 @@ impl Avatar {
 
 /// A participant, whole.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Participant<'a> {
+pub struct SilacParticipant<'a> {
     /// Derives from the address.
     pub id: NodeId,
     /// Its avatar.
-    pub avatar: Avatar,
+    pub avatar: SilacAvatar,
     /// How the avatar looks.
     pub model: u32,
     /// Who plays it.
@@ -201,7 +201,7 @@ pub struct State {
     /// Whose.
     pub id: NodeId,
     /// The avatar.
-    pub avatar: Avatar,
+    pub avatar: SilacAvatar,
     /// What it did, now or a while ago.
     pub done: Option<Interaction>,
     /// What it takes back.
@@ -266,9 +266,9 @@ impl<'a> Fulls<'a> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Payload<'a> {
     /// Type 0: who, and which map and type of game it means.
-    Join(Participant<'a>, u32, u32),
+    Join(SilacParticipant<'a>, u32, u32),
     /// Type 1.
-    Accept(Participant<'a>),
+    Accept(SilacParticipant<'a>),
     /// Type 2.
     Reject(Reject),
     /// Type 3.
@@ -376,9 +376,9 @@ fn vector(rest: &mut Bytes<'_>) -> Option<[f32; 3]> {
     Some([number()?, number()?, number()?])
 }
 
-fn read_avatar(rest: &mut Bytes<'_>) -> Option<Avatar> {
+fn read_avatar(rest: &mut Bytes<'_>) -> Option<SilacAvatar> {
     let (position, facing) = (vector(rest)?, vector(rest)?);
-    Some(Avatar { position, facing, state: rest.u16()?, weapon: rest.u16()? })
+    Some(SilacAvatar { position, facing, state: rest.u16()?, weapon: rest.u16()? })
 }
 
 fn read_state(rest: &mut Bytes<'_>) -> Option<State> {
@@ -389,7 +389,7 @@ fn read_state(rest: &mut Bytes<'_>) -> Option<State> {
     Some(State { id, avatar, done, withdrawn })
 }
 
-fn read_participant<'a>(rest: &mut Bytes<'a>) -> Result<Participant<'a>, BadMessage> {
+fn read_participant<'a>(rest: &mut Bytes<'a>) -> Result<SilacParticipant<'a>, BadMessage> {
     let cut = BadMessage::PayloadSize;
     let id = NodeId(rest.u32().ok_or(cut)?);
     let avatar = read_avatar(rest).ok_or(cut)?;
@@ -406,7 +406,7 @@ fn read_participant<'a>(rest: &mut Bytes<'a>) -> Result<Participant<'a>, BadMess
         _ => return Err(BadMessage::Payload("address")),
     };
     let address = SocketAddr::new(ip.ok_or(cut)?, rest.u16().ok_or(cut)?);
-    Ok(Participant { id, avatar, model, name, address })
+    Ok(SilacParticipant { id, avatar, model, name, address })
 }
 
 /// A message on its way out: written once, then made out to each addressee.
@@ -456,13 +456,13 @@ fn put_vectors(bytes: &mut Vec<u8>, vectors: [[f32; 3]; 2]) {
     vectors.iter().flatten().for_each(|value| bytes.extend(value.to_le_bytes()));
 }
 
-fn put_avatar(bytes: &mut Vec<u8>, avatar: &Avatar) {
+fn put_avatar(bytes: &mut Vec<u8>, avatar: &SilacAvatar) {
     put_vectors(bytes, [avatar.position, avatar.facing]);
     bytes.extend(avatar.state.to_le_bytes());
     bytes.extend(avatar.weapon.to_le_bytes());
 }
 
-fn put_participant(bytes: &mut Vec<u8>, who: &Participant<'_>) {
+fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
     bytes.extend(who.id.0.to_le_bytes());
     put_avatar(bytes, &who.avatar);
     bytes.extend(who.model.to_le_bytes());
@@ -483,7 +483,7 @@ fn put_participant(bytes: &mut Vec<u8>, who: &Participant<'_>) {
 }
 
 /// The payload of a join request.
-pub fn join(who: &Participant<'_>, map: u32, game_type: u32) -> Vec<u8> {
+pub fn join(who: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_participant(&mut bytes, who);
     bytes.extend(map.to_le_bytes());
@@ -492,7 +492,7 @@ pub fn join(who: &Participant<'_>, map: u32, game_type: u32) -> Vec<u8> {
 }
 
 /// The payload of an accept.
-pub fn accept(who: &Participant<'_>) -> Vec<u8> {
+pub fn accept(who: &SilacParticipant<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_participant(&mut bytes, who);
     bytes

@@ -15,23 +15,23 @@
 //!
 //! ```
 //! use foveate_node::Output;
-//! use foveate_node::peer::silac::{Avatar, Event, Frame, Input, Me, Settings, Silac};
+//! use foveate_node::peer::silac::{SilacAvatar, SilacEvent, Frame, SilacInput, Me, SilacSettings, Silac};
 //! use foveate_wire::Micros;
 //!
 //! let me = |name: &str, last| Me { address: ([10, 0, 0, last], 27_960).into(), name: name.into(), model: 0 };
-//! let mut ada = Silac::new(Settings::default(), me("ada", 1), 1);
-//! let mut bob = Silac::new(Settings::default(), me("bob", 2), 2);
-//! let at = Frame { avatar: Avatar { facing: [1.0, 0.0, 0.0], ..Avatar::default() }, act: None };
-//! ada.handle(Micros(0), Input::Found { game: 7, frame: at });
-//! bob.handle(Micros(0), Input::Join { game: 7, contacts: &[ada.address()], frame: at });
+//! let mut ada = Silac::new(SilacSettings::default(), me("ada", 1), 1);
+//! let mut bob = Silac::new(SilacSettings::default(), me("bob", 2), 2);
+//! let at = Frame { avatar: SilacAvatar { facing: [1.0, 0.0, 0.0], ..SilacAvatar::default() }, act: None };
+//! ada.handle(Micros(0), SilacInput::Found { game: 7, frame: at });
+//! bob.handle(Micros(0), SilacInput::Join { game: 7, contacts: &[ada.address()], frame: at });
 //! for _ in 0..2 {
 //!     while let Some(output) = bob.poll() {
 //!         let Output::Transmit(_, bytes) = output else { continue };
-//!         ada.handle(Micros(20_000), Input::Datagram(bob.address(), &bytes));
+//!         ada.handle(Micros(20_000), SilacInput::Datagram(bob.address(), &bytes));
 //!     }
 //!     while let Some(output) = ada.poll() {
 //!         let Output::Transmit(_, bytes) = output else { continue };
-//!         bob.handle(Micros(40_000), Input::Datagram(ada.address(), &bytes));
+//!         bob.handle(Micros(40_000), SilacInput::Datagram(ada.address(), &bytes));
 //!     }
 //! }
 //! assert_eq!(bob.peers().next().unwrap().1.name, "ada");
@@ -47,15 +47,15 @@ mod receive;
 mod tests;
 
 pub use choice::{Alphas, Candidates, Eyes};
-pub use message::{Avatar, Interaction, MAX_NAME, Reject};
+pub use message::{Interaction, MAX_NAME, Reject, SilacAvatar};
 pub use path::{FADE, LASTING_FADE, MAX_PATH};
-pub use peers::{MAX_ASKING, MAX_PEERS, Peer};
+pub use peers::{MAX_ASKING, MAX_PEERS, SilacPeer};
 pub use queue::MAX_WAITING;
 
 use crate::Output;
 use fastrand::Rng;
 use foveate_wire::Micros;
-use message::{Draft, Header, Kind, MAX_ASKED, MAX_RECIPIENTS, Participant, State};
+use message::{Draft, Header, Kind, MAX_ASKED, MAX_RECIPIENTS, SilacParticipant, State};
 use path::Path;
 use peers::Peers;
 use queue::Queue;
@@ -94,7 +94,7 @@ impl NodeId {
 
 /// What all nodes of a game agree on, and what each may set for itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
+pub struct SilacSettings {
     /// The length of a frame.
     pub frame: Micros,
     /// How many are told in a frame, and by whoever passes a message on.
@@ -113,12 +113,12 @@ pub struct Settings {
     pub conflict: Micros,
 }
 
-impl Default for Settings {
+impl Default for SilacSettings {
     /// Frames of 50 ms, the source's weights, and the fan-out of
     /// `docs/adr/0012-silac-fan-out.md`. The source's window of conflict is 1/25 s; a frame's length
     /// more than that is what two nodes can tell of each other's time.
-    fn default() -> Settings {
-        Settings {
+    fn default() -> SilacSettings {
+        SilacSettings {
             frame: Micros::from_millis(50),
             fan_out: 5,
             alphas: Alphas::default(),
@@ -131,7 +131,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl SilacSettings {
     /// The largest distance that the world allows.
     fn reach(&self) -> f32 {
         let [low, high] = self.world;
@@ -165,14 +165,14 @@ pub struct Act {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Frame {
     /// This node's avatar.
-    pub avatar: Avatar,
+    pub avatar: SilacAvatar,
     /// What it does from now on.
     pub act: Option<Act>,
 }
 
 /// What a node is given.
 #[derive(Clone, Copy, Debug)]
-pub enum Input<'a> {
+pub enum SilacInput<'a> {
     /// This node is a game's first.
     Found {
         /// The game's id.
@@ -208,7 +208,7 @@ pub enum Gone {
 
 /// What a game may care for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum SilacEvent {
     /// Somebody in the game accepted this node.
     Joined,
     /// Somebody in the game turned this node away, and it gave up.
@@ -236,7 +236,7 @@ pub enum Event {
 
 /// What happened so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct SilacCounters {
     /// Messages sent, all.
     pub sent: u64,
     /// Their bytes.
@@ -289,7 +289,7 @@ enum Phase {
 /// A node of a game by gossip. Drain [`poll`](Silac::poll) after every [`handle`](Silac::handle).
 #[derive(Clone, Debug)]
 pub struct Silac {
-    settings: Settings,
+    settings: SilacSettings,
     me: Me,
     id: NodeId,
     game: u32,
@@ -297,20 +297,20 @@ pub struct Silac {
     rng: Rng,
     /// The logical clock: frames since this node came.
     frame: u32,
-    avatar: Avatar,
+    avatar: SilacAvatar,
     peers: Peers,
     path: Path,
     queue: Queue,
     candidates: Candidates,
     /// Bytes sent in each of the last frames; the frame at hand is last.
     spent: VecDeque<u64>,
-    counters: Counters,
-    outputs: VecDeque<Output<SocketAddr, Event>>,
+    counters: SilacCounters,
+    outputs: VecDeque<Output<SocketAddr, SilacEvent>>,
 }
 
 impl Silac {
     /// A node that is in no game yet. All its chance comes from the seed.
-    pub fn new(settings: Settings, me: Me, seed: u64) -> Silac {
+    pub fn new(settings: SilacSettings, me: Me, seed: u64) -> Silac {
         let id = NodeId::of(me.address);
         Silac {
             settings,
@@ -320,13 +320,13 @@ impl Silac {
             phase: Phase::Out,
             rng: Rng::with_seed(seed),
             frame: 0,
-            avatar: Avatar::default(),
+            avatar: SilacAvatar::default(),
             peers: Peers::default(),
             path: Path::default(),
             queue: Queue::default(),
             candidates: Candidates::default(),
             spent: VecDeque::from(vec![0]),
-            counters: Counters::default(),
+            counters: SilacCounters::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -352,44 +352,44 @@ impl Silac {
     }
 
     /// Somebody else in the game.
-    pub fn peer(&self, id: NodeId) -> Option<&Peer> {
+    pub fn peer(&self, id: NodeId) -> Option<&SilacPeer> {
         self.peers.get(id)
     }
 
     /// Everybody else in the game who is known, by id.
-    pub fn peers(&self) -> impl Iterator<Item = (NodeId, &Peer)> {
+    pub fn peers(&self) -> impl Iterator<Item = (NodeId, &SilacPeer)> {
         self.peers.iter()
     }
 
     /// What happened so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> SilacCounters {
         let (suppressed, overflowed) = (self.queue.suppressed, self.queue.overflowed);
-        Counters { suppressed, overflowed, ..self.counters }
+        SilacCounters { suppressed, overflowed, ..self.counters }
     }
 
     /// The next thing to be done, if any.
-    pub fn poll(&mut self) -> Option<Output<SocketAddr, Event>> {
+    pub fn poll(&mut self) -> Option<Output<SocketAddr, SilacEvent>> {
         self.outputs.pop_front()
     }
 
     /// Takes an input in; then drain [`poll`](Silac::poll).
-    pub fn handle(&mut self, now: Micros, input: Input<'_>) {
+    pub fn handle(&mut self, now: Micros, input: SilacInput<'_>) {
         match input {
-            Input::Found { game, frame } => {
+            SilacInput::Found { game, frame } => {
                 self.enter(game, frame);
                 self.phase = Phase::In;
                 self.wake(now);
             }
-            Input::Join { game, contacts, frame } => {
+            SilacInput::Join { game, contacts, frame } => {
                 self.enter(game, frame);
                 let contacts = contacts.to_vec();
                 self.phase = Phase::Joining { contacts, next: now, tries: 0 };
                 self.ask_to_join(now);
                 self.wake(now);
             }
-            Input::Frame(frame) => self.on_frame(now, frame),
-            Input::Datagram(from, bytes) => self.receive(now, from, bytes),
-            Input::Leave => self.leave(),
+            SilacInput::Frame(frame) => self.on_frame(now, frame),
+            SilacInput::Datagram(from, bytes) => self.receive(now, from, bytes),
+            SilacInput::Leave => self.leave(),
         }
     }
 
@@ -397,7 +397,7 @@ impl Silac {
         self.outputs.push_back(Output::WakeAt(now + self.settings.frame));
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: SilacEvent) {
         self.outputs.push_back(Output::Event(event));
     }
 
@@ -433,7 +433,7 @@ impl Silac {
             let act = (element, lasting, frames.min(MAX_FRAMES));
             let done = self.path.act(act, &avatar, (self.frame, now));
             self.counters.did += 1;
-            self.tell(Event::Did(self.id, done));
+            self.tell(SilacEvent::Did(self.id, done));
         }
         self.weigh();
         self.send_state();
@@ -470,7 +470,7 @@ impl Silac {
     fn forget(&mut self, id: NodeId, why: Gone, now: Micros) {
         if self.peers.remove(id, now + SILENCE).is_some() {
             self.path.forget(id);
-            self.tell(Event::Vanished(id, why));
+            self.tell(SilacEvent::Vanished(id, why));
         }
     }
 
@@ -482,7 +482,7 @@ impl Silac {
         }
         if *tries == MAX_JOINS {
             self.phase = Phase::Out;
-            self.tell(Event::Unanswered);
+            self.tell(SilacEvent::Unanswered);
             return;
         }
         (*next, *tries) = (now + JOIN_AGAIN, *tries + 1);
@@ -493,8 +493,8 @@ impl Silac {
         contacts.iter().for_each(|contact| self.transmit(*contact, draft.to(0, &[])));
     }
 
-    fn myself(&self) -> Participant<'_> {
-        Participant {
+    fn myself(&self) -> SilacParticipant<'_> {
+        SilacParticipant {
             id: self.id,
             avatar: self.avatar,
             model: self.me.model,
@@ -506,7 +506,7 @@ impl Silac {
     /// Weighs everybody, as of this frame.
     fn weigh(&mut self) {
         let Silac { settings, peers, candidates, avatar, .. } = self;
-        let Avatar { position, facing, .. } = *avatar;
+        let SilacAvatar { position, facing, .. } = *avatar;
         let eyes = Eyes { position, facing, reach: settings.reach() };
         let most = peers.iter().map(|(_, peer)| peer.uplink).max().unwrap_or(0).max(1) as f32;
         candidates.clear();
@@ -570,7 +570,7 @@ impl Silac {
             let state = State { id: self.id, avatar: self.avatar, done: None, withdrawn: None };
             let head = (Kind::State, 0, self.frame);
             let draft = self.draft(head, &message::state(&state), &[id]);
-            let last = self.peers.get(id).map_or(0, Peer::newest);
+            let last = self.peers.get(id).map_or(0, SilacPeer::newest);
             self.counters.asked += asked.len() as u64;
             self.transmit(address, draft.to(last, &asked));
         }

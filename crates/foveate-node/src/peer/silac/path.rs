@@ -9,7 +9,7 @@
 //! sign, the interaction is taken for lost, and sent again in full.
 
 use super::NodeId;
-use super::message::{Avatar, Full, Interaction, MAX_FULL, MAX_RECIPIENTS};
+use super::message::{Full, Interaction, MAX_FULL, MAX_RECIPIENTS, SilacAvatar};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,7 @@ impl Path {
     pub fn act(
         &mut self,
         (element, lasting, frames): (u32, bool, u32),
-        avatar: &Avatar,
+        avatar: &SilacAvatar,
         (frame, now): (u32, Micros),
     ) -> Interaction {
         let interaction = Interaction::new(element, lasting, self.serial);
@@ -109,7 +109,7 @@ impl Path {
         if self.deeds.len() == MAX_PATH {
             self.deeds.remove(0);
         }
-        let Avatar { position, facing, .. } = *avatar;
+        let SilacAvatar { position, facing, .. } = *avatar;
         self.deeds.push(Deed {
             full: Full { interaction, position, facing, first: frame, frames: frames.max(1) },
             at: now,

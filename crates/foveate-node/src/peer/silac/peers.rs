@@ -3,7 +3,7 @@
 //! Nobody is forgotten for lack of room, only for silence.
 
 use super::NodeId;
-use super::message::{Avatar, Interaction, Participant};
+use super::message::{Interaction, SilacAvatar, SilacParticipant};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ struct Deed {
 
 /// A participant, as known here.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Peer {
+pub struct SilacPeer {
     /// Where it awaits messages.
     pub address: SocketAddr,
     /// Who plays.
@@ -95,7 +95,7 @@ pub struct Peer {
     /// How the avatar looks.
     pub model: u32,
     /// Its newest state known.
-    pub avatar: Avatar,
+    pub avatar: SilacAvatar,
     /// Half of its free uplink, as last announced, bytes per second.
     pub uplink: u32,
     /// Which of its states came.
@@ -112,9 +112,9 @@ pub struct Peer {
     deeds: VecDeque<Deed>,
 }
 
-impl Peer {
-    pub(super) fn new(who: &Participant<'_>, now: Micros) -> Peer {
-        Peer {
+impl SilacPeer {
+    pub(super) fn new(who: &SilacParticipant<'_>, now: Micros) -> SilacPeer {
+        SilacPeer {
             address: who.address,
             name: who.name.to_owned(),
             model: who.model,
@@ -172,7 +172,7 @@ impl Peer {
 /// All that are known, and all that are not to be known again too soon.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
-    known: BTreeMap<NodeId, Peer>,
+    known: BTreeMap<NodeId, SilacPeer>,
     /// Who left or fell silent, and until when others' talk of it counts for nothing. Otherwise two
     /// who forget it at different times would remind each other for ever.
     gone: BTreeMap<NodeId, Micros>,
@@ -184,16 +184,16 @@ pub struct Peers {
 
 impl Peers {
     /// One of them.
-    pub fn get(&self, id: NodeId) -> Option<&Peer> {
+    pub fn get(&self, id: NodeId) -> Option<&SilacPeer> {
         self.known.get(&id)
     }
 
-    pub fn get_mut(&mut self, id: NodeId) -> Option<&mut Peer> {
+    pub fn get_mut(&mut self, id: NodeId) -> Option<&mut SilacPeer> {
         self.known.get_mut(&id)
     }
 
     /// All of them, by id.
-    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Peer)> {
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &SilacPeer)> {
         self.known.iter().map(|(id, peer)| (*id, peer))
     }
 
@@ -203,7 +203,7 @@ impl Peers {
     }
 
     /// Somebody new; false if there is no room.
-    pub fn insert(&mut self, id: NodeId, peer: Peer) -> bool {
+    pub fn insert(&mut self, id: NodeId, peer: SilacPeer) -> bool {
         if self.known.len() >= MAX_PEERS && !self.known.contains_key(&id) {
             return false;
         }
@@ -214,7 +214,7 @@ impl Peers {
     }
 
     /// Somebody is gone.
-    pub fn remove(&mut self, id: NodeId, until: Micros) -> Option<Peer> {
+    pub fn remove(&mut self, id: NodeId, until: Micros) -> Option<SilacPeer> {
         let peer = self.known.remove(&id)?;
         self.gone.insert(id, until);
         self.questions.remove(&peer.address);
@@ -223,7 +223,7 @@ impl Peers {
 
     /// Those of whom nothing was heard for as long.
     pub fn silent(&self, now: Micros, silence: Micros) -> Vec<NodeId> {
-        let silent = |peer: &Peer| now - peer.heard > silence;
+        let silent = |peer: &SilacPeer| now - peer.heard > silence;
         self.known.iter().filter(|(_, peer)| silent(peer)).map(|(id, _)| *id).collect()
     }
 

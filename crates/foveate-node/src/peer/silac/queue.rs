@@ -17,7 +17,7 @@ pub const MAX_WAITING: usize = 8192;
 
 /// What tells messages apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Key {
+pub struct QueueKey {
     /// Who made it.
     pub origin: NodeId,
     /// When, by its clock.
@@ -44,7 +44,7 @@ pub struct Waiting {
 /// The messages that wait, by what tells them apart.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    waiting: BTreeMap<Key, Waiting>,
+    waiting: BTreeMap<QueueKey, Waiting>,
     /// Dropped because others spread them.
     pub suppressed: u64,
     /// Dropped because too many waited.
@@ -55,7 +55,7 @@ impl Queue {
     /// A message came for the first time.
     pub fn add(
         &mut self,
-        key: Key,
+        key: QueueKey,
         message: &Message<'_>,
         from: NodeId,
         (frame, rng): (u32, &mut Rng),
@@ -75,7 +75,7 @@ impl Queue {
     }
 
     /// A message came again; its list of recipients is learnt, too.
-    pub fn again(&mut self, key: Key, from: NodeId, recipients: Ids<'_>) {
+    pub fn again(&mut self, key: QueueKey, from: NodeId, recipients: Ids<'_>) {
         let Some(waiting) = self.waiting.get_mut(&key) else { return };
         if waiting.senders.contains(&from) {
             return;
@@ -94,9 +94,9 @@ impl Queue {
     }
 
     /// Takes out what leaves in this frame.
-    pub fn due(&mut self, frame: u32) -> Vec<(Key, Waiting)> {
+    pub fn due(&mut self, frame: u32) -> Vec<(QueueKey, Waiting)> {
         let leaves = |waiting: &Waiting| frame >= waiting.leaves;
-        let keys: Vec<Key> =
+        let keys: Vec<QueueKey> =
             self.waiting.iter().filter(|(_, w)| leaves(w)).map(|(key, _)| *key).collect();
         keys.into_iter().filter_map(|key| self.waiting.remove_entry(&key)).collect()
     }

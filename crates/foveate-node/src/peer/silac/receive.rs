@@ -1,11 +1,11 @@
 //! What a node does with a message.
 
-use super::message::{self, Kind, Message, Participant, Payload, Reject, State};
+use super::message::{self, Kind, Message, Payload, Reject, SilacParticipant, State};
 use super::message::{Interaction, MAX_NAME};
 use super::path::{GRACE, Other};
-use super::peers::{Arrival, MEMORY, Peer};
-use super::queue::Key;
-use super::{Event, Gone, NodeId, Phase, Settings, Silac};
+use super::peers::{Arrival, MEMORY, SilacPeer};
+use super::queue::QueueKey;
+use super::{Gone, NodeId, Phase, Silac, SilacEvent, SilacSettings};
 use foveate_wire::Micros;
 use std::net::SocketAddr;
 
@@ -75,7 +75,7 @@ impl Silac {
         for id in message.asked.iter() {
             let payload = match self.peers.get(id) {
                 _ if id == self.id => message::accept(&self.myself()),
-                Some(peer) => message::accept(&Participant {
+                Some(peer) => message::accept(&SilacParticipant {
                     id,
                     avatar: peer.avatar,
                     model: peer.model,
@@ -92,7 +92,7 @@ impl Silac {
     fn send_directly(&mut self, kind: Kind, payload: &[u8], to: SocketAddr) {
         let id = NodeId::of(to);
         let draft = self.draft((kind, 0, self.frame), payload, &[id]);
-        let last = self.peers.get(id).map_or(0, Peer::newest);
+        let last = self.peers.get(id).map_or(0, SilacPeer::newest);
         self.transmit(to, draft.to(last, &[]));
     }
 
@@ -125,7 +125,7 @@ impl Silac {
             }
         };
         if message.kind.is_forwarded() {
-            let key = Key { origin, number, kind: message.kind };
+            let key = QueueKey { origin, number, kind: message.kind };
             match verdict {
                 Verdict::New if message.header.hop < 2 => {
                     self.queue.add(key, message, sender, (self.frame, &mut self.rng));
@@ -140,7 +140,7 @@ impl Silac {
     fn take_join(
         &mut self,
         now: Micros,
-        (who, sender): (&Participant<'_>, SocketAddr),
+        (who, sender): (&SilacParticipant<'_>, SocketAddr),
         (number, game): (u32, bool),
     ) -> Verdict {
         if who.id == self.id || self.phase != Phase::In {
@@ -169,7 +169,7 @@ impl Silac {
     }
 
     /// Whether somebody can be let in.
-    fn check(&self, who: &Participant<'_>, game: bool) -> Result<(), Reject> {
+    fn check(&self, who: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
         let [low, high] = self.settings.world;
         let outside = |i: usize| !(low[i]..=high[i]).contains(&who.avatar.position[i]);
         let named = (1..=MAX_NAME).contains(&who.name.len());
@@ -186,7 +186,7 @@ impl Silac {
         if (0..3).any(outside) {
             return Err(Reject::Outside);
         }
-        let taken = |(id, peer): (NodeId, &Peer)| id != who.id && peer.name == who.name;
+        let taken = |(id, peer): (NodeId, &SilacPeer)| id != who.id && peer.name == who.name;
         if self.me.name == who.name || self.peers.iter().any(taken) {
             return Err(Reject::Name);
         }
@@ -194,14 +194,14 @@ impl Silac {
     }
 
     /// Straight to whom it concerns; to whoever passed the request on where the address is bad.
-    fn reject(&mut self, reject: Reject, (who, sender): (&Participant<'_>, SocketAddr)) {
+    fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
         self.counters.rejected[reject as usize - 1] += 1;
         let to = if reject == Reject::Address { sender } else { who.address };
         self.send_directly(Kind::Reject, &[reject as u8], to);
     }
 
     /// Somebody accepts this node, or is told of because this node asked.
-    fn take_accept(&mut self, now: Micros, sender: NodeId, who: &Participant<'_>) -> Verdict {
+    fn take_accept(&mut self, now: Micros, sender: NodeId, who: &SilacParticipant<'_>) -> Verdict {
         let known = self.peers.get(who.id).is_some();
         let wanted = who.id == sender || self.peers.is_asked(who.id);
         let sound = self.check_told(who);
@@ -215,7 +215,7 @@ impl Silac {
         }
         if who.id == sender && matches!(self.phase, Phase::Joining { .. }) {
             self.phase = Phase::In;
-            self.tell(Event::Joined);
+            self.tell(SilacEvent::Joined);
         }
         if known {
             return Verdict::Again;
@@ -224,23 +224,23 @@ impl Silac {
     }
 
     /// Somebody is known from now on; false if there is no room.
-    fn appear(&mut self, who: &Participant<'_>, now: Micros) -> bool {
-        if !self.peers.insert(who.id, Peer::new(who, now)) {
+    fn appear(&mut self, who: &SilacParticipant<'_>, now: Micros) -> bool {
+        if !self.peers.insert(who.id, SilacPeer::new(who, now)) {
             self.counters.no_room += 1;
             return false;
         }
-        self.tell(Event::Appeared(who.id));
+        self.tell(SilacEvent::Appeared(who.id));
         true
     }
 
-    fn check_told(&self, who: &Participant<'_>) -> bool {
+    fn check_told(&self, who: &SilacParticipant<'_>) -> bool {
         who.avatar.is_finite() && who.id == NodeId::of(who.address) && !who.name.is_empty()
     }
 
     fn take_reject(&mut self, reject: Reject) -> Verdict {
         if matches!(self.phase, Phase::Joining { .. }) {
             self.phase = Phase::Out;
-            self.tell(Event::Rejected(reject));
+            self.tell(SilacEvent::Rejected(reject));
         }
         Verdict::Dropped
     }
@@ -297,7 +297,7 @@ impl Silac {
         if matches!(arrival, Arrival::Newest | Arrival::Late) {
             peer.heard = now;
             peer.set_clock(number, now, frame);
-            self.tell(Event::Heard { of: id, number, hop });
+            self.tell(SilacEvent::Heard { of: id, number, hop });
             if let Some(done) = state.done {
                 self.learn(id, done, false, (number, now));
             }
@@ -331,16 +331,16 @@ impl Silac {
         withdrawn: bool,
         (number, now): (u32, Micros),
     ) {
-        let Settings { frame, conflict, .. } = self.settings;
+        let SilacSettings { frame, conflict, .. } = self.settings;
         let Some(peer) = self.peers.get_mut(id) else { return };
         let Some(heard) = peer.learn(interaction, withdrawn, now) else { return };
         let at = peer.time_of(number, frame).unwrap_or(now);
         let (event, window) = if withdrawn {
             // It was taken back because of somebody; if ours was done at about that time, of ours.
             // The withdrawal is later than the deed by what it took to notice.
-            (Event::Withdrew(id, interaction), conflict + frame * GRACE)
+            (SilacEvent::Withdrew(id, interaction), conflict + frame * GRACE)
         } else {
-            (Event::Did(id, interaction), conflict)
+            (SilacEvent::Did(id, interaction), conflict)
         };
         self.tell(event);
         if !interaction.is_lasting() {
@@ -349,7 +349,7 @@ impl Silac {
         let other = Other { element: interaction.element(), at, heard };
         if let Some(mine) = self.path.conflict(other, window, self.frame) {
             self.counters.withdrawn += 1;
-            self.tell(Event::Withdrew(self.id, mine));
+            self.tell(SilacEvent::Withdrew(self.id, mine));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::message::{
     BadMessage, Draft, Full, HEADER, Header, Kind, MAX_FULL, MAX_MESSAGE, MAX_RECIPIENTS, Message,
-    Participant, Payload, State,
+    Payload, SilacParticipant, State,
 };
 use super::peers::{Arrival, MAX_AHEAD, Window};
 use super::*;
@@ -18,9 +18,9 @@ fn id(last: u8) -> NodeId {
     NodeId::of(address(last))
 }
 
-fn at(x: f32) -> Avatar {
+fn at(x: f32) -> SilacAvatar {
     let (position, facing) = ([x, 50.0, 0.0], [1.0, 0.0, 0.0]);
-    Avatar { position, facing, state: 1, weapon: 2 }
+    SilacAvatar { position, facing, state: 1, weapon: 2 }
 }
 
 fn standing(x: f32) -> Frame {
@@ -31,20 +31,20 @@ fn acting(element: u32, lasting: bool) -> Frame {
     Frame { avatar: at(1.0), act: Some(Act { element, lasting, frames: 1 }) }
 }
 
-fn node(last: u8, settings: Settings) -> Silac {
+fn node(last: u8, settings: SilacSettings) -> Silac {
     let me = Me { address: address(last), name: format!("player {last}"), model: 3 };
     Silac::new(settings, me, u64::from(last))
 }
 
-fn participant(last: u8, name: &str) -> Participant<'_> {
-    Participant { id: id(last), avatar: at(1.0), model: 3, name, address: address(last) }
+fn participant(last: u8, name: &str) -> SilacParticipant<'_> {
+    SilacParticipant { id: id(last), avatar: at(1.0), model: 3, name, address: address(last) }
 }
 
 /// What a node said, and what happened to it.
 #[derive(Default)]
 struct Said {
     sent: Vec<(SocketAddr, Vec<u8>)>,
-    events: Vec<Event>,
+    events: Vec<SilacEvent>,
 }
 
 impl Said {
@@ -70,12 +70,12 @@ fn drain(node: &mut Silac) -> Said {
 }
 
 fn frame(node: &mut Silac, now: Micros, frame: Frame) -> Said {
-    node.handle(now, Input::Frame(frame));
+    node.handle(now, SilacInput::Frame(frame));
     drain(node)
 }
 
 fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> Said {
-    node.handle(now, Input::Datagram(address(from), bytes));
+    node.handle(now, SilacInput::Datagram(address(from), bytes));
     drain(node)
 }
 
@@ -89,22 +89,22 @@ fn state_of(last: u8, x: f32) -> State {
 }
 
 /// A founder that knows players 2 and so on, as they accepted each other.
-fn founder(peers: u8, settings: Settings) -> Silac {
+fn founder(peers: u8, settings: SilacSettings) -> Silac {
     let mut node = node(1, settings);
-    node.handle(Micros(0), Input::Found { game: GAME, frame: standing(1.0) });
+    node.handle(Micros(0), SilacInput::Found { game: GAME, frame: standing(1.0) });
     drain(&mut node);
     for last in 2..2 + peers {
         let name = format!("player {last}");
         let payload = message::join(&participant(last, &name), 0, 0);
         // Hop 2, so that nobody is told of them.
         let said = give(&mut node, Micros(0), last, &bytes_of(Kind::Join, 2, 1, &payload, &[]));
-        assert!(said.events.contains(&Event::Appeared(id(last))));
+        assert!(said.events.contains(&SilacEvent::Appeared(id(last))));
     }
     node
 }
 
-fn few(fan_out: usize) -> Settings {
-    Settings { fan_out, ..Settings::default() }
+fn few(fan_out: usize) -> SilacSettings {
+    SilacSettings { fan_out, ..SilacSettings::default() }
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn messages_have_the_source_s_sizes_and_return() {
     let join = bytes_of(Kind::Join, 0, 1, &message::join(&who, 5, 6), &[]);
     assert_eq!(Message::read(&join).unwrap().payload, Payload::Join(who, 5, 6));
     let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9));
-    let who = Participant { address: six, ..who };
+    let who = SilacParticipant { address: six, ..who };
     let accept = bytes_of(Kind::Accept, 0, 1, &message::accept(&who), &[]);
     assert_eq!(Message::read(&accept).unwrap().payload, Payload::Accept(who));
 
@@ -237,7 +237,7 @@ fn a_message_waits_for_one_to_four_frames_with_even_odds() {
 }
 
 /// What leaves within five frames after messages came from some.
-fn passed_on(from: &[u8], hop: u8) -> (Vec<(u8, Vec<NodeId>)>, Counters) {
+fn passed_on(from: &[u8], hop: u8) -> (Vec<(u8, Vec<NodeId>)>, SilacCounters) {
     let mut node = founder(8, few(2));
     let payload = message::state(&state_of(2, 9.0));
     for sender in from {
@@ -315,7 +315,7 @@ fn whoever_is_named_but_not_known_is_asked_for() {
     let said = give(&mut ada, FRAME, 1, question);
     let (_, answer) = said.sent.iter().find(|(_, bytes)| bytes[0] == 1).unwrap();
     let said = give(&mut bob, FRAME, 2, answer);
-    assert_eq!(said.events, [Event::Appeared(id(3))]);
+    assert_eq!(said.events, [SilacEvent::Appeared(id(3))]);
     assert_eq!(bob.peer(id(3)).unwrap().name, "player 3");
     let unasked = message::accept(&participant(8, "eight"));
     give(&mut bob, FRAME, 2, &bytes_of(Kind::Accept, 0, 3, &unasked, &[]));
@@ -337,7 +337,7 @@ fn every_header_says_what_came_last_from_the_addressee() {
 
 #[test]
 fn half_of_the_free_uplink_is_announced() {
-    let settings = Settings { uplink: 100_000, ..few(3) };
+    let settings = SilacSettings { uplink: 100_000, ..few(3) };
     let mut node = founder(3, settings);
     for _ in 0..METERED {
         frame(&mut node, FRAME, standing(1.0));
@@ -436,10 +436,10 @@ fn a_full_interaction_is_learnt_once_and_may_be_a_withdrawal() {
         let payload = message::full(id(2), &[Full { frames, ..deed }]);
         bytes_of(Kind::Full, 1, number, &payload, &[])
     };
-    let did = Event::Did(id(2), deed.interaction);
+    let did = SilacEvent::Did(id(2), deed.interaction);
     assert_eq!(give(&mut node, FRAME, 3, &told(9, 4)).events, [did]);
     assert!(give(&mut node, FRAME, 3, &told(10, 4)).events.is_empty());
-    let undone = Event::Withdrew(id(2), deed.interaction);
+    let undone = SilacEvent::Withdrew(id(2), deed.interaction);
     assert_eq!(give(&mut node, FRAME, 3, &told(11, 0)).events, [undone]);
     assert!(give(&mut node, FRAME, 3, &told(12, 4)).events.is_empty(), "it stays undone");
 }
@@ -449,18 +449,18 @@ struct Net {
     nodes: Vec<Silac>,
     now: Micros,
     flying: Vec<(Micros, usize, SocketAddr, Vec<u8>)>,
-    events: Vec<Vec<Event>>,
+    events: Vec<Vec<SilacEvent>>,
     sent: Vec<Vec<u8>>,
 }
 
 impl Net {
-    fn new(count: u8, settings: Settings) -> Net {
+    fn new(count: u8, settings: SilacSettings) -> Net {
         let mut nodes: Vec<Silac> = (1..=count).map(|last| node(last, settings)).collect();
         let now = Micros(1_000_000);
-        nodes[0].handle(now, Input::Found { game: GAME, frame: standing(1.0) });
+        nodes[0].handle(now, SilacInput::Found { game: GAME, frame: standing(1.0) });
         for joining in &mut nodes[1..] {
             let contacts = [address(1)];
-            let join = Input::Join { game: GAME, contacts: &contacts, frame: standing(1.0) };
+            let join = SilacInput::Join { game: GAME, contacts: &contacts, frame: standing(1.0) };
             joining.handle(now, join);
         }
         let events = vec![Vec::new(); nodes.len()];
@@ -486,13 +486,13 @@ impl Net {
     fn frame(&mut self, acts: &[(usize, Frame)]) {
         for at in 0..self.nodes.len() {
             let act = acts.iter().find(|(who, _)| *who == at).map_or(standing(1.0), |(_, f)| *f);
-            self.nodes[at].handle(self.now, Input::Frame(act));
+            self.nodes[at].handle(self.now, SilacInput::Frame(act));
             self.take(at);
         }
         while !self.flying.is_empty() {
             let (when, to, from, bytes) = self.flying.remove(0);
             assert!(when < self.now + FRAME);
-            self.nodes[to].handle(when, Input::Datagram(from, &bytes));
+            self.nodes[to].handle(when, SilacInput::Datagram(from, &bytes));
             let later = std::mem::replace(&mut self.now, when);
             self.take(to);
             self.now = later;
@@ -511,7 +511,7 @@ fn one_contact_is_enough_to_be_known_by_all() {
     net.frames(40);
     for (at, node) in net.nodes.iter().enumerate() {
         assert_eq!(node.peers().count(), 11, "node {at}");
-        assert!(node.is_in() && (at == 0 || net.events[at].contains(&Event::Joined)));
+        assert!(node.is_in() && (at == 0 || net.events[at].contains(&SilacEvent::Joined)));
     }
 }
 
@@ -538,7 +538,7 @@ fn deeds_on_one_element_at_one_time_are_withdrawn_everywhere() {
     for (at, events) in net.events.iter().enumerate() {
         let of = |last| {
             events.iter().filter(move |event| match event {
-                Event::Withdrew(by, _) => *by == id(last),
+                SilacEvent::Withdrew(by, _) => *by == id(last),
                 _ => false,
             })
         };
@@ -555,10 +555,10 @@ fn deeds_one_after_the_other_stand() {
     net.frames(12);
     net.frame(&[(2, acting(5, true)), (3, acting(6, true))]);
     net.frames(40);
-    let withdrew = |event: &Event| matches!(event, Event::Withdrew(..));
+    let withdrew = |event: &SilacEvent| matches!(event, SilacEvent::Withdrew(..));
     assert!(!net.events.iter().flatten().any(withdrew));
     for events in &net.events {
-        assert_eq!(events.iter().filter(|event| matches!(event, Event::Did(..))).count(), 3);
+        assert_eq!(events.iter().filter(|event| matches!(event, SilacEvent::Did(..))).count(), 3);
     }
 }
 
@@ -566,12 +566,12 @@ fn deeds_one_after_the_other_stand() {
 fn silence_and_leaving_make_nodes_forget_and_talk_does_not_remind_them() {
     let mut net = Net::new(5, few(3));
     net.frames(40);
-    net.nodes[4].handle(net.now, Input::Leave);
+    net.nodes[4].handle(net.now, SilacInput::Leave);
     net.take(4);
     net.nodes.truncate(4);
     net.frames(8);
     for events in &net.events[..4] {
-        assert!(events.contains(&Event::Vanished(id(5), Gone::Left)));
+        assert!(events.contains(&SilacEvent::Vanished(id(5), Gone::Left)));
     }
     // One more falls silent without a word.
     net.nodes.truncate(3);
@@ -580,14 +580,14 @@ fn silence_and_leaving_make_nodes_forget_and_talk_does_not_remind_them() {
     net.frames(20);
     for (node, events) in net.nodes.iter().zip(&net.events) {
         assert!(node.peer(id(4)).is_none());
-        let appeared = events.iter().filter(|event| **event == Event::Appeared(id(4))).count();
+        let appeared = events.iter().filter(|event| **event == SilacEvent::Appeared(id(4))).count();
         assert_eq!(appeared, 1, "nobody comes back by hearsay");
-        assert!(events.contains(&Event::Vanished(id(4), Gone::Silent)));
+        assert!(events.contains(&SilacEvent::Vanished(id(4), Gone::Silent)));
     }
 }
 
 /// What a founder answers to a request, and whether it passes it on.
-fn answer(game: u32, map: u32, who: &Participant<'_>) -> (SocketAddr, Kind, Option<Reject>) {
+fn answer(game: u32, map: u32, who: &SilacParticipant<'_>) -> (SocketAddr, Kind, Option<Reject>) {
     let mut node = founder(2, few(2));
     let header = Header { hop: 0, port: 27_960, game, number: 1, last: 0 };
     let payload = message::join(who, map, 0);
@@ -611,16 +611,16 @@ fn answer(game: u32, map: u32, who: &Participant<'_>) -> (SocketAddr, Kind, Opti
 fn newcomers_are_rejected_with_the_source_s_codes() {
     let nine = participant(9, "nine");
     assert_eq!(answer(GAME, 0, &nine), (address(9), Kind::Accept, None));
-    let with = |position| Participant { avatar: Avatar { position, ..at(1.0) }, ..nine };
+    let with = |position| SilacParticipant { avatar: SilacAvatar { position, ..at(1.0) }, ..nine };
     let codes = [
         (answer(GAME, 0, &with([f32::NAN, 0.0, 0.0])), Reject::Avatar),
-        (answer(GAME, 0, &Participant { name: "", ..nine }), Reject::Avatar),
+        (answer(GAME, 0, &SilacParticipant { name: "", ..nine }), Reject::Avatar),
         (answer(GAME, 0, &with([400.0, 0.0, 0.0])), Reject::Outside),
         (answer(GAME, 1, &nine), Reject::Game),
         (answer(GAME + 1, 0, &nine), Reject::Game),
-        (answer(GAME, 0, &Participant { name: "player 2", ..nine }), Reject::Name),
-        (answer(GAME, 0, &Participant { name: "player 1", ..nine }), Reject::Name),
-        (answer(GAME, 0, &Participant { id: id(8), ..nine }), Reject::Address),
+        (answer(GAME, 0, &SilacParticipant { name: "player 2", ..nine }), Reject::Name),
+        (answer(GAME, 0, &SilacParticipant { name: "player 1", ..nine }), Reject::Name),
+        (answer(GAME, 0, &SilacParticipant { id: id(8), ..nine }), Reject::Address),
     ];
     for (found, expected) in codes {
         assert_eq!(found, (address(9), Kind::Reject, Some(expected)));
@@ -631,7 +631,10 @@ fn newcomers_are_rejected_with_the_source_s_codes() {
 fn joining() -> Silac {
     let mut node = node(9, few(2));
     let contacts = [address(1)];
-    node.handle(Micros(0), Input::Join { game: GAME, contacts: &contacts, frame: standing(1.0) });
+    node.handle(
+        Micros(0),
+        SilacInput::Join { game: GAME, contacts: &contacts, frame: standing(1.0) },
+    );
     node
 }
 
@@ -639,7 +642,7 @@ fn joining() -> Silac {
 fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
     let mut node = joining();
     let said = give(&mut node, FRAME, 1, &bytes_of(Kind::Reject, 0, 1, &[4], &[]));
-    assert_eq!(said.events, [Event::Rejected(Reject::Name)]);
+    assert_eq!(said.events, [SilacEvent::Rejected(Reject::Name)]);
     assert!(frame(&mut node, FRAME, standing(1.0)).sent.is_empty());
 
     let mut node = joining();
@@ -647,7 +650,7 @@ fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
     for step in 1..400 {
         let said = frame(&mut node, FRAME * step, standing(1.0));
         asked += said.sent.len();
-        if said.events.contains(&Event::Unanswered) {
+        if said.events.contains(&SilacEvent::Unanswered) {
             break;
         }
     }

@@ -3,12 +3,12 @@
 
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
-use foveate_io::host::{Door, Entry, Kept, OpenDoor};
+use foveate_io::host::{AllowAll, Authenticator, Kept, LoginReply};
 use foveate_io::storage::{Change, RESERVED, Storage, Writer};
 use foveate_io::token::{Secret, TokenError, Verifier};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::session::Refusal;
-use foveate_node::{IdAllocator, Link, Stage};
+use foveate_node::{IdAllocator, Link, Simulation};
 use std::collections::BTreeMap;
 use std::error::Error;
 
@@ -19,7 +19,7 @@ fn parts(tick_hz: u32) -> u32 {
     (tick_hz * 2 / 5).clamp(1, MAX_PARTS)
 }
 
-/// The door of `foveate serve`, and of a peer's window.
+/// The authenticator of `foveate serve`, and of a peer's window.
 pub struct MainDoor {
     verifier: Option<Verifier>,
     keeper: Keeper,
@@ -28,7 +28,7 @@ pub struct MainDoor {
 /// Where players are kept.
 enum Keeper {
     /// Nowhere: numbers are handed out as they come.
-    Memory(OpenDoor),
+    Memory(AllowAll),
     /// With their peer: whoever comes in is this player.
     Peer(PlayerId),
     /// In a file; who waits for an answer.
@@ -36,28 +36,28 @@ enum Keeper {
 }
 
 impl MainDoor {
-    /// Opens what the configuration names, and puts the world that was kept onto the stage; a new one
+    /// Opens what the configuration names, and puts the world that was kept into the simulation; a new one
     /// if there was none.
     pub fn open<G: Game>(
         config: &Config,
-        stage: &mut Stage<G>,
+        simulation: &mut Simulation<G>,
     ) -> Result<MainDoor, Box<dyn Error>> {
         let mut verifier = match &config.tokens {
             Tokens::Open => None,
             Tokens::Secret(file) => Some(Verifier::new(Secret::read(file)?, &config.name)),
         };
         let Some(path) = &config.storage else {
-            stage.populate()?;
-            return Ok(MainDoor { verifier, keeper: Keeper::Memory(OpenDoor::default()) });
+            simulation.populate()?;
+            return Ok(MainDoor { verifier, keeper: Keeper::Memory(AllowAll::default()) });
         };
-        let mut storage = Storage::open(path, stage.game.schema())?;
-        stage.ids = IdAllocator::for_server(storage.reserve_ids()?);
+        let mut storage = Storage::open(path, simulation.game.schema())?;
+        simulation.ids = IdAllocator::for_server(storage.reserve_ids()?);
         let world = storage.world()?;
         for saved in &world {
-            stage.restore(saved.id, &saved.lanes)?;
+            simulation.restore(saved.id, &saved.lanes)?;
         }
         if world.is_empty() {
-            stage.populate()?;
+            simulation.populate()?;
         }
         if let Some(verifier) = &mut verifier {
             for (id, until) in storage.used_tokens(UnixTime::now())? {
@@ -68,38 +68,39 @@ impl MainDoor {
         let (asked, parts) = (BTreeMap::new(), parts(config.tick_hz));
         let mut door = MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } };
         // A new world is saved at once: of one that is half saved the other half would never be made.
-        door.save_all(stage);
+        door.save_all(simulation);
         Ok(door)
     }
 
-    /// The door of a peer's window: whoever comes in sits down as the peer's player.
+    /// For a peer's window: every page that joins plays as the peer's player.
     pub fn of_peer(player: PlayerId) -> MainDoor {
         MainDoor { verifier: None, keeper: Keeper::Peer(player) }
     }
 
     /// After each tick: saves the part of the kept objects whose turn it is, of which unchanged ones cost
     /// a comparison; forgets those that rules removed; and sees to it that numbers for new ids are left.
-    pub fn save<G: Game>(&mut self, stage: &mut Stage<G>, tick: u32) {
+    pub fn save<G: Game>(&mut self, simulation: &mut Simulation<G>, tick: u32) {
         let Keeper::File { parts, writer, .. } = &mut self.keeper else { return };
-        let removed = stage.removed().iter().filter(|id| stage.game.keeps(id.kind()));
+        let removed = simulation.removed().iter().filter(|id| simulation.game.keeps(id.kind()));
         writer.save(removed.map(|id| Change::Removed(*id)));
-        if stage.ids.left() < RESERVED / 2 {
-            writer.reserve_ids(stage.ids.next() + RESERVED);
-            stage.ids.extend_to(writer.reserved_ids());
+        if simulation.ids.left() < RESERVED / 2 {
+            writer.reserve_ids(simulation.ids.next() + RESERVED);
+            simulation.ids.extend_to(writer.reserved_ids());
         }
         let parts = *parts;
-        self.save_some(stage, |row| row % parts == tick % parts);
+        self.save_some(simulation, |row| row % parts == tick % parts);
     }
 
     /// Saves all of them: at the beginning and at the end.
-    pub fn save_all<G: Game>(&mut self, stage: &Stage<G>) {
-        self.save_some(stage, |_| true);
+    pub fn save_all<G: Game>(&mut self, simulation: &Simulation<G>) {
+        self.save_some(simulation, |_| true);
     }
 
-    fn save_some<G: Game>(&mut self, stage: &Stage<G>, is_one: impl Fn(u32) -> bool) {
+    fn save_some<G: Game>(&mut self, simulation: &Simulation<G>, is_one: impl Fn(u32) -> bool) {
         let Keeper::File { writer, .. } = &mut self.keeper else { return };
-        let store = &stage.publisher.store;
-        let some = store.iter().filter(|(id, slot)| stage.game.keeps(id.kind()) && is_one(slot.0));
+        let store = &simulation.publisher.store;
+        let some =
+            store.iter().filter(|(id, slot)| simulation.game.keeps(id.kind()) && is_one(slot.0));
         writer.save(some.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
     }
 
@@ -142,34 +143,34 @@ impl MainDoor {
     }
 }
 
-impl Door for MainDoor {
-    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> Entry {
+impl Authenticator for MainDoor {
+    fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
         if let Err(why) = self.check(name, token) {
-            return Entry::No(why);
+            return LoginReply::Rejected(why);
         }
         match &mut self.keeper {
             Keeper::Memory(door) => door.enter(link, name, token),
-            Keeper::Peer(player) => Entry::Now(*player, Kept::new()),
+            Keeper::Peer(player) => LoginReply::Accepted(*player, Kept::new()),
             Keeper::File { writer, asked, .. } => match writer.join(name, UnixTime::now()) {
                 Ok(()) => {
                     asked.insert(name.into(), link);
-                    Entry::Later
+                    LoginReply::Pending
                 }
-                Err(_) => Entry::No(Refusal::Full),
+                Err(_) => LoginReply::Rejected(Refusal::Full),
             },
         }
     }
 
-    fn answered(&mut self) -> Option<(Link, Entry)> {
+    fn answered(&mut self) -> Option<(Link, LoginReply)> {
         let Keeper::File { writer, asked, .. } = &mut self.keeper else { return None };
         let joined = writer.poll()?;
         let link = asked.remove(&joined.name)?;
         Some(match joined.player {
             Ok((player, saved)) => {
                 let kept = saved.into_iter().map(|saved| (saved.id, saved.lanes)).collect();
-                (link, Entry::Now(player, kept))
+                (link, LoginReply::Accepted(player, kept))
             }
-            Err(_) => (link, Entry::No(Refusal::Full)),
+            Err(_) => (link, LoginReply::Rejected(Refusal::Full)),
         })
     }
 
@@ -189,7 +190,7 @@ impl Door for MainDoor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Told;
+    use crate::config::CliOverrides;
     use foveate_arena::{Arena, Setup};
     use foveate_sync::Rounds;
     use foveate_wire::Micros;
@@ -202,35 +203,38 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("foveate-door-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[storage]\npath = \"world.db\"\n";
-        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let config =
+            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
         let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
-        let mut stage = Stage::new(game, Rounds::every(Micros(50_000)));
-        let kept = |stage: &Stage<Arena>| -> Kept {
-            let store = &stage.publisher.store;
-            let kept = store.iter().filter(|(id, _)| stage.game.keeps(id.kind()));
+        let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
+        let kept = |simulation: &Simulation<Arena>| -> Kept {
+            let store = &simulation.publisher.store;
+            let kept = store.iter().filter(|(id, _)| simulation.game.keeps(id.kind()));
             let mut kept: Kept = kept.map(|(id, slot)| (id, store.lanes(slot).to_vec())).collect();
             kept.sort();
             kept
         };
-        let saved = |stage: &Stage<Arena>| -> Kept {
-            let storage = Storage::open(&folder.join("world.db"), stage.game.schema()).unwrap();
+        let saved = |simulation: &Simulation<Arena>| -> Kept {
+            let storage =
+                Storage::open(&folder.join("world.db"), simulation.game.schema()).unwrap();
             storage.world().unwrap().into_iter().map(|saved| (saved.id, saved.lanes)).collect()
         };
-        MainDoor::open(&config, &mut stage).unwrap().close().unwrap();
-        assert!(!saved(&stage).is_empty());
-        assert_eq!(saved(&stage), kept(&stage));
+        MainDoor::open(&config, &mut simulation).unwrap().close().unwrap();
+        assert!(!saved(&simulation).is_empty());
+        assert_eq!(saved(&simulation), kept(&simulation));
 
         // And whole again at the end, whatever changed since it was saved last.
-        let mut stage = Stage::new(Arc::clone(&stage.game), Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut stage).unwrap();
-        for (id, mut lanes) in kept(&stage) {
+        let mut simulation =
+            Simulation::new(Arc::clone(&simulation.game), Rounds::every(Micros(50_000)));
+        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+        for (id, mut lanes) in kept(&simulation) {
             lanes[LANE_EPOCH] += 1;
-            let slot = stage.publisher.store.find(id).unwrap();
-            stage.publisher.store.set_lanes(slot, &lanes).unwrap();
+            let slot = simulation.publisher.store.find(id).unwrap();
+            simulation.publisher.store.set_lanes(slot, &lanes).unwrap();
         }
-        door.save_all(&stage);
+        door.save_all(&simulation);
         door.close().unwrap();
-        assert_eq!(saved(&stage), kept(&stage));
+        assert_eq!(saved(&simulation), kept(&simulation));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -239,21 +243,23 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("foveate-made-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[storage]\npath = \"world.db\"\n";
-        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let config =
+            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
         let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
         let spawn = game.populate().into_iter().find(|it| game.keeps(it.kind)).unwrap();
         let (mut made, mut there) = (Vec::new(), Vec::new());
         for run in 0..3 {
-            let mut stage = Stage::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
-            let mut door = MainDoor::open(&config, &mut stage).unwrap();
-            let store = &stage.publisher.store;
+            let mut simulation = Simulation::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
+            let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+            let store = &simulation.publisher.store;
             let kept: Vec<_> = store.iter().map(|it| it.0).filter(|id| id.is_minted()).collect();
             assert_eq!(kept, there, "run {run}");
-            let new: Vec<_> = (0..4).filter_map(|_| stage.create(PlayerId(0), &spawn)).collect();
+            let new: Vec<_> =
+                (0..4).filter_map(|_| simulation.create(PlayerId(0), &spawn)).collect();
             assert!(new.iter().all(|id| !made.contains(id)), "{new:?} among {made:?}");
             made.extend(new);
             there.extend(&made[made.len() - 4..]);
-            (1..=8).for_each(|tick| door.save(&mut stage, tick));
+            (1..=8).for_each(|tick| door.save(&mut simulation, tick));
             door.close().unwrap();
         }
         std::fs::remove_dir_all(&folder).unwrap();
@@ -265,12 +271,13 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("secret"), [7; 32]).unwrap();
         let text = "[tokens]\nsecret = \"secret\"\n";
-        let config = Config::parse(&folder.join("foveate.toml"), text, Told::default()).unwrap();
+        let config =
+            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
         let secret = Secret::read(&folder.join("secret")).unwrap();
         let token = crate::token::issue(&secret, "ada", None, Duration::from_secs(60)).unwrap();
         let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
-        let mut stage = Stage::new(game, Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut stage).unwrap();
+        let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
+        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
         assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
         assert_eq!(door.check("ada", token.as_bytes()), Ok(()));
         assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));

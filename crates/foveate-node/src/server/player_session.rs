@@ -1,10 +1,10 @@
 //! One player's place at a server.
 
-use super::{BURST, DEAF_AFTER, KEEP_ALIVE, Settings};
+use super::{BURST, DEAF_AFTER, KEEP_ALIVE, ServerSettings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use crate::session::{RELIABLE_EVENTS, ResumeKey};
-use crate::stage::MAX_INPUTS;
+use crate::simulation::MAX_INPUTS;
 use foveate_sync::interest::View;
 use foveate_sync::{Observer, ObserverId};
 use foveate_wire::{Bytes, Micros, ObjectId};
@@ -37,7 +37,7 @@ pub enum Away {
     Deaf,
 }
 
-pub(super) struct Seat<G: Game> {
+pub(super) struct PlayerSession<G: Game> {
     pub player: PlayerId,
     pub avatar: ObjectId,
     pub name: String,
@@ -50,7 +50,7 @@ pub(super) struct Seat<G: Game> {
     /// The view they chose,
     pub view: u8,
     /// and what an operator put in its place.
-    pub imposed: Option<View>,
+    pub view_override: Option<View>,
     /// Bytes a round at most,
     pub budget: Option<Bytes>,
     /// and what the link carries, if the host knows.
@@ -84,15 +84,15 @@ pub(super) struct Seat<G: Game> {
     asked: u32,
 }
 
-impl<G: Game> Seat<G> {
+impl<G: Game> PlayerSession<G> {
     pub fn new(
         (player, avatar): (PlayerId, ObjectId),
         name: String,
         observer: ObserverId,
         resume: ResumeKey,
         now: Micros,
-    ) -> Seat<G> {
-        Seat {
+    ) -> PlayerSession<G> {
+        PlayerSession {
             player,
             avatar,
             name,
@@ -102,7 +102,7 @@ impl<G: Game> Seat<G> {
             eyes: vec![avatar],
             watched: None,
             view: 0,
-            imposed: None,
+            view_override: None,
             budget: None,
             capacity: None,
             heard: now,
@@ -249,7 +249,7 @@ impl<G: Game> Seat<G> {
         !self.events.is_empty() || now - self.spoke >= KEEP_ALIVE
     }
 
-    pub fn away(&self, now: Micros, settings: &Settings) -> Option<Away> {
+    pub fn away(&self, now: Micros, settings: &ServerSettings) -> Option<Away> {
         match (self.link, self.broken) {
             (None, Some(since)) if now - since > settings.resume_for => Some(Away::Gone),
             (Some(_), _) if now - self.heard > settings.timeout => Some(Away::Silent),

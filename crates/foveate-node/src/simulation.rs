@@ -1,8 +1,10 @@
 //! The owner's side of a game: turns, in order, on the objects of a publisher.
 
-use crate::game::{By, Effects, Game, Liveness, PlayerId, Scene, Spawn, Spot, Turn, World};
-use crate::ghosts::Ghosts;
+use crate::game::{
+    Effects, EventArea, Game, Liveness, PlayerId, Requester, Scene, Spawn, StepContext, World,
+};
 use crate::ids::IdAllocator;
+use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::collections::BTreeMap;
@@ -30,23 +32,23 @@ pub struct Interacted {
 }
 
 /// Runs a game's rules for all objects that this node owns.
-pub struct Stage<G: Game> {
+pub struct Simulation<G: Game> {
     /// The rules.
     pub game: Arc<G>,
     /// The objects, and who is told of them. After [`step`](Stage::step) call its
     /// [`round`](Publisher::round) with the same tick.
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
-    pub ghosts: Ghosts,
+    pub ghosts: RemoteObjects,
     /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
     pub ids: IdAllocator,
     /// As whose the objects are published.
     owner: OwnerId,
     /// What players do in the coming tick, by avatar.
     inputs: BTreeMap<ObjectId, Vec<G::Input>>,
-    waiting: Vec<(ObjectId, G::Action, By)>,
+    waiting: Vec<(ObjectId, G::Action, Requester)>,
     /// What is asked of ghosts: for their owners to carry out.
-    elsewhere: Vec<(ObjectId, G::Action, By)>,
+    elsewhere: Vec<(ObjectId, G::Action, Requester)>,
     effects: Effects<G>,
     /// The interactions of the last tick.
     interactions: Vec<Interacted>,
@@ -60,12 +62,12 @@ pub struct Stage<G: Game> {
     dropped_spawns: u64,
 }
 
-impl<G: Game> Stage<G> {
+impl<G: Game> Simulation<G> {
     /// An empty world.
-    pub fn new(game: Arc<G>, rounds: Rounds) -> Stage<G> {
-        Stage {
+    pub fn new(game: Arc<G>, rounds: Rounds) -> Simulation<G> {
+        Simulation {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
-            ghosts: Ghosts::new(Arc::clone(game.schema())),
+            ghosts: RemoteObjects::new(Arc::clone(game.schema())),
             ids: IdAllocator::for_server(0..u64::MAX),
             owner: OwnerId(0),
             game,
@@ -85,7 +87,7 @@ impl<G: Game> Stage<G> {
 
     /// The same for one of several nodes, such as a peer: its objects are published as the node's, and it
     /// can create objects once [`ids`](Stage::ids) has numbers.
-    pub fn owned_by(mut self, owner: OwnerId) -> Stage<G> {
+    pub fn owned_by(mut self, owner: OwnerId) -> Simulation<G> {
         (self.owner, self.ids) = (owner, IdAllocator::for_node(PlayerId(owner.0)));
         self
     }
@@ -149,7 +151,7 @@ impl<G: Game> Stage<G> {
     }
 
     /// Somebody asks something of an object; its turn is in the coming tick.
-    pub fn ask(&mut self, object: ObjectId, action: G::Action, by: By) -> bool {
+    pub fn ask(&mut self, object: ObjectId, action: G::Action, by: Requester) -> bool {
         let room = self.waiting.len() < MAX_ACTIONS;
         if room {
             self.waiting.push((object, action, by));
@@ -178,12 +180,12 @@ impl<G: Game> Stage<G> {
     }
 
     /// Takes what was asked of ghosts since the last call.
-    pub fn drain_elsewhere(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
+    pub fn drain_elsewhere(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
         self.elsewhere.drain(..)
     }
 
     /// Takes what was asked and has not had its turn: for whoever carries it out elsewhere.
-    pub fn drain_waiting(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, By)> {
+    pub fn drain_waiting(&mut self) -> std::vec::Drain<'_, (ObjectId, G::Action, Requester)> {
         self.waiting.drain(..)
     }
 
@@ -197,7 +199,7 @@ impl<G: Game> Stage<G> {
     }
 
     /// One tick: first what was asked, in order, then everybody's turn. `happened` gets the events.
-    pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(Spot, G::Event)) {
+    pub fn step(&mut self, tick: Tick, mut happened: impl FnMut(EventArea, G::Event)) {
         self.removed.clear();
         let asked = std::mem::take(&mut self.waiting);
         self.interactions.clear();
@@ -205,8 +207,10 @@ impl<G: Game> Stage<G> {
             if let Some(slot) = self.publisher.store.find(*id) {
                 if let Some(half_life) = self.game.interaction(action) {
                     let by = match *by {
-                        By::Object(object) => object,
-                        By::Player(player, _) => ObjectId::new(self.game.avatar(), player.0, 0),
+                        Requester::Object(object) => object,
+                        Requester::Player(player, _) => {
+                            ObjectId::new(self.game.avatar(), player.0, 0)
+                        }
                     };
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
@@ -262,15 +266,15 @@ impl<G: Game> Stage<G> {
         &mut self,
         tick: Tick,
         (id, slot): (ObjectId, Slot),
-        rule: impl FnOnce(&G, &mut Turn<'_, G>),
+        rule: impl FnOnce(&G, &mut StepContext<'_, G>),
     ) {
-        let Stage { game, publisher, ghosts, effects, lanes, removed, .. } = self;
+        let Simulation { game, publisher, ghosts, effects, lanes, removed, .. } = self;
         let schema = Arc::clone(publisher.store.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         lanes.clear();
         lanes.extend_from_slice(publisher.store.lanes(slot));
         let whole = Whole { publisher, ghosts };
-        let mut turn = Turn::new(id, kind, lanes, World::new(&whole, tick), effects);
+        let mut turn = StepContext::new(id, kind, lanes, World::new(&whole, tick), effects);
         rule(game, &mut turn);
         // The object was found alive, and its lanes are its own: neither can be refused.
         let written = match turn.is_removed() {
@@ -283,7 +287,7 @@ impl<G: Game> Stage<G> {
         debug_assert!(written.is_ok());
     }
 
-    fn settle(&mut self, happened: &mut impl FnMut(Spot, G::Event)) {
+    fn settle(&mut self, happened: &mut impl FnMut(EventArea, G::Event)) {
         let mut effects = std::mem::take(&mut self.effects);
         effects.events.drain(..).for_each(|(spot, event)| happened(spot, event));
         self.dropped_spawns += effects.spawned.len().saturating_sub(MAX_SPAWNS) as u64;
@@ -300,7 +304,7 @@ impl<G: Game> Stage<G> {
 /// What a node owns and what it knows of the rest, as one world.
 struct Whole<'a> {
     publisher: &'a Publisher,
-    ghosts: &'a Ghosts,
+    ghosts: &'a RemoteObjects,
 }
 
 impl Scene for Whole<'_> {
@@ -343,7 +347,7 @@ impl Scene for Whole<'_> {
     }
 }
 
-impl<G: Game> Scene for Stage<G> {
+impl<G: Game> Scene for Simulation<G> {
     fn schema(&self) -> &Schema {
         self.publisher.store.schema()
     }
@@ -365,7 +369,7 @@ impl<G: Game> Scene for Stage<G> {
     }
 }
 
-impl<G: Game> Stage<G> {
+impl<G: Game> Simulation<G> {
     fn whole(&self) -> Whole<'_> {
         Whole { publisher: &self.publisher, ghosts: &self.ghosts }
     }

@@ -7,8 +7,8 @@
 use super::grade::nearest;
 use crate::deviation;
 use crate::interest::Pivot;
-use crate::schedule::{Gate, Mode, Observer, Tallies, Wake};
-use crate::store::{Hot, Store};
+use crate::schedule::{Mode, NextCheck, Observer, PairState, Tallies};
+use crate::store::{ObjectState, Store};
 use foveate_wire::{Kind, Tick, predict};
 
 /// What stays the same for all pairs of an observer in a round.
@@ -44,18 +44,18 @@ pub(super) fn pass(
     let tick = store.tick();
     let floors = observer.policy.floors().filter(|_| !observer.pivots.is_empty());
     let Some(floors) = floors else {
-        attention.extend(0..observer.gates.len() as u32);
+        attention.extend(0..observer.pair_states.len() as u32);
         return;
     };
     let (reach, angle, facing) = (observer.policy.reach().0, floors.place.0, floors.facing);
     let slack = observer.pivot_reach();
     let quiet = Quiet { tick, reach_square: reach * reach, angle, facing, slack };
     let kinds = store.schema().kinds();
-    debug_assert_eq!(observer.tallies.counts(), Tallies::of(&observer.wakes).counts());
+    debug_assert_eq!(observer.tallies.counts(), Tallies::of(&observer.next_checks).counts());
     let (mut right, classes) = (observer.tallies.counts(), observer.tallies.classes());
-    let Observer { wakes, gates, pivots, counters, phase, .. } = observer;
+    let Observer { next_checks, pair_states, pivots, counters, phase, .. } = observer;
     for at in awake {
-        let (gate, wake) = (&mut gates[*at as usize], &mut wakes[*at as usize]);
+        let (gate, wake) = (&mut pair_states[*at as usize], &mut next_checks[*at as usize]);
         let seen = match wake.mode {
             Mode::Watched | Mode::Special => Seen::Unsure,
             Mode::Right | Mode::Wrong => {
@@ -79,7 +79,7 @@ pub(super) fn pass(
                 wake.set(tick.plus(rounds));
             }
             Seen::Unsure => {
-                right[wake.class()] -= u16::from(wake.tally & Wake::KNOWN != 0);
+                right[wake.class()] -= u16::from(wake.tally & NextCheck::KNOWN != 0);
                 attention.push(*at);
             }
         }
@@ -91,10 +91,10 @@ pub(super) fn pass(
 
 /// Fills `awake` with the pairs whose time has come.
 #[inline]
-pub(super) fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<u32>) {
-    awake.resize(wakes.len(), 0);
+pub(super) fn find_awake(next_checks: &[NextCheck], tick: Tick, awake: &mut Vec<u32>) {
+    awake.resize(next_checks.len(), 0);
     let mut found = 0;
-    for (at, wake) in wakes.iter().enumerate() {
+    for (at, wake) in next_checks.iter().enumerate() {
         // Without a branch: whose time has come cannot be foreseen.
         awake[found] = at as u32;
         found += usize::from(!wake.is_after(tick));
@@ -104,7 +104,7 @@ pub(super) fn find_awake(wakes: &[Wake], tick: Tick, awake: &mut Vec<u32>) {
 
 impl Quiet {
     #[inline(always)]
-    fn look(&self, gate: &Gate, hot: &Hot, kind: &Kind, pivots: &[Pivot]) -> Seen {
+    fn look(&self, gate: &PairState, hot: &ObjectState, kind: &Kind, pivots: &[Pivot]) -> Seen {
         let Some(replica) = gate.reference.as_ref().filter(|_| hot.alive) else {
             return Seen::Unsure;
         };
@@ -147,13 +147,13 @@ impl Quiet {
         if !beyond || age >= calm || !within(distance * leeway) {
             return Seen::Unsure;
         }
-        if let Some(cosine) = gate.patience.aside() {
+        if let Some(cosine) = gate.patience.off_axis() {
             // A head is turned at any moment.
-            let aside = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
+            let off_axis = nearest(pivots, hot.pos).is_some_and(|(pivot, _)| {
                 let ahead = |axis: usize| (hot.pos[axis] - pivot.at[axis]) * pivot.facing[axis];
                 ahead(0) + ahead(1) + ahead(2) < cosine * distance
             });
-            return if aside { Seen::Waits(1) } else { Seen::Unsure };
+            return if off_axis { Seen::Waits(1) } else { Seen::Unsure };
         }
         if gate.rest == 1 {
             return Seen::Waits(1);
@@ -171,7 +171,7 @@ impl Quiet {
 pub(super) fn rounds_within(
     share: f32,
     (error, distance): (f32, f32),
-    hot: &Hot,
+    hot: &ObjectState,
     slack: f32,
 ) -> f32 {
     if share.is_infinite() {

@@ -36,7 +36,7 @@ impl Game for Lamps {
         Spawn::new(&self.0, &Lamp { pos: [9.0, 9.0], lit: true, seen: 0 }).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut Turn<'_, Self>, inputs: &[i8]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[i8]) {
         let Some(mut lamp) = turn.get::<Lamp>() else { return };
         lamp.pos[0] += inputs.iter().map(|by| f32::from(*by)).sum::<f32>();
         let near = turn.world().near([lamp.pos[0], lamp.pos[1], 0.0], 5.0);
@@ -44,14 +44,14 @@ impl Game for Lamps {
         turn.set(&lamp);
     }
 
-    fn act(&self, turn: &mut Turn<'_, Self>, lit: &bool, by: By) {
+    fn act(&self, turn: &mut StepContext<'_, Self>, lit: &bool, by: Requester) {
         let Some(mut lamp) = turn.get::<Lamp>() else { return };
         lamp.lit = *lit;
         turn.set(&lamp);
-        turn.event(Spot::Point { at: [lamp.pos[0], 0.0, 0.0], radius: 10.0 }, 1);
+        turn.event(EventArea::Point { at: [lamp.pos[0], 0.0, 0.0], radius: 10.0 }, 1);
         match by {
             // A player's wish is handed on, to whoever was near when they looked.
-            By::Player(_, tick) => {
+            Requester::Player(_, tick) => {
                 let seen = turn.world().as_seen(tick, 20);
                 let others = turn.world().near([lamp.pos[0], 0.0, 0.0], 100.0);
                 let near = |id: &&ObjectId| seen.get::<Lamp>(**id).is_some_and(|l| l.pos[0] < 10.0);
@@ -62,8 +62,8 @@ impl Game for Lamps {
                     .filter(|id| **id != me)
                     .for_each(|id| turn.ask(*id, *lit));
             }
-            By::Object(_) if lamp.pos[0] > 1_000.0 => turn.remove(),
-            By::Object(_) => {}
+            Requester::Object(_) if lamp.pos[0] > 1_000.0 => turn.remove(),
+            Requester::Object(_) => {}
         }
     }
 
@@ -72,83 +72,95 @@ impl Game for Lamps {
     }
 }
 
-fn stage() -> Stage<Lamps> {
+fn simulation() -> Simulation<Lamps> {
     let schema = Arc::new(Schema::new(vec![Lamp::spec()]).unwrap());
-    let mut stage = Stage::new(Arc::new(Lamps(schema)), Rounds::every(Micros::from_millis(50)));
-    stage.populate().unwrap();
-    stage
+    let mut simulation =
+        Simulation::new(Arc::new(Lamps(schema)), Rounds::every(Micros::from_millis(50)));
+    simulation.populate().unwrap();
+    simulation
 }
 
 fn lamp(serial: u32) -> ObjectId {
     ObjectId::new(KindId(0), 0, serial)
 }
 
-fn tick(stage: &mut Stage<Lamps>, tick: u32) -> usize {
+fn tick(simulation: &mut Simulation<Lamps>, tick: u32) -> usize {
     let mut events = 0;
-    stage.step(Tick(tick), |_, _| events += 1);
-    stage.publisher.round(Tick(tick), Micros(50_000) * tick, |_, _| {});
+    simulation.step(Tick(tick), |_, _| events += 1);
+    simulation.publisher.round(Tick(tick), Micros(50_000) * tick, |_, _| {});
     events
 }
 
 #[test]
 fn a_rule_sees_its_neighbours_as_of_the_last_tick() {
-    let mut stage = stage();
-    tick(&mut stage, 1);
-    assert_eq!(stage.world().get::<Lamp>(lamp(0)).unwrap().seen, 0, "nobody was there before");
-    tick(&mut stage, 2);
-    let seen = |serial| stage.world().get::<Lamp>(lamp(serial)).unwrap().seen;
+    let mut simulation = simulation();
+    tick(&mut simulation, 1);
+    assert_eq!(simulation.world().get::<Lamp>(lamp(0)).unwrap().seen, 0, "nobody was there before");
+    tick(&mut simulation, 2);
+    let seen = |serial| simulation.world().get::<Lamp>(lamp(serial)).unwrap().seen;
     assert_eq!((seen(0), seen(1), seen(2)), (1, 1, 0));
 }
 
 #[test]
 fn inputs_move_only_their_avatar_and_only_so_many_a_tick() {
-    let mut stage = stage();
-    assert!((0..MAX_INPUTS).all(|_| stage.input(lamp(2), 2)));
-    assert!(!stage.input(lamp(2), 2), "a client cannot run faster by sending more");
-    tick(&mut stage, 1);
-    tick(&mut stage, 2);
-    assert_eq!(stage.world().get::<Lamp>(lamp(2)).unwrap().pos[0], 50.0 + 2.0 * MAX_INPUTS as f32);
+    let mut simulation = simulation();
+    assert!((0..MAX_INPUTS).all(|_| simulation.input(lamp(2), 2)));
+    assert!(!simulation.input(lamp(2), 2), "a client cannot run faster by sending more");
+    tick(&mut simulation, 1);
+    tick(&mut simulation, 2);
+    assert_eq!(
+        simulation.world().get::<Lamp>(lamp(2)).unwrap().pos[0],
+        50.0 + 2.0 * MAX_INPUTS as f32
+    );
 }
 
 #[test]
 fn actions_are_seen_as_the_asker_saw_the_world_and_spread_by_asking() {
-    let mut stage = stage();
+    let mut simulation = simulation();
     for t in 1..=4 {
-        tick(&mut stage, t);
+        tick(&mut simulation, t);
     }
     // The third lamp is near now, but was not when the player looked.
     let moved = Lamp { pos: [4.0, 0.0], lit: false, seen: 0 };
-    stage.publisher.store.set(stage.publisher.store.find(lamp(2)).unwrap(), &moved).unwrap();
-    tick(&mut stage, 5);
-    stage.ask(lamp(0), true, By::Player(PlayerId(1), Tick(4)));
-    assert_eq!(tick(&mut stage, 6), 1);
-    assert_eq!(tick(&mut stage, 7), 1, "asked others hear of it in the next tick");
-    let lit = |serial| stage.world().get::<Lamp>(lamp(serial)).unwrap().lit;
+    simulation
+        .publisher
+        .store
+        .set(simulation.publisher.store.find(lamp(2)).unwrap(), &moved)
+        .unwrap();
+    tick(&mut simulation, 5);
+    simulation.ask(lamp(0), true, Requester::Player(PlayerId(1), Tick(4)));
+    assert_eq!(tick(&mut simulation, 6), 1);
+    assert_eq!(tick(&mut simulation, 7), 1, "asked others hear of it in the next tick");
+    let lit = |serial| simulation.world().get::<Lamp>(lamp(serial)).unwrap().lit;
     assert_eq!((lit(0), lit(1), lit(2)), (true, true, false));
 }
 
 #[test]
 fn objects_spawn_with_their_origin_and_can_be_restored() {
-    let mut stage = stage();
-    let world = stage.game.welcome(&stage.world(), PlayerId(7), "ada");
-    let avatar = stage.spawn(PlayerId(7), &world[0]).unwrap();
+    let mut simulation = simulation();
+    let world = simulation.game.welcome(&simulation.world(), PlayerId(7), "ada");
+    let avatar = simulation.spawn(PlayerId(7), &world[0]).unwrap();
     assert_eq!((avatar.origin(), avatar.serial()), (7, 0));
-    tick(&mut stage, 1);
-    let slot = stage.avatar(PlayerId(7)).unwrap();
-    let lanes = stage.publisher.store.lanes(slot).to_vec();
-    stage.publisher.store.remove(slot).unwrap();
-    tick(&mut stage, 2);
-    assert!(stage.world().get::<Lamp>(avatar).is_none());
-    stage.restore(avatar, &lanes).unwrap();
-    tick(&mut stage, 3);
-    assert!(stage.world().get::<Lamp>(avatar).unwrap().lit);
-    assert_eq!(stage.spawn(PlayerId(7), &world[0]).unwrap().serial(), 1, "no id is used twice");
+    tick(&mut simulation, 1);
+    let slot = simulation.avatar(PlayerId(7)).unwrap();
+    let lanes = simulation.publisher.store.lanes(slot).to_vec();
+    simulation.publisher.store.remove(slot).unwrap();
+    tick(&mut simulation, 2);
+    assert!(simulation.world().get::<Lamp>(avatar).is_none());
+    simulation.restore(avatar, &lanes).unwrap();
+    tick(&mut simulation, 3);
+    assert!(simulation.world().get::<Lamp>(avatar).unwrap().lit);
+    assert_eq!(
+        simulation.spawn(PlayerId(7), &world[0]).unwrap().serial(),
+        1,
+        "no id is used twice"
+    );
 }
 
 #[test]
 fn events_reach_who_is_near_the_line() {
-    let shot = Spot::Segment { from: [0.0; 3], to: [100.0, 0.0, 0.0], radius: 5.0 };
+    let shot = EventArea::Segment { from: [0.0; 3], to: [100.0, 0.0, 0.0], radius: 5.0 };
     assert!(shot.reaches([50.0, 4.0, 0.0]) && shot.reaches([-3.0, 0.0, 0.0]));
     assert!(!shot.reaches([50.0, 6.0, 0.0]) && !shot.reaches([106.0, 0.0, 0.0]));
-    assert!(Spot::Point { at: [1.0; 3], radius: 0.1 }.reaches([1.0; 3]));
+    assert!(EventArea::Point { at: [1.0; 3], radius: 0.1 }.reaches([1.0; 3]));
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 /// Replicas as rules read them: lanes by id. Who keeps them up to date is the topology's matter.
 #[derive(Debug)]
-pub struct Ghosts {
+pub struct RemoteObjects {
     schema: Arc<Schema>,
     by_id: BTreeMap<ObjectId, Vec<i32>>,
     /// Those that are not live.
     stale: BTreeMap<ObjectId, Liveness>,
 }
 
-impl Ghosts {
+impl RemoteObjects {
     /// None yet.
-    pub fn new(schema: Arc<Schema>) -> Ghosts {
-        Ghosts { schema, by_id: BTreeMap::new(), stale: BTreeMap::new() }
+    pub fn new(schema: Arc<Schema>) -> RemoteObjects {
+        RemoteObjects { schema, by_id: BTreeMap::new(), stale: BTreeMap::new() }
     }
 
     /// How many there are.
