@@ -14,8 +14,8 @@ use crate::options::{DATAGRAM_BUFFER, MIN_PACKET, Options, duration};
 /// Packets that may arrive before an acknowledgement is sent on its own. More than a tick brings,
 /// so that acknowledgements wait for the next datagram.
 const PACKETS_PER_ACK: u32 = 10;
-/// How long it may wait for one. QUIC's 25 ms are less than a tick: every second input of a client was then answered by
-/// a packet with nothing but an acknowledgement in it. Gaps are still acknowledged at once.
+/// How long it may wait for one. QUIC's 25 ms are less than a tick, so that an acknowledgement may leave
+/// in a packet of its own although a datagram follows. Gaps are still acknowledged at once.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(150);
 
 /// Streams that the other side may open.
