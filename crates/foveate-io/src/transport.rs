@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foveate_wire::Bytes;
 use quinn_proto::congestion::{Controller, ControllerFactory, Cubic, CubicConfig};
@@ -14,9 +14,6 @@ use crate::options::{DATAGRAM_BUFFER, MIN_PACKET, Options, duration};
 /// Packets that may arrive before an acknowledgement is sent on its own. More than a tick brings,
 /// so that acknowledgements wait for the next datagram.
 const PACKETS_PER_ACK: u32 = 10;
-/// How long it may wait for one. QUIC's 25 ms are less than a tick, so that an acknowledgement may leave
-/// in a packet of its own although a datagram follows. Gaps are still acknowledged at once.
-const MAX_ACK_DELAY: Duration = Duration::from_millis(150);
 
 /// Streams that the other side may open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +42,6 @@ pub(crate) fn config(options: &Options, streams: Streams) -> Result<TransportCon
     let message = VarInt::from_u32(options.limits.max_message.0);
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(VarInt::from_u32(PACKETS_PER_ACK));
-    acks.max_ack_delay(Some(MAX_ACK_DELAY));
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(streams.both_ways))
