@@ -5,6 +5,7 @@
 //! means (lines, words, braces): they are meant to be right about our own code, not about every
 //! file that a compiler would take.
 
+mod book;
 mod crates;
 mod markdown;
 mod names;
@@ -23,6 +24,8 @@ use tree::Tree;
 /// All checks; a new one is one line here.
 const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     markdown::named_paths_exist,
+    book::readme_is_short,
+    book::chapters_are_listed,
     size::files_are_short,
     size::functions_are_short,
     names::public_types_have_one_name,

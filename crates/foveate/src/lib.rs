@@ -40,6 +40,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// The Rust code of the README and the book, as documentation tests.
+#[cfg(all(doctest, feature = "io"))]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/FIRST_GAME.md")]
+    mod first_game {}
+}
+
 #[cfg(feature = "io")]
 pub use foveate_io as io;
 pub use foveate_node as node;
