@@ -47,6 +47,8 @@ mod book {
     mod readme {}
     #[doc = include_str!("../../../docs/FIRST_GAME.md")]
     mod first_game {}
+    #[doc = include_str!("../../../docs/VIEWS.md")]
+    mod views {}
 }
 
 #[cfg(feature = "io")]
