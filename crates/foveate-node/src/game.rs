@@ -427,7 +427,7 @@ impl<'a, G: Game> StepContext<'a, G> {
     }
 
     /// A new object that belongs to the same player as this one, and leaves with that player; from an
-    /// object of the world's, the same as [`spawn_world`](Turn::spawn_world). It is there from the next
+    /// object of the world's, the same as [`spawn_world`](StepContext::spawn_world). It is there from the next
     /// tick on. Among peers only a player's own peer can create objects for that player: in the turn of
     /// another player's object the spawn is dropped and counted.
     pub fn spawn<T: Replicate>(&mut self, value: &T) {

@@ -35,7 +35,7 @@ pub struct Interacted {
 pub struct Simulation<G: Game> {
     /// The rules.
     pub game: Arc<G>,
-    /// The objects, and who is told of them. After [`step`](Stage::step) call its
+    /// The objects, and who is told of them. After [`step`](Simulation::step) call its
     /// [`round`](Publisher::round) with the same tick.
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
@@ -86,7 +86,7 @@ impl<G: Game> Simulation<G> {
     }
 
     /// The same for one of several nodes, such as a peer: its objects are published as the node's, and it
-    /// can create objects once [`ids`](Stage::ids) has numbers.
+    /// can create objects once [`ids`](Simulation::ids) has numbers.
     pub fn owned_by(mut self, owner: OwnerId) -> Simulation<G> {
         (self.owner, self.ids) = (owner, IdAllocator::for_node(PlayerId(owner.0)));
         self
