@@ -77,18 +77,26 @@ impl Scene {
     fn new() -> Scene {
         let game = Arc::new(Meadow::new(WORLD).unwrap());
         let settings = PeerSettings::new(ROUND, Metres(WORLD.view), vec![]);
-        let schema = game.schema().hash();
         let mut peer = Peer::new(game, settings, Box::new(keys(0)), "it");
         let now = Micros(1_000_000);
         peer.found(now).unwrap();
         let mut scene = Scene { peer, now, said: RecordingOutbox::default() };
-        for link in BOTH {
-            scene.peer.connected(link, (key(link.0), false), now, &mut scene.said);
-            let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, now));
-            scene.hear(link, &Message::Hello { versions, schema, digest, clock: 0, inside: true });
-        }
+        BOTH.into_iter().for_each(|link| scene.connect(link));
         scene.said.0.clear();
         scene
+    }
+
+    fn connect(&mut self, link: Link) {
+        self.peer.connected(link, (key(link.0), false), self.now, &mut self.said);
+        let schema = self.peer.simulation.game.schema().hash();
+        let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, self.now));
+        self.hear(link, &Message::Hello { versions, schema, digest, clock: 0, inside: true });
+    }
+
+    /// A neighbour vanishes and is in the world again before that is noticed.
+    fn reconnect(&mut self, link: Link) {
+        self.connect(link);
+        self.said.0.clear();
     }
 
     fn hear(&mut self, from: Link, message: &Message) {
@@ -253,4 +261,92 @@ fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future(
         "Bob was the first owner, so that Ann's gift is the second change"
     );
     assert!(scene.events().contains(&PeerEvent::Verdict(ann, Fault::Forged)));
+}
+
+/// Objects that Bob has, and Ann has a link with him: more of them than a peer is forgiven claims.
+fn bobs_objects() -> impl Iterator<Item = ObjectId> {
+    (100..106).map(base)
+}
+
+/// Ann and Bob have been neighbours for long, of this peer and of each other.
+fn with_bobs_objects() -> Scene {
+    let mut scene = Scene::new();
+    bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 1)));
+    scene.wait(11);
+    let linked = vec![key(BOB.0).player().0];
+    scene.hear(ANN, &Message::Changes(Changes { linked, ..Changes::default() }));
+    scene.events();
+    scene
+}
+
+fn usurped(scene: &mut Scene, by: Link) -> bool {
+    scene.events().contains(&PeerEvent::Verdict(key(by.0).player(), Fault::Usurped))
+}
+
+#[test]
+fn of_two_that_take_over_at_once_neither_is_a_usurper_and_one_that_claims_later_is() {
+    for (seconds, convicted) in [(0, false), (5, true)] {
+        let mut scene = with_bobs_objects();
+        // Carl had the objects before, and is gone: Bob says that he took them over.
+        let carls = || (200..206).map(base);
+        carls().for_each(|id| scene.hear(ANN, &gained(id, 1)));
+        carls().for_each(|id| scene.hear(ANN, &gave(id, 1, key(3))));
+        carls().for_each(|id| scene.hear(BOB, &gained(id, 2)));
+        scene.wait(seconds);
+        carls().for_each(|id| scene.hear(ANN, &gained(id, 3)));
+        // Bob's epoch rises for whatever reason.
+        carls().for_each(|id| scene.hear(BOB, &gained(id, 4)));
+        assert_eq!(usurped(&mut scene, ANN), convicted, "{seconds} s after Bob took over");
+    }
+}
+
+#[test]
+fn one_that_took_over_from_a_peer_that_began_anew_is_no_usurper() {
+    for (begins_anew, convicted) in [(true, false), (false, true)] {
+        let mut scene = with_bobs_objects();
+        bobs_objects().for_each(|id| scene.hear(ANN, &gained(id, 2)));
+        if begins_anew {
+            // Bob was gone for less than a neighbour's silence lasts, and is back by another link.
+            scene.reconnect(BOB);
+        }
+        bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 3)));
+        assert_eq!(usurped(&mut scene, ANN), convicted, "begins anew: {begins_anew}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_made_once_is_asked_about_and_followed_when_the_owner_has_begun_anew() {
+    let mut scene = with_bobs_objects();
+    let id = base(100);
+    scene.hear(ANN, &gained(id, 2));
+    scene.reconnect(BOB);
+    scene.rounds(60);
+    let asked = Message::Claimed(id.into(), 2, key(ANN.0).player().0);
+    assert!(scene.said_to(BOB).contains(&asked), "Bob has to say whose it is");
+    scene.hear(BOB, &gave(id, 2, key(ANN.0)));
+    assert_eq!(scene.peer.claim_on(id).map(|claim| claim.owner), Some(key(ANN.0).player()));
+}
+
+#[test]
+fn what_a_doubted_claimant_removed_is_removed_once_the_owner_says_that_the_claim_is_right() {
+    let mut removed = Changes::default();
+    removed.remove(base(100));
+    for (answer, there) in [(gave(base(100), 2, key(ANN.0)), false), (gained(base(100), 1), true)] {
+        let mut scene = with_bobs_objects();
+        scene.hear(ANN, &gained(base(100), 2));
+        scene.hear(ANN, &Message::Changes(removed.clone()));
+        assert!(scene.peer.claim_on(base(100)).is_some(), "it was not hers to remove");
+        scene.hear(BOB, &answer);
+        assert_eq!(scene.peer.claim_on(base(100)).is_some(), there, "{answer:?}");
+        scene.hear(BOB, &gained(base(100), 5));
+        assert_eq!(scene.peer.claim_on(base(100)).is_some(), there, "nor does it come back");
+    }
+}
+
+#[test]
+fn what_a_peer_did_not_take_it_does_not_have_whatever_others_heard() {
+    let mut scene = with_bobs_objects();
+    scene.hear(BOB, &gave(base(100), 2, keys(0).key()));
+    let owner = scene.peer.claim_on(base(100)).map(|claim| claim.owner);
+    assert_eq!(owner, Some(key(BOB.0).player()));
 }

@@ -340,8 +340,8 @@ impl<G: Game> Peer<G> {
         if hello.inside {
             // They are not gone after all.
             for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
-                (known.orphan, known.doubted) = (None, None);
-                // They may have begun anew since: whoever took it over meanwhile is honest.
+                known.orphan = None;
+                // They may have begun anew since: a peer that took it over meanwhile is honest.
                 known.taken = Some(now);
             }
         } else {

@@ -292,7 +292,8 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             match self.known.get_mut(id) {
-                Some(known) if known.claim == claim => known.given = None,
+                // The owner says that it is still its own: that is the answer to any doubt.
+                Some(known) if known.claim == claim => (known.given, known.doubted) = (None, None),
                 Some(known) => {
                     if known.claim.owner != from {
                         known.taken = Some(now);

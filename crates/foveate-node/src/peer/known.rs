@@ -81,6 +81,17 @@ impl Course {
     }
 }
 
+/// A claim that would prevail over the known owner's, by a peer that the owner did not give the object to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doubt {
+    /// The claim.
+    pub claim: Claim,
+    /// When it was first heard.
+    pub since: Micros,
+    /// The claimant says that the object was removed: so it is, once the claim is found to be right.
+    pub removed: bool,
+}
+
 /// Somebody else's object: who has it, and its ghost's course if there is a ghost.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
@@ -95,9 +106,8 @@ pub struct Known {
     /// When its owner took it over without a word of the one before, who was gone: another may have done
     /// so at the same time.
     pub taken: Option<Micros>,
-    /// A claim that would prevail, but whose maker has no right to it as far as is known; and since
-    /// when.
-    pub doubted: Option<(Claim, Micros)>,
+    /// A claim that would prevail, but whose maker has no right to it as far as is known.
+    pub doubted: Option<Doubt>,
     /// When somebody was last asked about it.
     pub asked: Micros,
     /// Its owner is gone; when it is to be taken over here.
@@ -168,6 +178,15 @@ impl KnownObjects {
                 && now - known.heard >= patience
         };
         self.by_id.iter().filter(|(_, known)| idle(known)).map(|(id, _)| *id).collect()
+    }
+
+    /// Objects whose owner has to be asked about a claim that is doubted for so long.
+    pub fn doubtful(&self, now: Micros, patience: Micros) -> Vec<(ObjectId, PlayerId, Claim)> {
+        let old = |doubt: &Doubt| now - doubt.since >= patience;
+        let of = |(id, known): (&ObjectId, &Known)| {
+            Some((*id, known.claim.owner, known.doubted.filter(old)?.claim))
+        };
+        self.by_id.iter().filter_map(of).collect()
     }
 
     pub fn remove(&mut self, id: ObjectId) -> Option<Known> {

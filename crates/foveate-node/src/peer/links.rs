@@ -83,6 +83,8 @@ impl<G: Game> Peer<G> {
             }
         }
         self.assert_again(now, out);
+        self.ask_about_doubts(now);
+        self.look_at_held(now);
         self.keep_time(now);
         self.give_again(now, out);
         self.seek_links(now, out);

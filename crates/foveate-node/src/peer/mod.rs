@@ -48,7 +48,7 @@ use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
 use known::{Claim, KnownObjects};
 use members::Members;
 use neighbour::Neighbour;
-use own::{Giving, Owned};
+use own::{Giving, HeldGift, Owned};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::Changes;
@@ -171,6 +171,7 @@ pub struct Peer<G: Game> {
     known: KnownObjects,
     owned: BTreeMap<ObjectId, Owned>,
     giving: BTreeMap<ObjectId, Giving>,
+    held: BTreeMap<ObjectId, HeldGift>,
     members: Members,
     asks: Asks,
     changes: Changes,
@@ -233,6 +234,7 @@ impl<G: Game> Peer<G> {
             known: KnownObjects::default(),
             owned: BTreeMap::new(),
             giving: BTreeMap::new(),
+            held: BTreeMap::new(),
             members: Members::new(me),
             asks: Asks::default(),
             changes: Changes::default(),

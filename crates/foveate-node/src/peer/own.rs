@@ -6,7 +6,7 @@
 
 use super::door::id_number;
 use super::interest::keepers;
-use super::known::{Claim, MAX_DONE};
+use super::known::{Claim, Doubt, MAX_DONE};
 use super::neighbour::{KEEP_ALIVE, Neighbour};
 use super::wire::{Changes, Message, Named, Transfer};
 use super::{Fault, Peer};
@@ -37,6 +37,11 @@ const GIVE_AGAIN: Micros = Micros(1_000_000);
 const NOT_TAKEN: u32 = u32::MAX;
 /// Between two answers, or two questions, about claims on one object.
 const ASSERT_EVERY: Micros = Micros(1_000_000);
+
+/// Gifts that were refused and are looked at again, at most,
+const MAX_HELD: usize = 64;
+/// and for how long.
+const HOLD: Micros = Micros(5_000_000);
 
 /// By so much a creator's clock may be ahead.
 const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
@@ -88,6 +93,14 @@ pub(super) struct Giving {
     pub to: PlayerId,
     since: Micros,
     pub transfer: Transfer,
+}
+
+/// A gift that was refused, because its giver did not own it as far as was known.
+#[derive(Clone, Debug)]
+pub(super) struct HeldGift {
+    giver: PlayerId,
+    since: Micros,
+    transfer: Transfer,
 }
 
 impl<G: Game> Peer<G> {
@@ -272,16 +285,17 @@ impl<G: Game> Peer<G> {
         if forged || self.tenure(id) == Tenure::Fixed || lanes != Some(transfer.lanes.len()) {
             return self.record_violation(link, Fault::Forged, now);
         }
-        let known = self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim));
-        let stale = known.is_some_and(|known| !claim.beats(&known) && known.owner != self.me);
+        let known = self.claim_on(id);
         let wild = known.is_some_and(|known| claim.is_wild(&known));
-        let foreign = known.is_some_and(|it| it.owner != giver && it.owner != self.me);
-        let refused = wild || stale || (foreign && !self.may_follow(id, now));
+        let refused = !self.may_give(giver, id, claim, now);
         if refused && let Some(known) = known {
             // As far as is known it is not theirs to give: they may have it back. What is known may be
             // out of date.
             self.counts.doubted += 1;
             self.inquire(known.owner, id, before, now);
+            if !wild && self.held.len() < MAX_HELD {
+                self.held.insert(id, HeldGift { giver, since: now, transfer: transfer.clone() });
+            }
         }
         let mine = self.my_claim(id);
         if mine.is_some_and(|mine| epoch > mine.epoch) && !wild {
@@ -289,13 +303,55 @@ impl<G: Game> Peer<G> {
             self.say_ours(id, epoch);
         }
         let here = mine.is_some() || self.known.is_buried(id, epoch);
-        let taken = here || (!refused && self.take(id, epoch, &transfer.lanes, now));
-        if taken && !here {
+        let taken = here || (!refused && self.take_gift(giver, transfer, now));
+        let answer = if taken { transfer.epoch } else { NOT_TAKEN };
+        out.message(link, &write_message(&Message::Took(transfer.object, answer)));
+    }
+
+    /// Whether an object is somebody's to give, as far as is known.
+    fn may_give(&self, giver: PlayerId, id: ObjectId, claim: Claim, now: Micros) -> bool {
+        let Some(known) = self.claim_on(id) else { return true };
+        let stale = !claim.beats(&known) && known.owner != self.me;
+        let foreign = known.owner != giver && known.owner != self.me;
+        !(stale || claim.is_wild(&known) || (foreign && !self.may_follow(id, now)))
+    }
+
+    fn take_gift(&mut self, giver: PlayerId, transfer: &Transfer, now: Micros) -> bool {
+        let id = transfer.object.id();
+        let taken = self.take(id, Epoch(transfer.epoch), &transfer.lanes, now);
+        if taken {
             let done = transfer.done.iter().copied().take(MAX_DONE).collect();
             self.owned.insert(id, Owned { done, ..Owned::new(now, Acquired::Given(giver)) });
         }
-        let answer = if taken { transfer.epoch } else { NOT_TAKEN };
-        out.message(link, &write_message(&Message::Took(transfer.object, answer)));
+        taken
+    }
+
+    /// A gift that was refused while its giver left is taken after all, once it is known that it was theirs
+    /// to give, or when the owner that was known says that it is ours at this epoch: nobody else has it.
+    fn take_held(&mut self, id: ObjectId, confirmed: Option<Epoch>, now: Micros) {
+        let Some(gift) = self.held.get(&id).filter(|it| !self.by_player.contains_key(&it.giver))
+        else {
+            return;
+        };
+        let claim = Claim { owner: self.me, epoch: Epoch(gift.transfer.epoch) };
+        let is_said = confirmed == Some(claim.epoch);
+        if (is_said || self.may_give(gift.giver, id, claim, now))
+            && self.my_claim(id).is_none()
+            && !self.known.is_buried(id, claim.epoch)
+            && let Some(gift) = self.held.remove(&id)
+            && self.take_gift(gift.giver, &gift.transfer, now)
+        {
+            self.urgent = true;
+        }
+    }
+
+    /// Looks again at gifts that were refused.
+    pub(super) fn look_at_held(&mut self, now: Micros) {
+        for id in self.held.keys().copied().collect::<Vec<_>>() {
+            self.take_held(id, None, now);
+        }
+        let by_player = &self.by_player;
+        self.held.retain(|_, it| now - it.since < HOLD && !by_player.contains_key(&it.giver));
     }
 
     /// Hands over again what may have been lost with an earlier link; what cannot be delivered comes back.
@@ -354,10 +410,12 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             let doubted = self.known.get_mut(id).and_then(|known| known.doubted.take());
-            let taken = doubted.filter(|(claim, _)| self.by_player.contains_key(&claim.owner));
-            if let (Some((claim, _)), Some(known)) = (taken, self.known.get_mut(id)) {
+            let taken = doubted.filter(|it| self.by_player.contains_key(&it.claim.owner));
+            if let Some(Doubt { removed: true, .. }) = taken {
+                self.believe_removed(id, Epoch(u32::MAX), now);
+            } else if let (Some(doubt), Some(known)) = (taken, self.known.get_mut(id)) {
                 // Somebody noticed earlier than we did, and has it by now.
-                (known.claim, known.source, known.given) = (claim, None, None);
+                (known.claim, known.source, known.given) = (doubt.claim, None, None);
                 (known.heard, known.taken) = (now, Some(now));
                 self.giving.remove(&id);
             } else if self.giving.get(&id).is_some_and(|giving| giving.to == player) {
@@ -442,10 +500,11 @@ impl<G: Game> Peer<G> {
             let honest = |doubted: &Claim| known.given == Some(doubted.owner);
             // Two may have taken it over at the same time from one who is gone.
             let is_race = |at: Micros| known.taken.is_some_and(|taken| at - taken < CLEAR_AFTER);
-            let doubted =
-                known.doubted.filter(|(it, at)| claim.beats(it) && !honest(it) && !is_race(*at));
-            if let Some((doubted, _)) = doubted {
-                self.convict(doubted.owner, claim.owner, now);
+            let usurps = |it: &Doubt| {
+                claim.beats(&it.claim) && !honest(&it.claim) && !is_race(it.since) && !it.removed
+            };
+            if let Some(doubt) = known.doubted.filter(usurps) {
+                self.convict(doubt.claim.owner, claim.owner, now);
             }
             return true;
         }
@@ -470,13 +529,21 @@ impl<G: Game> Peer<G> {
         }
         self.counts.doubted += 1;
         let Some(known) = self.known.get_mut(id) else { return false };
-        let since = known.doubted.filter(|doubted| doubted.0 == claim).map_or(now, |it| it.1);
-        known.doubted = Some((claim, since));
-        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer.
-        if now - since >= ASSERT_EVERY {
-            self.inquire(best.owner, id, claim, now);
+        // Most doubts end by themselves: the owner has heard the claim, too, and is about to answer. The
+        // others are asked about.
+        // Of two claims in doubt the one counts that prevails over the other.
+        if known.doubted.is_none_or(|doubt| claim.beats(&doubt.claim)) {
+            known.doubted = Some(Doubt { claim, since: now, removed: false });
         }
         false
+    }
+
+    /// Asks owners about claims on their objects that have been in doubt for a while: the claimant may not say
+    /// it again, and the owner may have begun anew and have nothing.
+    pub(super) fn ask_about_doubts(&mut self, now: Micros) {
+        for (id, owner, claim) in self.known.doubtful(now, ASSERT_EVERY) {
+            self.inquire(owner, id, claim, now);
+        }
     }
 
     /// Whether no honest peer can claim an object at this epoch: only its creator is the first owner of an
@@ -528,9 +595,12 @@ impl<G: Game> Peer<G> {
         let Some(mine) = self.my_claim(id) else {
             let known = self.known.get(id).map(|known| known.claim);
             let best = known.filter(|known| known.beats(&claim)).unwrap_or(claim);
-            let gave = vec![(id.into(), best.epoch.0, best.owner.0)];
-            let answer = Message::Changes(Changes { gave, ..Changes::default() });
-            return out.message(link, &write_message(&answer));
+            let mut answer = Changes::default();
+            match self.known.is_buried(id, best.epoch) {
+                true => answer.remove(id),
+                false => answer.give(id, best),
+            }
+            return out.message(link, &write_message(&Message::Changes(answer)));
         };
         if claim.owner == self.me {
             return;
@@ -636,8 +706,8 @@ impl<G: Game> Peer<G> {
     /// Whether a new owner of an object may be believed without a word of the old one: because that one
     /// is not there to say it.
     pub(super) fn may_follow(&self, id: ObjectId, now: Micros) -> bool {
-        let owner = self.known.get(id).map(|known| known.claim.owner);
-        let link = owner.and_then(|owner| self.by_player.get(&owner));
+        let known = self.known.get(id).filter(|known| known.orphan.is_none());
+        let link = known.and_then(|known| self.by_player.get(&known.claim.owner));
         link.and_then(|link| self.links.get(link)).is_none_or(|it| !it.is_live(now))
     }
 
@@ -689,21 +759,47 @@ impl<G: Game> Peer<G> {
             }
             return;
         }
-        let known = self.known.get(id).map(|known| known.claim.owner);
-        if known.is_some_and(|owner| owner == neighbour.player) || self.may_follow(id, now) {
-            self.known.mark_removed(id, epoch, now);
-            self.simulation.ghosts.remove(id);
-            self.giving.remove(&id);
+        let player = neighbour.player;
+        let owner = self.known.get(id).map(|known| known.claim.owner);
+        if owner == Some(player) || self.may_follow(id, now) {
+            return self.believe_removed(id, epoch, now);
         }
+        let Some(known) = self.known.get_mut(id) else { return };
+        let before = known.doubted.filter(|doubt| doubt.claim.owner == player);
+        let (claim, since) =
+            before.map_or((known.claim.next(player), now), |it| (it.claim, it.since));
+        known.doubted = Some(Doubt { claim, since, removed: true });
+    }
+
+    fn believe_removed(&mut self, id: ObjectId, epoch: Epoch, now: Micros) {
+        self.known.mark_removed(id, epoch, now);
+        self.simulation.ghosts.remove(id);
+        self.giving.remove(&id);
     }
 
     /// An owner says that an object is somebody else's now.
     pub(super) fn hear_gift(&mut self, link: Link, id: ObjectId, claim: Claim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
         let Some(known) = self.known.get_mut(id) else { return };
+        if claim.owner == self.me {
+            // What this peer did not take it does not have, unless it was refused for want of this word.
+            if Some(known.claim.owner) == giver {
+                self.take_held(id, Some(claim.epoch), now);
+            }
+            return;
+        }
+        if let Some(doubt) = known.doubted.as_mut().filter(|it| Some(it.claim.owner) == giver)
+            && claim.beats(&doubt.claim)
+        {
+            doubt.claim = claim;
+        }
         // Whoever does not tell of it any more may say that it is anybody's.
         let mute = known.source.is_none() && Some(claim.owner) != giver;
         if Some(known.claim.owner) == giver && (mute || claim.beats(&known.claim)) {
+            if known.doubted.is_some_and(|doubt| doubt.removed && doubt.claim.owner == claim.owner)
+            {
+                return self.believe_removed(id, Epoch(u32::MAX), now);
+            }
             (known.claim, known.doubted, known.orphan) = (claim, None, None);
             (known.source, known.given, known.heard) = (None, giver, now);
             known.taken = None;
