@@ -2,8 +2,8 @@
 //! dealt with it, and is carried out once.
 
 use super::identity::Sealed;
-use super::known::MAX_DONE;
-use super::wire::{Ask, Message, Named};
+use super::ownership::MAX_DONE;
+use super::wire::{Ask, Named, PeerMessage};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Requester, Tenure};
 use crate::outbox::{Link, Outbox};
@@ -95,7 +95,7 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             let id = waiting.ask.object.id();
-            if self.owned.contains_key(&id) {
+            if self.ownership.owns(id) {
                 // It came to us in the meantime.
                 if let Some(waiting) = self.asks.waiting.remove(&number) {
                     self.carry_out(&waiting.ask);
@@ -104,7 +104,7 @@ impl<G: Game> Peer<G> {
             }
             let Some(link) = self.way_to(id) else { continue };
             let sealed = Sealed::new(&waiting.ask, &*self.signer);
-            out.message(link, &write_message(&Message::Ask(sealed, 0)));
+            out.message(link, &write_message(&PeerMessage::Ask(sealed, 0)));
             if let Some(waiting) = self.asks.waiting.get_mut(&number) {
                 waiting.sent = Some(now);
             }
@@ -113,14 +113,14 @@ impl<G: Game> Peer<G> {
 
     /// Over which link an object's owner is reached.
     fn way_to(&self, id: ObjectId) -> Option<Link> {
-        let owner = self.known.get(id)?.claim.owner;
-        let direct = self.by_player.get(&owner).copied();
-        let way = direct.or_else(|| self.members.get(owner)?.via)?;
+        let owner = self.ownership.ghost(id)?.claim.owner;
+        let direct = self.links.link_to(owner);
+        let way = direct.or_else(|| self.membership.members.get(owner)?.via)?;
         self.links.get(&way).filter(|it| it.open).map(|_| way)
     }
 
     /// Somebody asks something of an object of ours, or of somebody's further on.
-    pub(super) fn hear_ask(
+    pub(super) fn on_ask(
         &mut self,
         from: Link,
         sealed: Sealed,
@@ -141,12 +141,12 @@ impl<G: Game> Peer<G> {
         let turn = ask.turn.map(Named::id);
         let theirs =
             |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
-        if self.banned.contains_key(&asker) || !turn.is_none_or(theirs) {
+        if self.trust.is_banned(asker) || !turn.is_none_or(theirs) {
             return self.record_violation(from, Fault::Forged, now);
         }
-        if self.owned.contains_key(&id) {
+        if self.ownership.owns(id) {
             self.carry_out(&ask);
-            out.message(from, &write_message(&Message::Done(asker.0, ask.number)));
+            out.message(from, &write_message(&PeerMessage::Done(asker.0, ask.number)));
             return;
         }
         let Some(way) = self.way_to(id).filter(|way| *way != from && hops < MAX_HOPS) else {
@@ -159,14 +159,14 @@ impl<G: Game> Peer<G> {
             }
             self.asks.relayed.push_back((key, from));
         }
-        out.message(way, &write_message(&Message::Ask(sealed, hops + 1)));
+        out.message(way, &write_message(&PeerMessage::Ask(sealed, hops + 1)));
     }
 
     /// Does what is asked, unless it was done before.
     fn carry_out(&mut self, ask: &Ask) {
         let id = ask.object.id();
         let key = (ask.key.player().0, ask.number);
-        let Some(owned) = self.owned.get_mut(&id) else { return };
+        let Some(owned) = self.ownership.owned_mut(id) else { return };
         if owned.done.contains(&key) {
             return;
         }
@@ -179,14 +179,14 @@ impl<G: Game> Peer<G> {
     }
 
     /// An owner has dealt with an ask.
-    pub(super) fn hear_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
+    pub(super) fn on_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
         if asker == self.me {
             self.asks.waiting.remove(&number);
             return;
         }
         let at = self.asks.relayed.iter().position(|it| it.0 == (asker, number));
         if let Some((_, back)) = at.and_then(|at| self.asks.relayed.remove(at)) {
-            out.message(back, &write_message(&Message::Done(asker.0, number)));
+            out.message(back, &write_message(&PeerMessage::Done(asker.0, number)));
         }
     }
 }

@@ -73,7 +73,7 @@ pub struct Reader {
 
 /// What became of a digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Learnt {
+pub enum Learned {
     /// It says something new of this player.
     News(PlayerId),
     /// Known already, or older.
@@ -83,7 +83,7 @@ pub enum Learnt {
 }
 
 /// A neighbour, as far as gossip is concerned.
-pub struct Ear<'a> {
+pub struct GossipTarget<'a> {
     /// Its link.
     pub link: Link,
     /// Who it is.
@@ -142,7 +142,7 @@ impl Members {
         sealed: Sealed,
         via: Option<Link>,
         signer: &dyn Signer,
-    ) -> Result<Learnt, Fault> {
+    ) -> Result<Learned, Fault> {
         let digest: Digest = sealed.peek().ok_or(Fault::Malformed)?;
         let fits = digest.contact.len() <= MAX_CONTACT
             && digest.owned.len() <= MAX_NAMED
@@ -153,16 +153,16 @@ impl Members {
         }
         let player = digest.key.player();
         if player == self.me {
-            return Ok(Learnt::Old);
+            return Ok(Learned::Old);
         }
         let known = self.all.get(&player);
         if known.is_some_and(|known| known.digest.key != digest.key) {
-            return Ok(Learnt::NameTaken);
+            return Ok(Learned::NameTaken);
         }
         let lost = self.lost.iter().find(|(lost, _)| *lost == player).map(|(_, lost)| lost);
         let last = known.or(lost).map(|it| it.digest.number);
         if last.is_some_and(|last| last >= digest.number) {
-            return Ok(Learnt::Old);
+            return Ok(Learned::Old);
         }
         if !sealed.holds(&digest, signer) {
             return Err(Fault::Tampered);
@@ -178,7 +178,7 @@ impl Members {
         let member = Member { digest, sealed, heard: now, via, seen, retell, is_current };
         self.all.insert(player, member);
         self.make_room(here);
-        Ok(Learnt::News(player))
+        Ok(Learned::News(player))
     }
 
     /// Somebody was seen at a place, at a moment of the world's time. False if they are not known: the
@@ -248,7 +248,11 @@ impl Members {
     /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
     /// picks from those who do not hear its author directly. Newcomers come first. The last one may take
     /// more than there is, which is owed then: otherwise a long one would never leave.
-    pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut i64) -> BTreeMap<Link, Vec<Sealed>> {
+    pub fn gossip(
+        &mut self,
+        ears: &[GossipTarget<'_>],
+        room: &mut i64,
+    ) -> BTreeMap<Link, Vec<Sealed>> {
         let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
         let mut news: Vec<_> =
             self.all.iter_mut().filter(|(_, it)| it.is_current && it.retell > 0).collect();
@@ -257,12 +261,12 @@ impl Members {
             if *room <= 0 {
                 break;
             }
-            let hears = |ear: &&Ear<'_>| {
+            let hears = |ear: &&GossipTarget<'_>| {
                 ear.player != *player
                     && Some(ear.link) != member.via
                     && !ear.linked.contains(player)
             };
-            let chance = |ear: &&Ear<'_>| {
+            let chance = |ear: &&GossipTarget<'_>| {
                 let turn = u64::from(member.digest.number) << 8 | u64::from(member.retell);
                 lot(turn, lot(ear.player.0.into(), self.me.0.into()))
             };
@@ -349,7 +353,7 @@ mod tests {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 5, 60), None, &Trusting).unwrap();
         let nobody = BTreeSet::new();
-        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
         let mut room = 20;
         assert_eq!(members.gossip(&ears, &mut room).len(), 1);
         assert!(room < -200, "{room}");
@@ -378,9 +382,9 @@ mod tests {
         members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
         members.vanished(player);
         let learnt = members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
-        assert_eq!(learnt, Learnt::Old, "said before it vanished");
+        assert_eq!(learnt, Learned::Old, "said before it vanished");
         let learnt = members.learn(HERE, digest(2, 101, 0), None, &Trusting).unwrap();
-        assert_eq!(learnt, Learnt::News(player), "it is there after all");
+        assert_eq!(learnt, Learned::News(player), "it is there after all");
     }
 
     #[test]
@@ -408,7 +412,7 @@ mod tests {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 0, 0), None, &Trusting).unwrap();
         let nobody = BTreeSet::new();
-        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
         assert!(members.gossip(&ears, &mut 100).is_empty());
         assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &nobody, (8, 8)).is_empty());
     }

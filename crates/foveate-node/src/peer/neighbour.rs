@@ -154,7 +154,7 @@ impl Neighbour {
     }
 
     /// A packet of this round arrived in that one of ours.
-    pub fn hear_time(&mut self, theirs: Tick, ours: Tick) {
+    pub fn record_lag(&mut self, theirs: Tick, ours: Tick) {
         let lag = ours.0.wrapping_sub(theirs.0) as i32 as f32;
         let smooth = self.lag.unwrap_or(lag);
         self.lag = Some(smooth + (lag - smooth) / 16.0);

@@ -4,7 +4,14 @@
 //! An honest peer trips some of these now and then: a link doubles a datagram, an avatar comes back to
 //! life elsewhere, two take over the same object. So each fault has an allowance that refills.
 
+use super::identity::Key;
+use crate::game::PlayerId;
+use crate::outbox::Link;
 use foveate_wire::Micros;
+use std::collections::BTreeMap;
+
+/// Banned peers that are remembered.
+const MAX_BANNED: usize = 256;
 
 /// What a peer can be caught at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -117,6 +124,60 @@ impl Patience {
     /// How often it was caught at something.
     pub fn count(&self, fault: Fault) -> u64 {
         self.counted[fault as usize]
+    }
+}
+
+/// Which peers are believed: those that are trusted more than others, and those that were caught.
+#[derive(Default)]
+pub(super) struct TrustState {
+    /// Peers whose interest counts for more, and how much.
+    weights: BTreeMap<Key, f32>,
+    banned: BTreeMap<PlayerId, Fault>,
+    /// Peers to be dropped as soon as the input at hand is dealt with.
+    pending_bans: Vec<(Link, Fault)>,
+}
+
+impl TrustState {
+    /// A weight of 1 or less, or none that is finite, is that of everybody.
+    pub fn set_weight(&mut self, key: Key, weight: f32) {
+        if weight.is_finite() && weight > 1.0 {
+            self.weights.insert(key, weight);
+        } else {
+            self.weights.remove(&key);
+        }
+    }
+
+    pub fn weight(&self, key: &Key) -> f32 {
+        self.weights.get(key).copied().unwrap_or(1.0)
+    }
+
+    pub fn trusts_all_equally(&self) -> bool {
+        self.weights.is_empty()
+    }
+
+    pub fn is_banned(&self, player: PlayerId) -> bool {
+        self.banned.contains_key(&player)
+    }
+
+    pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
+        self.banned.iter().map(|(player, fault)| (*player, *fault))
+    }
+
+    pub fn ban(&mut self, player: PlayerId, fault: Fault) {
+        if self.banned.len() < MAX_BANNED {
+            self.banned.insert(player, fault);
+        }
+    }
+
+    /// The peer at the end of a link was caught once too often.
+    pub fn plan_ban(&mut self, link: Link, fault: Fault) {
+        if !self.pending_bans.iter().any(|pending| pending.0 == link) {
+            self.pending_bans.push((link, fault));
+        }
+    }
+
+    pub fn take_pending(&mut self) -> Vec<(Link, Fault)> {
+        std::mem::take(&mut self.pending_bans)
     }
 }
 
