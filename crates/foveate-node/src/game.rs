@@ -11,6 +11,7 @@
 //! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
 //! last tick. So the order in which objects take their turns does not matter.
 
+use crate::limits::{ActionLimits, StateChange};
 use foveate_sync::interest::{Policy, View, ViewContext, Visibility};
 use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::Serialize;
@@ -49,6 +50,21 @@ pub trait Game: Sized + Send + Sync + 'static {
 
     /// Somebody asks something of the turn's object. Whether they may is for this rule to say.
     fn act(&self, turn: &mut StepContext<'_, Self>, action: &Self::Action, by: Requester);
+
+    /// What an action on an object must keep to before [`act`](Game::act) is asked: where it may come from, from
+    /// how far, how often, how much. The owner of the object checks it for everything that its own rules did not
+    /// ask for. What breaks a limit is refused and counted, and a peer that breaks one that no honest peer can is
+    /// disconnected.
+    fn limits(&self, _: &Self::Action, _object: ObjectId) -> ActionLimits {
+        ActionLimits::default()
+    }
+
+    /// Whether rules can have changed another player's own object as two of its states show. Among peers, neighbours
+    /// ask it of the objects that a player's peer owns for good, such as its avatar; a peer whose objects
+    /// change otherwise again and again is disconnected. Speed is checked by the kind's `max_speed`.
+    fn is_lawful(&self, _: &StateChange<'_>) -> bool {
+        true
+    }
 
     /// Whether objects of a kind have a turn in every tick.
     fn steps(&self, _: KindId) -> bool {

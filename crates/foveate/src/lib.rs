@@ -67,6 +67,7 @@ pub mod prelude {
     pub use foveate_io::{Certificate, Endpoint, Options, ServerAddress, Trust};
     pub use foveate_node::client::ClientPhase;
     pub use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
+    pub use foveate_node::limits::{ActionLimits, ActionSource, StateChange};
     pub use foveate_node::server::ServerSettings;
     pub use foveate_node::{Event, Output, Source, SourceInput, Viewer, ViewerInput};
     pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
