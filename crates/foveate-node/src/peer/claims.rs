@@ -19,7 +19,7 @@ const ASSERT_EVERY: Micros = Micros(1_000_000);
 const MAX_CLOCK_ERROR: Micros = Micros(2_000_000);
 
 impl<G: Game> Peer<G> {
-    /// Somebody claims an object. True: as far as is known, it is theirs.
+    /// A peer claims an object. True: as far as is known, it is theirs.
     pub(super) fn on_claim(
         &mut self,
         link: Link,
@@ -44,7 +44,7 @@ impl<G: Game> Peer<G> {
             return true;
         }
         if claim.owner == known.claim.owner && claim.beats(&known.claim) {
-            // The owner's answer to whoever claimed it without having been given it. But whoever gave it
+            // The owner's answer to a peer that claimed it without having been given it. But a peer that gave it
             // had it back if it was not taken.
             let honest = |doubted: &OwnerClaim| known.given == Some(doubted.owner);
             // Two may have taken it over at the same time from one who is gone.
@@ -105,7 +105,7 @@ impl<G: Game> Peer<G> {
         (is_first && id.creator() != claim.owner.0) || (ahead as i32) > 0
     }
 
-    /// Tells one who has an object, as far as is known or as they say, of somebody else's claim on it.
+    /// Tells one who has an object, as far as is known or as they say, of another peer's claim on it.
     pub(super) fn ask_owner(&mut self, of: PlayerId, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let Some(ghost) = self.ownership.ghost_mut(id) else { return };
         if now - ghost.asked >= ASSERT_EVERY {
@@ -130,8 +130,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A neighbour asks whether what it takes for ours is somebody else's. Its word alone moves
-    /// nothing: whoever claims it has to say so here.
+    /// A neighbour asks whether what it takes for ours is another peer's. Its word alone moves
+    /// nothing: a peer that claims it has to say so here.
     pub(super) fn on_claimed(
         &mut self,
         link: Link,
@@ -166,7 +166,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Says that an object is ours, at an epoch that ends the matter for whoever is honest. All others know
+    /// Says that an object is ours, at an epoch that ends the matter for a peer that is honest. All others know
     /// it, unless the epoch has to rise: so one whose claim is lower is told alone, at the next look.
     fn assert_claim(&mut self, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.ownership.owned_mut(id)) else {
@@ -183,7 +183,7 @@ impl<G: Game> Peer<G> {
         self.raise_epoch(id, claim.next(self.me).epoch);
     }
 
-    /// Says so to those who came while all others had just been told, or knew.
+    /// Says so to peers that came while all others had just been told, or knew.
     pub(super) fn repeat_claims(&mut self, now: Micros, out: &mut impl Outbox) {
         let disputed = |(id, owned): (ObjectId, &mut Owned)| Some((id, owned.disputed.take()?));
         let disputed: Vec<(ObjectId, OwnerClaim)> =
@@ -238,8 +238,8 @@ impl<G: Game> Peer<G> {
         neighbour.is_settled(now) && (had_word || now - owned.since >= CLEAR_AFTER)
     }
 
-    /// Somebody claimed what its owner says is not theirs. Those who have not known each other for long
-    /// may have been apart; and whoever has no link with the owner may have taken it for gone, or for a
+    /// A peer claimed what its owner says is not theirs. Peers that have not known each other for long
+    /// may have been apart; and a peer that has no link with the owner may have taken it for gone, or for a
     /// liar.
     fn judge_claimant(&mut self, player: PlayerId, owner: PlayerId, now: Micros) {
         let link = self.links.link_to(player);
@@ -260,7 +260,7 @@ impl<G: Game> Peer<G> {
         self.ownership.is_orphan(id) || owner.is_none_or(|it| !it.is_live(now))
     }
 
-    /// Somebody claims what is ours. After a crash or a partition the better claim prevails. But whoever
+    /// A peer claims what is ours. After a crash or a partition the better claim prevails. But a peer that
     /// has heard from us all the time cannot have taken us for gone.
     fn on_rival_claim(
         &mut self,
@@ -330,7 +330,7 @@ impl<G: Game> Peer<G> {
         self.ownership.giving.remove(&id);
     }
 
-    /// An owner says that an object is somebody else's now.
+    /// An owner says that an object is another peer's now.
     pub(super) fn on_gift(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let giver = self.links.get(&link).map(|it| it.player);
         let Some(known) = self.ownership.ghost(id).copied() else { return };
@@ -357,7 +357,7 @@ impl<G: Game> Peer<G> {
             return self.believe_removed(id, Epoch(u32::MAX), now);
         }
         if let Some(ghost) = self.ownership.settle(id) {
-            (ghost.claim, ghost.taken) = (claim, None);
+            (ghost.claim, ghost.taken, ghost.since) = (claim, None, now);
             (ghost.source, ghost.given, ghost.heard) = (None, giver, now);
         }
     }

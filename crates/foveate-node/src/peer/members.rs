@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const MAX_MEMBERS: usize = 192;
 /// So many of them because they are near.
 const NEAR_MEMBERS: usize = 96;
-/// Nothing new heard of somebody for so long: forgotten.
+/// Nothing new heard of a peer for so long: forgotten.
 pub const FORGET_AFTER: Micros = Micros(40_000_000);
-/// Times that news of somebody is passed on, and of somebody new.
+/// Times that news of a peer is passed on, and of a peer new.
 const RETOLD: (u8, u8) = (2, 3);
 /// Peers that vanished whose contacts are tried again: a partition may have ended.
 const MAX_LOST: usize = 24;
@@ -29,7 +29,7 @@ const MAX_STRANGERS: usize = 64;
 const MAX_BOARDS: usize = 4;
 const MAX_LANES: usize = 64;
 
-/// Somebody as known from digests.
+/// A peer as known from digests.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// What it said last.
@@ -44,7 +44,7 @@ pub struct Member {
     seen: ([f32; 3], Micros),
     retell: u8,
     /// Whether others may be told: its author is a neighbour, or said so of late. Otherwise two who
-    /// forget somebody one after the other would remind each other for ever.
+    /// forget a peer one after the other would remind each other for ever.
     is_current: bool,
 }
 
@@ -78,7 +78,7 @@ pub enum Learned {
     News(PlayerId),
     /// Known already, or older.
     Old,
-    /// Its key shares its first bits with somebody who was here before.
+    /// Its key shares its first bits with a peer that was here before.
     NameTaken,
 }
 
@@ -97,7 +97,7 @@ pub struct GossipTarget<'a> {
 pub struct Members {
     me: PlayerId,
     all: BTreeMap<PlayerId, Member>,
-    /// Contacts of those who vanished, the latest last.
+    /// Contacts of peers that vanished, the latest last.
     lost: VecDeque<(PlayerId, Member)>,
     /// Where strangers were seen, the latest last: their digests were asked for.
     strangers: VecDeque<(PlayerId, ([f32; 3], Micros))>,
@@ -119,23 +119,23 @@ impl Members {
         self.all.is_empty()
     }
 
-    /// Somebody.
+    /// A peer.
     pub fn get(&self, player: PlayerId) -> Option<&Member> {
         self.all.get(&player)
     }
 
-    /// What somebody said last, if others may be told.
+    /// What a peer said last, if others may be told.
     pub fn sealed(&self, player: PlayerId) -> Option<&Sealed> {
         self.get(player).filter(|it| it.is_current).map(|it| &it.sealed)
     }
 
-    /// Everybody who has not left.
+    /// Every peer who has not left.
     pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
         self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
     }
 
     /// Takes a digest in. Old ones are told before the costly look at the signature: also those from
-    /// before their author vanished, whoever passes them on.
+    /// before their author vanished, a peer that passes them on.
     pub fn learn(
         &mut self,
         Reader { now, world, here }: Reader,
@@ -181,7 +181,7 @@ impl Members {
         Ok(Learned::News(player))
     }
 
-    /// Somebody was seen at a place, at a moment of the world's time. False if they are not known: the
+    /// A peer was seen at a place, at a moment of the world's time. False if they are not known: the
     /// place is remembered until their digest comes.
     pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
         let Some(member) = self.all.get_mut(&player) else {
@@ -197,7 +197,7 @@ impl Members {
         true
     }
 
-    /// Those who are neither near nor lucky give way. Whoever has something for everybody stays.
+    /// Peers that are neither near nor lucky give way. A peer that has something for every peer stays.
     fn make_room(&mut self, here: [f32; 3]) {
         if self.all.len() <= MAX_MEMBERS {
             return;
@@ -213,7 +213,7 @@ impl Members {
         }
     }
 
-    /// Somebody vanished. Their contact is kept for a while.
+    /// A peer vanished. Their contact is kept for a while.
     pub fn vanished(&mut self, player: PlayerId) {
         let Some(member) = self.all.remove(&player) else { return };
         if self.lost.len() == MAX_LOST {
@@ -222,13 +222,13 @@ impl Members {
         self.lost.push_back((player, member));
     }
 
-    /// Somebody is not to be heard of again.
+    /// A peer is not to be heard of again.
     pub fn forget(&mut self, player: PlayerId) {
         self.all.remove(&player);
         self.lost.retain(|(lost, _)| *lost != player);
     }
 
-    /// Somebody who vanished, to be tried again: each in turn.
+    /// A peer that vanished, to be tried again: each in turn.
     pub fn next_lost(&mut self) -> Option<(PlayerId, Key, Vec<u8>)> {
         let (player, member) = self.lost.pop_front()?;
         let found = (player, member.digest.key, member.digest.contact.clone());
@@ -246,7 +246,7 @@ impl Members {
     }
 
     /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
-    /// picks from those who do not hear its author directly. Newcomers come first. The last one may take
+    /// picks from peers that do not hear its author directly. Newcomers come first. The last one may take
     /// more than there is, which is owed then: otherwise a long one would never leave.
     pub fn gossip(
         &mut self,
@@ -285,7 +285,7 @@ impl Members {
         told
     }
 
-    /// Whom somebody at a place should get to know: the nearest to it, and as many from anywhere.
+    /// Whom a peer at a place should get to know: the nearest to it, and as many from anywhere.
     pub fn introduce(
         &self,
         to: PlayerId,
@@ -306,7 +306,7 @@ impl Members {
     }
 }
 
-/// Whether a digest may be passed on at a time of the world's. What it says of somebody who was not in
+/// Whether a digest may be passed on at a time of the world's. What it says of a peer that was not in
 /// the world yet nobody needs.
 fn is_current(digest: &Digest, world: Option<Micros>, linked: bool) -> bool {
     let is_new = world.is_none_or(|world| world - digest.made_at() < FORGET_AFTER);

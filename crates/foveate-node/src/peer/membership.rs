@@ -22,7 +22,7 @@ const AFTER_STALL: Micros = Micros(3_000_000);
 /// Between two calls to a contact that has no room and names nobody else.
 const ASK_AGAIN: Micros = Micros(1_000_000);
 
-/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. Whoever
+/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. A peer that
 /// begins anew is not inside before this has passed.
 const IDS_AHEAD: Micros = Micros(SETTLE.0 / 2);
 
@@ -100,7 +100,7 @@ impl<G: Game> Peer<G> {
         Ok(())
     }
 
-    /// Asks to be let in by somebody who is in the world.
+    /// Asks to be let in by a peer that is in the world.
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
         self.membership.contact = Some((contact, address.clone(), now));
         self.dial(contact, address, now);
@@ -111,7 +111,7 @@ impl<G: Game> Peer<G> {
         self.events.push_back(PeerEvent::Connect(key, address));
     }
 
-    /// Seeks a link with somebody of whom a digest told.
+    /// Seeks a link with a peer of whom a digest told.
     pub(super) fn dial_member(&mut self, player: PlayerId, now: Micros) {
         let contact = self.membership.members.get(player).map(|it| &it.digest);
         let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
@@ -139,7 +139,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Leaves: hands everything over that somebody else may have, and says good-bye.
+    /// Leaves: hands everything over that another peer may have, and says good-bye.
     pub fn leave(&mut self, now: Micros, out: &mut impl Outbox) {
         for id in self.owned_of_the_world() {
             if let Some(to) = self.most_interested(id, now, true) {
@@ -157,7 +157,7 @@ impl<G: Game> Peer<G> {
         self.membership.phase = Phase::Left;
     }
 
-    /// A link was made, with whoever has this key; `called`: because this peer asked for it.
+    /// A link was made, with a peer that has this key; `called`: because this peer asked for it.
     pub fn connected(
         &mut self,
         link: Link,
@@ -209,7 +209,7 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&hello));
     }
 
-    /// Whom somebody should get to know.
+    /// Whom a peer should get to know.
     fn introductions(&self, player: PlayerId) -> Vec<Sealed> {
         let near = self.place_of(player).unwrap_or_else(|| self.here());
         self.membership.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
@@ -244,14 +244,14 @@ impl<G: Game> Peer<G> {
         theirs.for_each(|(_, ghost)| ghost.source = None);
     }
 
-    /// Somebody is gone: what was theirs alone goes, what is the world's is taken over.
+    /// A peer is gone: what was theirs alone goes, what is the world's is taken over.
     pub(super) fn on_vanished(&mut self, player: PlayerId, now: Micros) {
         self.membership.members.vanished(player);
         self.events.push_back(PeerEvent::Parted(player, true));
         self.orphan_objects_of(player, now);
     }
 
-    /// Whoever stalled for so long, or slept, was taken for gone, and others have what it had. So it
+    /// A peer that stalled for so long, or slept, was taken for gone, and others have what it had. So it
     /// lets go of that, meets them anew, and takes up again what nobody has.
     pub(super) fn recover_from_stall(&mut self, now: Micros, out: &mut impl Outbox) {
         let stalled = self.membership.ticked.is_some_and(|last| now - last >= GONE_AFTER);
@@ -265,7 +265,7 @@ impl<G: Game> Peer<G> {
             self.drop_link(link);
         }
         self.membership.entered = now;
-        // Those who seemed gone only closed their links.
+        // Peers that seemed gone only closed their links.
         for (id, ..) in self.ownership.orphans().collect::<Vec<_>>() {
             self.ownership.orphan(id, now + AFTER_STALL);
         }
@@ -276,7 +276,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Those who have been silent for too long are gone.
+    /// Peers that have been silent for too long are gone.
     pub(super) fn drop_silent(&mut self, now: Micros, out: &mut impl Outbox) {
         let silent = |it: &Neighbour| now - it.heard >= GONE_AFTER;
         let silent: Vec<Link> =
@@ -287,7 +287,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Liars go, and are named.
+    /// Cheating peers go, and are named.
     pub(super) fn ban_pending(&mut self, now: Micros, out: &mut impl Outbox) {
         for (link, fault) in self.trust.take_pending() {
             let Some(player) = self.links.get(&link).map(|it| it.player) else { continue };
@@ -328,7 +328,7 @@ impl<G: Game> Peer<G> {
         Sealed::new(&digest, &*self.signer)
     }
 
-    /// Somebody says hello.
+    /// A peer says hello.
     pub(super) fn on_hello(
         &mut self,
         link: Link,
@@ -374,7 +374,7 @@ impl<G: Game> Peer<G> {
                 }
             }
         } else {
-            // Whoever begins anew has nothing.
+            // A peer that begins anew has nothing.
             self.orphan_objects_of(player, now);
         }
         self.ownership.changes.link(player);
@@ -399,7 +399,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The world's time, as somebody who is in it knows it.
+    /// The world's time, as a peer that is in it knows it.
     pub(super) fn set_clock(&mut self, echo: u64, time: u64, now: Micros) {
         if self.membership.phase != Phase::Outside {
             return;

@@ -59,7 +59,7 @@ use trust::TrustState;
 pub const MAX_LINKS: usize = 128;
 /// Links that it seeks because it cares for who is there,
 pub const NEAR_LINKS: usize = 96;
-/// and because they lead elsewhere. The others are for those who seek it.
+/// and because they lead elsewhere. The others are for peers that seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
 const LOOK_EVERY: u32 = 20;
@@ -106,7 +106,7 @@ pub enum PeerEvent<E> {
     Met(PlayerId),
     /// or less. True: it vanished without a word.
     Parted(PlayerId, bool),
-    /// Somebody lied, and was dropped.
+    /// A peer lied, and was dropped.
     Verdict(PlayerId, Fault),
     /// Something to see or hear.
     Happened(E),
@@ -115,11 +115,11 @@ pub enum PeerEvent<E> {
 /// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerCounts {
-    /// Objects handed over because somebody cares more,
+    /// Objects handed over because a peer cares more,
     pub given: u64,
-    /// taken over from somebody who is gone,
+    /// taken over from a peer that is gone,
     pub taken_over: u64,
-    /// and yielded to somebody whose claim prevailed.
+    /// and yielded to a peer whose claim prevailed.
     pub yielded: u64,
     /// Datagrams, messages and claims that were not taken in, by [`Fault`].
     pub refused: [u64; Fault::ALL.len()],
@@ -245,10 +245,10 @@ impl<G: Game> Peer<G> {
         self.simulation.input(self.avatar, input)
     }
 
-    /// The player asks something of an object, whoever owns it.
+    /// The player asks something of an object, a peer that owns it.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
         let seen = self.simulation.publisher.store.tick();
-        self.simulation.ask(object, action, Requester::Player(self.me, seen))
+        self.simulation.request(object, action, Requester::Player(self.me, seen)) == Ok(true)
     }
 
     /// From now on the interest of the peer with this key counts `weight` times as much as that of others
@@ -337,14 +337,14 @@ impl<G: Game> Peer<G> {
         self.links.iter().map(|(link, it)| (*link, it.player))
     }
 
-    /// Where this peer believes somebody else's object to be in a round.
+    /// Where this peer believes another peer's object to be in a round.
     pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
         let source = self.ownership.ghost(id).and_then(|known| known.source);
         let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
         view.and_then(|view| view.predicted(tick)).or_else(|| self.simulation.ghosts.place(id))
     }
 
-    /// The round of the newest state of somebody else's object.
+    /// The round of the newest state of another peer's object.
     pub fn newest(&self, id: ObjectId) -> Option<Tick> {
         self.ownership.ghost(id).map(|known| known.tick)
     }
@@ -360,7 +360,7 @@ impl<G: Game> Peer<G> {
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
     }
 
-    /// Objects on their way to somebody else, who has not said yet that they arrived.
+    /// Objects on their way to another peer, who has not said yet that they arrived.
     pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
         self.ownership.giving.iter().map(|(id, giving)| (*id, giving.to))
     }
@@ -370,7 +370,7 @@ impl<G: Game> Peer<G> {
         self.my_claim(id).or_else(|| self.ownership.ghost(id).map(|known| known.claim))
     }
 
-    /// Liars that this peer found out.
+    /// Cheating peers that this peer found out.
     pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
         self.trust.banned()
     }
@@ -392,7 +392,7 @@ impl<G: Game> Peer<G> {
         Micros(now.0.saturating_add_signed(self.membership.offset))
     }
 
-    /// Where somebody's avatar is, as far as is known.
+    /// Where a peer's avatar is, as far as is known.
     fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
         if player == self.me {
             let store = &self.simulation.publisher.store;
@@ -449,7 +449,7 @@ impl<G: Game> Peer<G> {
         if reach.is_finite() { reach } else { f32::MAX }
     }
 
-    /// Somebody was caught; too often, and they go.
+    /// A peer was caught; too often, and they go.
     fn record_violation(&mut self, link: Link, fault: Fault, now: Micros) {
         self.counts.refused[fault as usize] += 1;
         let Some(neighbour) = self.links.get_mut(&link) else { return };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A neighbour hears something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(300_000);
-/// Whoever is silent for so long is asked for a sign,
+/// A peer that is silent for so long is asked for a sign,
 pub const ASK_AFTER: Micros = Micros(650_000);
 /// in each so many rounds,
 pub const ASK_EVERY: u32 = 3;

@@ -1,7 +1,7 @@
 //! Whom to know: which links to seek and which to end, what to gossip.
 //!
-//! A peer seeks links with those who are nearest to its avatar or to what it owns, and with a few
-//! whom chance picked. Whoever seeks it is let in as long as there is room; when there is none, the
+//! A peer seeks links with peers that are nearest to its avatar or to what it owns, and with a few
+//! whom chance picked. A peer that seeks it is let in as long as there is room; when there is none, the
 //! link that matters least gives way.
 
 use super::identity::Sealed;
@@ -29,7 +29,7 @@ const FIRST_DIGESTS: u32 = 3;
 const TOLD_FIRST: usize = 2;
 /// Links that are asked for in one look at most, and with those out of sight by one who is not new.
 const MAX_CALLS: (usize, usize) = (4, 1);
-/// Whoever has fewer links than this has few,
+/// A peer that has fewer links than this has few,
 const FEW_LINKS: usize = 6;
 /// and is new for so long.
 const NEW_FOR: Micros = Micros(10_000_000);
@@ -38,18 +38,18 @@ const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may leave in a turn, and at once after a calm time.
 const GOSSIP_ROOM: i64 = 30;
 const MAX_GOSSIP: i64 = 100;
-/// Bytes that gossip owes at most for digests that somebody needed: nobody can silence it for longer than
+/// Bytes that gossip owes at most for digests that a peer needed: nobody can silence it for longer than
 /// a second by asking.
 const MAX_OWED: i64 = 300;
-/// Whoever has so many links hears of those near by from them,
+/// A peer that has so many links hears of those near by from them,
 const ACQUAINTED: usize = 12;
 /// and others are introduced to so many near ones in a look.
 const INTRODUCED: usize = 3;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(30_000_000);
-/// Links with those who are near, however far that is.
+/// Links with peers that are near, however far that is.
 const MIN_LINKS: usize = 24;
-/// Whoever is within so many times the sight is near: links are there before they are needed.
+/// A peer that is within so many times the sight is near: links are there before they are needed.
 const SIGHTS: f32 = 1.3;
 /// A link that is there counts as this much nearer than one that would have to be made.
 const LOYALTY: f32 = 0.6;
@@ -59,7 +59,7 @@ const CLOCK_SLACK: f32 = 1.5;
 const CLOCK_SHARE: f32 = 16.0;
 /// at least and at most by so many.
 const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
-/// Looks between two calls to somebody who vanished.
+/// Looks between two calls to a peer that vanished.
 const RETRY_LOOKS: u32 = 3;
 
 impl<G: Game> Peer<G> {
@@ -146,7 +146,7 @@ impl<G: Game> Peer<G> {
         away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
     }
 
-    /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
+    /// Peers that should be neighbours, the nearest first: those in sight of something that matters here,
     /// and a few in any case.
     fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
         let sight = self.own_sight();
@@ -161,7 +161,7 @@ impl<G: Game> Peer<G> {
         let (time, speed) = (self.time(now), self.top_speed());
         for (player, member) in self.membership.members.iter() {
             if !self.links.is_linked(player) && !self.trust.is_banned(player) {
-                // Whoever was seen long ago may be anywhere.
+                // A peer that was seen long ago may be anywhere.
                 let age = Micros(time.0.saturating_sub(member.seen_at().0)).as_secs() as f32;
                 order.push((self.remoteness(player, member.at()) + speed * age, player));
             }
@@ -240,7 +240,7 @@ impl<G: Game> Peer<G> {
         self.events.push_back(PeerEvent::Parted(player, false));
     }
 
-    /// Somebody is at the door and all links are taken: the one that matters least may give way.
+    /// A peer is at the door and all links are taken: the one that matters least may give way.
     pub(super) fn make_room_for(
         &mut self,
         player: PlayerId,
@@ -254,7 +254,7 @@ impl<G: Game> Peer<G> {
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         match least {
-            // Somebody of whom nothing is known may be a newcomer who knows nobody else.
+            // A peer of whom nothing is known may be a newcomer who knows nobody else.
             Some((away, other))
                 if self.membership.members.get(player).is_none() || remote(player) < away =>
             {
@@ -310,7 +310,7 @@ impl<G: Game> Peer<G> {
         out.message(*link, &write_message(&PeerMessage::Members(others)));
     }
 
-    /// Others' digests left because somebody needs them. Gossip, which nobody waits for, makes up for it.
+    /// Others' digests left because a peer needs them. Gossip, which nobody waits for, makes up for it.
     pub(super) fn charge_gossip(&mut self, digests: &[Sealed]) {
         let size: usize = digests.iter().map(Sealed::size).sum();
         let least = self.membership.gossip_room.min(-MAX_OWED);

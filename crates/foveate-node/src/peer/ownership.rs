@@ -108,6 +108,8 @@ pub(super) struct GhostState {
     /// When its owner took it over without a word of the one before, which was gone: another may have done
     /// so at the same time.
     pub taken: Option<Micros>,
+    /// Since when this owner is known.
+    pub since: Micros,
     /// When its owner was last asked about it.
     pub asked: Micros,
     /// When something was last heard of it.
@@ -310,8 +312,10 @@ impl Ownership {
             true => ghost.taken,
             false => Some(heard),
         });
+        let same = before.filter(|ghost| ghost.claim.owner == claim.owner);
+        let since = same.map_or(heard, |ghost| ghost.since);
         let (given, motion) = (None, GhostMotion::default());
-        let ghost = GhostState { claim, tick, source, given, taken, asked, heard, motion };
+        let ghost = GhostState { claim, tick, source, given, taken, since, asked, heard, motion };
         self.insert(id, ObjectState::Ghost(ghost));
         true
     }

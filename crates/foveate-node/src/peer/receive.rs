@@ -8,6 +8,7 @@ use super::ownership::{GhostMotion, OwnerClaim};
 use super::wire::{Changes, MAX_INTRODUCED, Named, PeerDatagram, PeerMessage, player};
 use super::{Fault, MAX_LINKS, Peer, PeerEvent, Phase};
 use crate::game::{Game, Liveness, PlayerId, Tenure};
+use crate::limits::StateChange;
 use crate::outbox::{Link, Outbox};
 use crate::remote_objects::{apart, place_of};
 use crate::session::read_message;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 const MAX_AHEAD: u32 = 40;
 /// Objects in one message of changes at most.
 const MAX_CHANGES: usize = 4_096;
-/// Between two calls to those who claim what is ours.
+/// Between two calls to peers that claim what is ours.
 const DISPUTE_EVERY: Micros = Micros(500_000);
 /// Events taken from one datagram at most.
 const MAX_EVENTS: usize = 64;
@@ -126,6 +127,7 @@ impl<G: Game> Peer<G> {
             return;
         }
         self.check_speed(link, id, claim, now);
+        self.check_change(link, id, claim, now);
         let Some(view) = self.links.get(&link).and_then(|it| it.replicas.get(id)) else { return };
         let fresh = self.ownership.ghost(id).is_none_or(|known| {
             known.claim != claim || known.source != Some(link) || tick.is_after(known.tick)
@@ -179,6 +181,22 @@ impl<G: Game> Peer<G> {
         }
     }
 
+    /// Whether rules can have changed a player's own object from its last state to this one.
+    fn check_change(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
+        let known = self.ownership.ghost(id).filter(|it| it.claim == claim);
+        let known = known.filter(|it| it.source == Some(link) && self.tenure(id) == Tenure::Fixed);
+        let view = self.links.get(&link).and_then(|it| it.replicas.get(id));
+        let (Some(known), Some(view)) = (known, view) else { return };
+        let before = self.simulation.ghosts.lanes(id);
+        let Some(before) = before.filter(|_| view.tick().is_after(known.tick)) else { return };
+        let game = &self.simulation.game;
+        let ticks = view.tick().since(known.tick);
+        let change = StateChange::new(game.schema(), id, [before, view.lanes()], ticks);
+        if change.is_some_and(|change| !game.is_lawful(&change)) {
+            self.record_violation(link, Fault::Cheated, now);
+        }
+    }
+
     /// A neighbour tells of an object no more. If it is the owner, we need not keep it.
     fn on_gone(&mut self, link: Link, id: ObjectId) {
         let Some(neighbour) = self.links.get(&link) else { return };
@@ -211,7 +229,7 @@ impl<G: Game> Peer<G> {
             Some(PeerMessage::Hello { versions, schema, digest, clock, inside }) => {
                 self.on_hello(link, Hello { versions, schema, digest, clock, inside }, now, out);
             }
-            // Somebody who is full says so, and whom else to try.
+            // A peer that is full says so, and whom else to try.
             Some(PeerMessage::Members(digests)) => self.on_members(link, digests, now),
             Some(message) if open => self.on_message(link, message, now, out),
             _ => self.record_violation(link, Fault::Malformed, now),
@@ -304,7 +322,7 @@ impl<G: Game> Peer<G> {
                 Some(known) => {
                     let Some(ghost) = self.ownership.settle(id) else { continue };
                     if known.owner != from {
-                        ghost.taken = Some(now);
+                        (ghost.taken, ghost.since) = (Some(now), now);
                     }
                     ghost.claim = claim;
                     (ghost.source, ghost.given, ghost.heard) = (None, None, now);
@@ -360,7 +378,7 @@ impl<G: Game> Peer<G> {
         let direct = self.links.is_linked(player);
         for (object, epoch) in digest.owned.iter().filter(|_| !direct) {
             let (id, claim) = (object.id(), OwnerClaim { owner: player, epoch: Epoch(*epoch) });
-            // One after the other: whoever is called tells of others.
+            // One after the other: a peer that is called tells of others.
             let may_call = now - self.links.disputed >= DISPUTE_EVERY;
             if may_call && self.contradicts(id, claim, digest.made_at()) {
                 self.links.disputed = now;
@@ -372,7 +390,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether what somebody said at a moment of the world's time is at odds with our owning an object.
+    /// Whether what a peer said at a moment of the world's time is at odds with our owning an object.
     /// A lower claim from before it was ours is not.
     fn contradicts(&self, id: ObjectId, claim: OwnerClaim, said: Micros) -> bool {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.ownership.owned(id)) else {

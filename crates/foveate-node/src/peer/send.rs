@@ -19,7 +19,7 @@ const ACCOUNT_EVERY: u32 = 30;
 const FOR_STATES: f32 = 0.7;
 
 impl<G: Game> Peer<G> {
-    /// Tells everybody what they should know.
+    /// Tells every peer what they should know.
     pub(super) fn send_updates(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         if tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
             self.send_changes(out);
@@ -93,7 +93,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Gives each event to those who are near enough to notice it.
+    /// Gives each event to peers that are near enough to notice it.
     fn queue_events(&mut self) {
         if self.scratch.happened.is_empty() {
             return;
@@ -137,7 +137,7 @@ impl<G: Game> Peer<G> {
         kind.map_or(0.0, |kind| kind.spec.max_speed)
     }
 
-    /// The uplink is shared out by interest: whoever is near gets more.
+    /// The uplink is shared out by interest: a peer that is near gets more.
     pub(super) fn share_uplink(&mut self) {
         let Some(uplink) = self.settings.uplink else { return };
         let here = self.here();

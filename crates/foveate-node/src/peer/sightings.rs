@@ -1,6 +1,6 @@
 //! Who is near whom: neighbours tell each other whom they see and the other may not.
 //!
-//! Digests say where somebody was seconds ago. Two who come within sight of each other are seen by
+//! Digests say where a peer was seconds ago. Two who come within sight of each other are seen by
 //! neighbours of both before, and one of these says so: with the place as of now, in a few bytes.
 
 use super::interest::lot;
@@ -14,7 +14,7 @@ use foveate_wire::{Micros, ObjectId};
 
 /// Two who are within so many times the sight of each other should meet.
 const SIGHTS: f32 = 1.2;
-/// Of those who see both, so many say so.
+/// Of peers that see both, so many say so.
 const WITNESSES: usize = 2;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(3_000_000);

@@ -13,7 +13,7 @@ const RANK_WAIT: Micros = Micros(120_000);
 const MAX_RANK: u32 = 4;
 
 impl<G: Game> Peer<G> {
-    /// What belonged to somebody who is gone.
+    /// What belonged to a peer that is gone.
     pub(super) fn orphan_objects_of(&mut self, player: PlayerId, now: Micros) {
         for id in self.ownership.ghosts_of(player) {
             if self.tenure(id) == Tenure::Fixed {
@@ -31,7 +31,7 @@ impl<G: Game> Peer<G> {
             {
                 // That peer noticed earlier than this one, and has it by now.
                 (ghost.claim, ghost.source, ghost.given) = (doubt.claim, None, None);
-                (ghost.heard, ghost.taken) = (now, Some(now));
+                (ghost.heard, ghost.taken, ghost.since) = (now, Some(now), now);
                 ownership.giving.remove(&id);
             } else if ownership.giving.get(&id).is_some_and(|giving| giving.to == player) {
                 // It may never have arrived: no other peer is more entitled to it.
@@ -43,7 +43,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// How many come before this peer in taking an object over: those who are there, have it as far as
+    /// How many come before this peer in taking an object over: peers that are there, have it as far as
     /// can be known, and care more.
     fn takeover_rank(&self, id: ObjectId, gone: PlayerId, now: Micros) -> u32 {
         let there = self.simulation.ghosts.place(id);

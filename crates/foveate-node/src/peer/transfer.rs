@@ -45,7 +45,7 @@ pub(super) enum Acquired {
 }
 
 impl Acquired {
-    /// How long it stays at least. What somebody did not take is in dispute: until that is over they would
+    /// How long it stays at least. What a peer did not take is in dispute: until that is over they would
     /// not take it again, and all would hear each time that it went and came back.
     fn held_for(self) -> Micros {
         if self == Acquired::Returned { CLEAR_AFTER } else { HELD_FOR }
@@ -77,7 +77,7 @@ impl Owned {
     }
 }
 
-/// An object on its way to somebody who has not said yet that it arrived.
+/// An object on its way to a peer that has not said yet that it arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Giving {
     pub to: PlayerId,
@@ -147,7 +147,7 @@ impl<G: Game> Peer<G> {
         all.filter(|id| self.tenure(*id) != Tenure::Fixed).collect()
     }
 
-    /// Hands objects to those who clearly care more.
+    /// Hands objects to peers that clearly care more.
     pub(super) fn hand_over(&mut self, now: Micros, tick: Tick, out: &mut impl Outbox) {
         if !tick.0.wrapping_add(self.me.0).is_multiple_of(HAND_EVERY) {
             return;
@@ -188,7 +188,7 @@ impl<G: Game> Peer<G> {
         (anybody || self.settings.interest.clearly_more(most, mine)).then_some(player)
     }
 
-    /// How much somebody cares for a place.
+    /// How much a peer cares for a place.
     pub(super) fn interest(&self, player: PlayerId, there: Option<[f32; 3]>) -> f32 {
         let here = self.place_of(player);
         let away = here.zip(there).map_or(f32::MAX, |(a, b)| apart(a, b));
@@ -212,7 +212,7 @@ impl<G: Game> Peer<G> {
         key.map_or(1.0, |key| self.trust.weight(&key))
     }
 
-    /// Hands an object over: it is somebody else's from now on.
+    /// Hands an object over: it is another peer's from now on.
     pub(super) fn give_object(
         &mut self,
         id: ObjectId,
@@ -238,7 +238,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// An object of ours is somebody else's: it goes on as a ghost.
+    /// An object of ours is another peer's: it goes on as a ghost.
     pub(super) fn release_object(
         &mut self,
         id: ObjectId,
@@ -281,7 +281,7 @@ impl<G: Game> Peer<G> {
         true
     }
 
-    /// Somebody hands an object to us.
+    /// A peer hands an object to us.
     pub(super) fn on_give(
         &mut self,
         link: Link,
@@ -323,7 +323,7 @@ impl<G: Game> Peer<G> {
         out.message(link, &write_message(&PeerMessage::Took(transfer.object, answer)));
     }
 
-    /// Whether an object is somebody's to give, as far as is known.
+    /// Whether an object is a peer's to give, as far as is known.
     fn may_give(&self, giver: PlayerId, id: ObjectId, claim: OwnerClaim, now: Micros) -> bool {
         let Some(known) = self.claim_on(id) else { return true };
         let stale = !claim.beats(&known) && known.owner != self.me;
@@ -396,7 +396,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether something is on its way to somebody.
+    /// Whether something is on its way to a peer.
     pub(super) fn is_giving_to(&self, player: PlayerId) -> bool {
         self.ownership.giving.values().any(|giving| giving.to == player)
     }

@@ -1,4 +1,4 @@
-//! What a receiver checks without any key: rates, replays, speeds, claims. Whoever does it too often is
+//! What a receiver checks without any key: rates, replays, speeds, claims. A peer that does it too often is
 //! named and dropped.
 //!
 //! An honest peer trips some of these now and then: a link doubles a datagram, an avatar comes back to
@@ -30,11 +30,14 @@ pub enum Fault {
     Tampered,
     /// Said what cannot be read, or out of turn.
     Malformed,
+    /// Asked for what no rule asks, or changed its own objects as no rule does: see
+    /// [`Game::limits`](crate::Game::limits) and [`Game::is_lawful`](crate::Game::is_lawful).
+    Cheated,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 7] = [
+    pub const ALL: [Fault; 8] = [
         Fault::Forged,
         Fault::Replayed,
         Fault::Flooded,
@@ -42,6 +45,7 @@ impl Fault {
         Fault::TooFast,
         Fault::Tampered,
         Fault::Malformed,
+        Fault::Cheated,
     ];
 
     /// So many at once are forgiven, and so many a second.
@@ -52,10 +56,12 @@ impl Fault {
             Fault::Replayed => (60.0, 10.0),
             Fault::Flooded => (MAX_DATAGRAMS, 0.0),
             Fault::Usurped => (3.0, 0.1),
-            // Somebody may be sent back to where they began.
+            // A peer may be sent back to where they began.
             Fault::TooFast => (6.0, 0.5),
             Fault::Tampered => (2.0, 0.02),
             Fault::Malformed => (4.0, 0.1),
+            // A state may have been lost that would explain another.
+            Fault::Cheated => (3.0, 0.02),
         }
     }
 }
@@ -138,7 +144,7 @@ pub(super) struct TrustState {
 }
 
 impl TrustState {
-    /// A weight of 1 or less, or none that is finite, is that of everybody.
+    /// A weight of 1 or less, or none that is finite, is that of every peer.
     pub fn set_weight(&mut self, key: Key, weight: f32) {
         if weight.is_finite() && weight > 1.0 {
             self.weights.insert(key, weight);

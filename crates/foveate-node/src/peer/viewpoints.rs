@@ -119,7 +119,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// States the gaze to those who would grade their avatar wrongly by what they know of ours. If they would
+    /// States the gaze to peers that would grade their avatar wrongly by what they know of ours. If they would
     /// be too loose that is said at once, if too strict with the next frame.
     pub(super) fn update_gaze(&mut self, tick: Tick) {
         let Some(view) = self.view(self.settings.view) else { return };

@@ -146,7 +146,7 @@ pub struct Digest {
     pub contact: Vec<u8>,
     /// The world's objects that it owns, and their epochs.
     pub owned: Vec<(Named, u32)>,
-    /// Those of them that everybody must know, because they have no place: id, tick, lanes.
+    /// Those of them that every peer must know, because they have no place: id, tick, lanes.
     pub boards: Vec<(Named, u32, Vec<i32>)>,
     /// It has left.
     pub gone: bool,
@@ -176,7 +176,7 @@ impl Sealable for Digest {
     }
 }
 
-/// Something asked of an object that somebody else owns.
+/// Something asked of an object that another peer owns.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ask {
     /// Who asks.
@@ -228,13 +228,13 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// There is a link with somebody.
+    /// There is a link with a peer.
     pub fn link(&mut self, player: PlayerId) {
         self.unlinked.retain(|it| *it != player.0);
         self.linked.push(player.0);
     }
 
-    /// There is none any more. Whoever hears of both at once takes the last word for the truth.
+    /// There is none any more. A peer that hears of both at once takes the last word for the truth.
     pub fn unlink(&mut self, player: PlayerId) {
         self.linked.retain(|it| *it != player.0);
         self.unlinked.push(player.0);
@@ -246,7 +246,7 @@ impl Changes {
         self.gained.push((id.into(), epoch.0));
     }
 
-    /// It is somebody else's.
+    /// It is another peer's.
     pub fn give(&mut self, id: ObjectId, to: OwnerClaim) {
         self.unsay(id.into());
         self.gave.push((id.into(), to.epoch.0, to.owner.0));
@@ -371,7 +371,7 @@ pub enum PeerMessage {
     Give(Transfer),
     /// Taken over, at this epoch; the highest number there is: not taken.
     Took(Named, u32),
-    /// Somebody claims what this end takes for yours: the object, the epoch, who. Answered by
+    /// A peer claims what this end takes for yours: the object, the epoch, who. Answered by
     /// `Changes`.
     Claimed(Named, u32, u32),
     /// For an object's owner, here or further on.
