@@ -1,8 +1,8 @@
 //! Tables, plots and findings of the bounds experiment.
 
 use super::{
-    BinRow, Broken, Done, ENOUGH, FIELDS, HIDDEN, JOINING, LONGEST_WAIT, Measured, Options,
-    Outcome, Part, RISES, ROUND, Sees, ZONES, bin_rows,
+    BinRow, Broken, Done, ENOUGH, FIELDS, HIDDEN, JOINING, LONGEST_WAIT, Measured, Outcome, Part,
+    RISES, ROUND, RunOptions, Sees, ZONES, bin_rows,
 };
 use crate::audit::Causes;
 use crate::output::{Align, Table, Verdict};
@@ -359,7 +359,7 @@ fn least(rows: &[BinRow], of: Ratio) -> Option<f64> {
 }
 
 /// What is claimed. With a short run bins of distance have too few samples.
-pub(super) fn judge(outcome: &mut Outcome, measured: &[Measured], options: Options) {
+pub(super) fn judge(outcome: &mut Outcome, measured: &[Measured], options: RunOptions) {
     for view in measured {
         let name = view.sees.name();
         for part in [Part::Lossless, Part::Lossy, Part::Narrow] {
@@ -388,7 +388,7 @@ fn judge_short(
     outcome: &mut Outcome,
     (view, part): (&Measured, Part),
     rows: &[BinRow],
-    options: Options,
+    options: RunOptions,
 ) {
     let name = format!("{}, {}", view.sees.name(), part.name());
     let ratios: [(&str, Ratio); 2] =

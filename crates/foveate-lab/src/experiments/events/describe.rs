@@ -1,11 +1,11 @@
 //! The rows for people, and the verdicts on them.
 
 use super::{COUNTS, LOSS, Row};
-use crate::experiments::{Done, ExperimentError, Options};
+use crate::experiments::{Done, ExperimentError, RunOptions};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
-pub(super) fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
+pub(super) fn finish(rows: &[Row], options: RunOptions) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("events", options.seed);
     rows.iter().try_for_each(|row| outcome.push(row))?;
     judge(&mut outcome, rows);

@@ -21,7 +21,7 @@ mod walk;
 
 pub use walk::{Grid, Point, Walk};
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::output::{Outcome, Progress};
 use foveate_wire::{Bytes, Micros};
 use gvo::Tricks;
@@ -214,7 +214,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn play(case: &Case, options: Options) -> Result<Played, ExperimentError> {
+fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
     let Case { scenario, topology, variant, way } = *case;
     let script = Script::new(scenario, options.seed, options.quick);
     let seconds = (script::FRAME * script.frames as u32).as_secs();
@@ -233,8 +233,25 @@ fn play(case: &Case, options: Options) -> Result<Played, ExperimentError> {
     Ok(Played { scenario, topology, variant, seconds, meter, learned, ran })
 }
 
+/// `foveate lab motion`.
+pub struct MotionExperiment;
+
+impl Experiment for MotionExperiment {
+    fn name(&self) -> &'static str {
+        "motion"
+    }
+
+    fn about(&self) -> &'static str {
+        "GVO's scenarios by its protocol and by ours: traffic per node, actions against positions"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
 /// Runs everything.
-pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let cases = cases();
     let progress = Progress::new("motion", cases.len() as u64);
     let played = in_parallel(&cases, |case| {

@@ -4,7 +4,7 @@ use super::messages::samples;
 use super::meter::{Side, Split, Stream, TICK};
 use super::script::{FRAME, Scenario, Script};
 use super::squeeze::Squeeze;
-use super::{FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, Options, PLAIN, Played, Topology};
+use super::{FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, PLAIN, Played, RunOptions, Topology};
 use crate::output::{Outcome, OutputError};
 use foveate_wire::Micros;
 use serde::Serialize;
@@ -127,7 +127,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn of(played: &[Played], options: Options) -> Found {
+    pub fn of(played: &[Played], options: RunOptions) -> Found {
         let traffic = played.iter().flat_map(traffic).collect();
         let runs = Runs(played);
         Found {
@@ -346,7 +346,7 @@ impl Runs<'_> {
         shares
     }
 
-    fn checks(&self, options: Options) -> Vec<Check> {
+    fn checks(&self, options: RunOptions) -> Vec<Check> {
         let mut checks = Vec::new();
         for topology in Topology::ALL {
             let mover = topology.node(0);
@@ -419,7 +419,7 @@ fn share(run: &Played, against: &Played) -> Share {
 }
 
 /// The last player's joining, in the scenarios that are about it.
-fn joins(run: &Played, options: Options) -> Option<Join> {
+fn joins(run: &Played, options: RunOptions) -> Option<Join> {
     let about = [Scenario::Join2, Scenario::Join4, Scenario::Join16, Scenario::JoinWorld];
     if !about.contains(&run.scenario) {
         return None;

@@ -3,7 +3,7 @@
 use super::rows::nearest_first;
 use super::*;
 
-const QUICK: Options = Options { seed: 1, quick: true };
+const QUICK: RunOptions = RunOptions { seed: 1, quick: true };
 
 fn engine(scenario: Scenario, topology: Topology, ours: Ours, seed: u64) -> (Script, RunResult) {
     let script = Script::new(scenario, seed, true);
@@ -13,7 +13,7 @@ fn engine(scenario: Scenario, topology: Topology, ours: Ours, seed: u64) -> (Scr
 
 #[test]
 fn the_same_seed_gives_the_same_rows_and_another_seed_others() {
-    let rows = |seed| lab(Options { seed, ..QUICK }).expect("it runs").outcome.to_json();
+    let rows = |seed| lab(RunOptions { seed, ..QUICK }).expect("it runs").outcome.to_json();
     let first = rows(1);
     assert!(first == rows(1), "the same seed must give the same bytes");
     assert!(first != rows(2));
@@ -217,7 +217,7 @@ fn a_newcomer_among_peers_learns_of_all_objects_or_of_those_near_its_spawn_point
         [(PLAIN, false), (NEAR_SOURCE, true), (FOVEATE, false), (NEAR_OURS, true)]
     {
         for seed in 1..6 {
-            let options = Options { seed, quick: true };
+            let options = RunOptions { seed, quick: true };
             let case = cases().into_iter().find(|case| {
                 (case.scenario, case.topology) == (Scenario::Join16, Topology::Peers)
                     && case.variant == variant

@@ -2,7 +2,7 @@
 
 use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
-use super::{Done, ExperimentError, Options, OwnershipRow, RunResult, Size, row, sweep};
+use super::{Done, ExperimentError, OwnershipRow, RunOptions, RunResult, Size, row, sweep};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
@@ -20,7 +20,7 @@ const WORSE: f64 = 1.2;
 pub(super) fn done(
     ran: &[RunResult],
     wrong: Size,
-    options: Options,
+    options: RunOptions,
 ) -> Result<Done, ExperimentError> {
     let mut outcome = Outcome::new("ownership", options.seed);
     let mut rows = Vec::new();

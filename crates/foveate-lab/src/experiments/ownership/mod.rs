@@ -15,7 +15,7 @@ pub use run::{
     Change, Crash, GameSpec, Looks, ROUND, Second, Size, churn, crash, game, partition, steady,
 };
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::output::Progress;
 use foveate_wire::Micros;
 use serde::Serialize;
@@ -48,7 +48,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: Options) -> Plan {
+    fn new(options: RunOptions) -> Plan {
         let seconds = |n: u64| Micros(n * 1_000_000);
         if options.quick {
             return Plan {
@@ -166,8 +166,25 @@ fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) 
     }
 }
 
+/// `foveate lab ownership`.
+pub struct OwnershipExperiment;
+
+impl Experiment for OwnershipExperiment {
+    fn name(&self) -> &'static str {
+        "ownership"
+    }
+
+    fn about(&self) -> &'static str {
+        "Objects owned by the peer with the greatest interest: crashes, churn, a partition"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
 /// Runs it.
-pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let plan = Plan::new(options);
     let mut jobs: Vec<Job> = plan.sizes.iter().rev().map(|size| Job::Steady(*size)).collect();
     jobs.extend(plan.sweeps.iter().map(|(part, spec)| Job::Sweep(part, *spec)));

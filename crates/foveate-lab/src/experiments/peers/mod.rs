@@ -8,17 +8,18 @@ pub mod liars;
 pub mod swarm;
 
 use super::ownership::Size;
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::Movement;
 use crate::net::Latency;
 use crate::output::Progress;
+use clap::{Args, Command};
 use foveate_wire::Micros;
 use liars::{Harm, Lie};
 use serde::Serialize;
 use swarm::{Found, Game, SIDE};
 
 /// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.
-pub type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
+type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
 
 /// What links take, and lose, in the world that Silac is measured in.
 const LATENCY: Micros = Micros(30_000);
@@ -92,9 +93,9 @@ pub struct TamperedRow {
     genuine_refused: usize,
 }
 
-/// A game of anybody's choice.
+/// A game of the caller's choice.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Mix {
+struct Mix {
     /// How many play.
     pub nodes: usize,
     /// The share of datagrams lost.
@@ -146,7 +147,7 @@ enum RunResult {
     Tampered(TamperedRow),
 }
 
-fn jobs(options: Options) -> Vec<Job> {
+fn jobs(options: RunOptions) -> Vec<Job> {
     let quick = options.quick;
     let measured = Micros(if quick { 2_000_000 } else { 10_000_000 });
     let latency = Latency::Constant(LATENCY);
@@ -174,8 +175,51 @@ fn jobs(options: Options) -> Vec<Job> {
     jobs
 }
 
+/// One game of the caller's choice.
+#[derive(Args)]
+struct PeersArguments {
+    /// Play one game of so many instead
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// In it: the share of datagrams that is lost
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "nodes")]
+    loss: f64,
+    /// In it: the share of links that are relayed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "nodes")]
+    relayed: f64,
+    /// In it: the narrowest uplink in Mbit/s; the widest is twenty times that
+    #[arg(long, value_name = "MBIT", default_value_t = 1.0, requires = "nodes")]
+    uplink: f64,
+}
+
+/// `foveate lab peers`.
+pub struct PeersExperiment;
+
+impl Experiment for PeersExperiment {
+    fn name(&self) -> &'static str {
+        "peers"
+    }
+
+    fn about(&self) -> &'static str {
+        "Graded gossip among up to 900 peers, liars; with --nodes one game of your choice"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        PeersArguments::augment_args(command)
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        let PeersArguments { nodes, loss, relayed, uplink } = request.arguments()?;
+        let walkers = |seed, count, side| request.host.walkers(seed, count, side);
+        let Some(nodes) = nodes else { return lab(&walkers, request.options) };
+        let narrow = (uplink * 125_000.0).clamp(1_000.0, 1e8) as u32;
+        let uplinks = [narrow, narrow.saturating_mul(20)];
+        mix(&walkers, Mix { nodes, loss, uplinks, relayed }, request.options)
+    }
+}
+
 /// Runs it.
-pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentError> {
+fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentError> {
     let lied = Micros(if options.quick { 5_000_000 } else { 30_000_000 });
     let jobs = jobs(options);
     let progress = Progress::new("peers", jobs.len() as u64);
@@ -221,8 +265,8 @@ fn check(mix: &Mix) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Runs one game of anybody's choice.
-pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, ExperimentError> {
+/// Runs one game of the caller's choice.
+fn mix(walkers: Walkers<'_>, mix: Mix, options: RunOptions) -> Result<Done, ExperimentError> {
     check(&mix)?;
     let game = Game {
         nodes: mix.nodes,

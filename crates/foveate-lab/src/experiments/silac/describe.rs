@@ -3,7 +3,7 @@
 use super::choice::{Against, Choice};
 use super::findings::{Arrived, BINS, DistanceBin, SilacFindings, deviation, line, mean, share};
 use super::swarm::{AVATAR_WIDTH, LATENCY, LOSS};
-use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Options, Plan, SilacRow, copies};
+use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Plan, RunOptions, SilacRow, copies};
 use crate::output::{Align, Outcome, Table, Verdict};
 use crate::report::{Axis, Mark, Plot, Report, Series};
 use foveate_node::peer::silac::SilacSettings;
@@ -118,7 +118,7 @@ impl Played<'_> {
     }
 
     /// Rows, tables, claims and the page.
-    pub fn finish(&self, options: Options) -> Result<Done, ExperimentError> {
+    pub fn finish(&self, options: RunOptions) -> Result<Done, ExperimentError> {
         let mut outcome = Outcome::new("silac", options.seed);
         for (game, found) in self.games.iter().zip(self.found) {
             outcome.push(SilacRow::of::<BySilac>(game, found))?;

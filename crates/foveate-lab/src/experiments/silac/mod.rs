@@ -16,12 +16,15 @@ pub use findings::{Arrived, DistanceBin, SilacFindings, noticeable};
 pub use gossip::{BySilac, Gossip, GossipMoment, GossipOutput, Seat};
 pub use swarm::{ACT_EVERY, Game, LOST_AFTER, Swarm};
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::Movement;
 use crate::output::Progress;
 use foveate_node::peer::silac::SilacSettings;
 use foveate_wire::Micros;
 use serde::Serialize;
+
+/// The side of the map.
+const SIDE: f32 = 300.0;
 
 /// Who walks: the movement of so many, by a seed, twenty rounds a second on a square.
 pub type Walkers<'a> = &'a (dyn Fn(u64, usize) -> Box<dyn Movement> + Sync);
@@ -116,7 +119,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: Options) -> Plan {
+    fn new(options: RunOptions) -> Plan {
         let (seed, default) = (options.seed, SilacSettings::default().fan_out);
         if options.quick {
             return Plan {
@@ -161,8 +164,25 @@ impl Plan {
     }
 }
 
+/// `foveate lab silac`.
+pub struct SilacExperiment;
+
+impl Experiment for SilacExperiment {
+    fn name(&self) -> &'static str {
+        "silac"
+    }
+
+    fn about(&self) -> &'static str {
+        "Silac's gossip among peers: its source's six experiments beside ours, over sizes and fan-outs"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(&|seed, count| request.host.walkers(seed, count, SIDE), request.options)
+    }
+}
+
 /// Runs all six experiments.
-pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentError> {
+fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentError> {
     let plan = Plan::new(options);
     let draws = if options.quick { QUICK_DRAWS } else { DRAWS };
     let choices = choice::choices(draws, options.seed);

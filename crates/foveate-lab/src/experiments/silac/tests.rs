@@ -46,7 +46,7 @@ fn everybody_gets_known_and_more_telling_loses_less() {
 
 #[test]
 fn the_whole_experiment_runs_in_short_and_gives_the_stated_rows() {
-    let done = lab(&walkers, Options { seed: 1, quick: true }).unwrap();
+    let done = lab(&walkers, RunOptions { seed: 1, quick: true }).unwrap();
     let rows: Vec<_> = done.outcome.rows.iter().filter(|row| row.get("gossip").is_some()).collect();
     assert!(rows.len() >= QUICK_SIZES.len() + QUICK_FAN_OUTS.len());
     let keys = [
