@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The lists of experiments that the program joins.
-const LISTS: &[&[&dyn Experiment]] = &[experiments::ALL];
+const LISTS: &[&[&dyn Experiment]] = &[experiments::ALL, foveate_gvo::ALL, foveate_silac::ALL];
 
 /// All experiments, by name.
 fn all() -> Vec<&'static dyn Experiment> {
@@ -55,8 +55,9 @@ impl Args for Lab {
         let list = List::augment_args(Command::new("list").about("List the experiments"));
         let command = command.subcommand_required(true).arg_required_else_help(true);
         all().into_iter().fold(command.subcommand(list), |command, experiment| {
-            let it = Command::new(experiment.name()).about(experiment.about());
-            command.subcommand(Common::augment_args(experiment.options(it)))
+            let it = Common::augment_args(experiment.options(Command::new(experiment.name())));
+            // Last: the documentation of a struct of options would take its place.
+            command.subcommand(it.about(experiment.about()))
         })
     }
 
@@ -178,13 +179,14 @@ mod tests {
         let lab = Lab::augment_args(Command::new("lab"));
         lab.clone().debug_assert();
         for experiment in all() {
-            let line = ["lab", experiment.name(), "--quick", "--seed", "7"].into_iter();
+            let name = experiment.name();
+            let line = ["lab", name, "--quick", "--seed", "7"].into_iter();
             let line = line.chain(experiment.sample_arguments().iter().copied());
-            let matches = lab.clone().try_get_matches_from(line).expect(experiment.name());
+            let matches = lab.clone().try_get_matches_from(line).expect(name);
             let Task::Run(found, common, _) = Lab::from_arg_matches(&matches).unwrap().task else {
-                panic!("{} is not run", experiment.name());
+                panic!("{name} is not run");
             };
-            assert_eq!(found.name(), experiment.name());
+            assert_eq!(found.name(), name);
             assert!(common.quick && common.seed == 7);
         }
         assert!(lab.try_get_matches_from(["lab", "vfc"]).is_err(), "a recording is required");

@@ -3,13 +3,12 @@
 
 use crate::lobbies::{Failure, Lobbies};
 use crate::peer::{self, Peer, PeerApp, numbered};
-use foveate_io::host::SilacHost;
 use foveate_io::keys::KeyPair;
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_node::lobby::Announcement;
 use foveate_node::peer::Signer;
-use foveate_node::peer::silac::{
-    Act, Frame, Interaction, MAX_PEERS, NodeId, SilacAvatar, SilacEvent, SilacSettings,
+use foveate_silac::{
+    Act, Frame, Interaction, MAX_PEERS, NodeId, SilacAvatar, SilacEvent, SilacHost, SilacSettings,
 };
 use serde::Serialize;
 use std::collections::VecDeque;

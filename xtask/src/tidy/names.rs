@@ -35,7 +35,6 @@ const DOUBLED: &[&str] = &[
     "Loss",
     "Message",
     "Meter",
-    "Options",
     "Outcome",
     "Pace",
     "Peer",
@@ -55,7 +54,6 @@ const DOUBLED: &[&str] = &[
     "Walk",
     "Web",
     "Window",
-    "World",
 ];
 
 /// Public structs, enums and traits of library and program code have different names.

@@ -7,13 +7,11 @@ pub mod bounds;
 pub mod codec;
 pub mod events;
 mod micro;
-pub mod motion;
 pub mod ownership;
 pub mod peers;
 mod registry;
 mod rivals;
 pub mod scale;
-pub mod silac;
 pub mod vfc;
 
 pub use registry::{Experiment, LabHost, LabRequest, RunOptions, WalledWorld};
@@ -32,11 +30,9 @@ pub const ALL: &[&dyn Experiment] = &[
     &bounds::BoundsExperiment,
     &codec::CodecExperiment,
     &events::EventsExperiment,
-    &motion::MotionExperiment,
     &ownership::OwnershipExperiment,
     &peers::PeersExperiment,
     &scale::ScaleExperiment,
-    &silac::SilacExperiment,
     &vfc::VfcExperiment,
 ];
 

@@ -16,6 +16,7 @@ use clap::{Args, Command};
 use foveate_wire::Micros;
 use liars::{Harm, Lie};
 use serde::Serialize;
+pub use swarm::{ACT_EVERY, LOST_AFTER, noticeable};
 use swarm::{Found, Game, SIDE};
 
 /// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.

@@ -1,6 +1,5 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
-use crate::experiments::silac::{ACT_EVERY, LOST_AFTER, noticeable};
 use crate::movement::{Movement, Pose};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP, Ship};
@@ -25,6 +24,22 @@ const JOIN_LIMIT: Micros = Micros(20_000_000);
 pub const VIEW: f32 = 100.0;
 /// Side of a square that a hundred nodes have.
 pub const SIDE: f32 = 300.0;
+
+/// Deviations of place below this angle, seen from the avatar, are no difference,
+const FLOOR_DEGREES: f64 = 0.25;
+/// nor are those below two sixteenths of a unit, the precision of graded states.
+const FLOOR: f64 = 2.0 / 16.0;
+
+/// How far off somebody must be at a distance to count as wrong where only that counts which can be
+/// noticed.
+pub fn noticeable(distance: f64) -> f64 {
+    (distance * FLOOR_DEGREES.to_radians()).max(FLOOR)
+}
+
+/// An interaction that somebody has not learnt of after this is lost on them.
+pub const LOST_AFTER: Micros = Micros(2_000_000);
+/// Each avatar does something once in this time, on average.
+pub const ACT_EVERY: Micros = Micros(2_000_000);
 
 /// A game to be measured.
 #[derive(Clone, Copy, Debug)]

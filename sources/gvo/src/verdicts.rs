@@ -3,7 +3,7 @@
 use super::rows::{BESIDE, Factor, Found, Join, Share};
 use super::script::Scenario;
 use super::{FOVEATE, LOSSY, PLAIN, Topology};
-use crate::output::{Outcome, Verdict};
+use foveate_lab::output::{Outcome, Verdict};
 
 /// Orders take at most this share of the source's positions in every frame, in percent.
 const ORDERS: f64 = 3.0;

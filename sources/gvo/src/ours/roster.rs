@@ -6,7 +6,7 @@
 //! newcomer introduces itself.
 
 use super::{About, Play, PlayError, id_of};
-use crate::experiments::motion::script::{NEAR_SPAWN, frames};
+use crate::script::{NEAR_SPAWN, frames};
 use foveate_sync::interest::{Circle, Grade, Pace, Policy, Sight};
 use foveate_wire::{Metres, Micros, ObjectId, Replicate};
 use std::sync::Arc;

@@ -14,7 +14,7 @@
 //! measured in frames, so that one must count the other.
 
 use super::NodeId;
-use crate::bytes::Bytes;
+use super::reader::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 

@@ -5,7 +5,7 @@ use super::meter::{Side, Split, Stream, TICK};
 use super::script::{FRAME, Scenario, Script};
 use super::squeeze::Squeeze;
 use super::{FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, PLAIN, Played, RunOptions, Topology};
-use crate::output::{Outcome, OutputError};
+use foveate_lab::output::{Outcome, OutputError};
 use foveate_wire::Micros;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -472,7 +472,7 @@ pub fn nearest_first(script: &Script, player: usize, arrived: &[(usize, usize)])
     let eyes: Vec<_> = script.of(player).filter_map(|thing| script.pose(thing, frame)).collect();
     let distance = |thing: usize| {
         let at = script.pose(thing, frame)?.pos;
-        let far = |eye: &crate::movement::Pose| {
+        let far = |eye: &foveate_lab::movement::Pose| {
             (0..3).map(|i| (at[i] - eye.pos[i]).powi(2)).sum::<f32>().sqrt()
         };
         eyes.iter().map(far).min_by(f32::total_cmp)

@@ -3,7 +3,7 @@
 
 use super::field::{Orders, Rollout, pose};
 use super::walk::{Grid, Point, STEPS, length};
-use crate::movement::Pose;
+use foveate_lab::movement::Pose;
 use foveate_wire::Micros;
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! place in turn. All is drawn by the very code that ships.
 
 use super::findings::{deviation, mean};
+use crate::{Alphas, Candidates, Eyes, NodeId};
 use fastrand::Rng;
-use foveate_node::peer::silac::{Alphas, Candidates, Eyes, NodeId};
 use serde::Serialize;
 use std::f32::consts::PI;
 

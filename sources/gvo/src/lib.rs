@@ -1,4 +1,4 @@
-//! `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol and by ours, with
+//! GVO's protocol, to compare with, and `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol and by ours, with
 //! both kinds of movement: steered directly, and sent to a target.
 //!
 //! A script says who is there and where everything is (`script`, `field`, `walk`). It is played by
@@ -19,10 +19,10 @@ mod tests;
 mod verdicts;
 mod walk;
 
-pub use walk::{Grid, Point, Walk};
-
-use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
-use crate::output::{Outcome, Progress};
+use foveate_lab::experiments::{
+    Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel,
+};
+use foveate_lab::output::{Outcome, Progress};
 use foveate_wire::{Bytes, Micros};
 use gvo::Tricks;
 use meter::Meter;
@@ -232,6 +232,9 @@ fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
     };
     Ok(Played { scenario, topology, variant, seconds, meter, learned, ran })
 }
+
+/// The experiments of this crate.
+pub const ALL: &[&dyn Experiment] = &[&MotionExperiment];
 
 /// `foveate lab motion`.
 pub struct MotionExperiment;

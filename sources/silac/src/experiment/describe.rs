@@ -4,9 +4,9 @@ use super::choice::{Against, Choice};
 use super::findings::{Arrived, BINS, DistanceBin, SilacFindings, deviation, line, mean, share};
 use super::swarm::{AVATAR_WIDTH, LATENCY, LOSS};
 use super::{BySilac, CONTACTS, Done, ExperimentError, Game, Plan, RunOptions, SilacRow, copies};
-use crate::output::{Align, Outcome, Table, Verdict};
-use crate::report::{Axis, Mark, Plot, Report, Series};
-use foveate_node::peer::silac::SilacSettings;
+use crate::SilacSettings;
+use foveate_lab::output::{Align, Outcome, Table, Verdict};
+use foveate_lab::report::{Axis, Mark, Plot, Report, Series};
 use serde::Serialize;
 
 /// The source: a newcomer is known by all after this, on average.

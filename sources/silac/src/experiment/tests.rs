@@ -1,7 +1,7 @@
 //! Games of peers in short: what must hold in any of them.
 
 use super::*;
-use crate::movement::{Waypoint, WaypointSpec};
+use foveate_lab::movement::{Waypoint, WaypointSpec};
 
 fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
     let spec = WaypointSpec {

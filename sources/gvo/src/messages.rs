@@ -5,7 +5,7 @@
 //! characters, as long as a GUID's digits, brings positions, actions and full states to the
 //! measured sizes alike. No byte is padding.
 
-use crate::movement::Pose;
+use foveate_lab::movement::Pose;
 
 /// Bytes of a position on the wire, as the source measured it.
 pub const POSITION: usize = 95;

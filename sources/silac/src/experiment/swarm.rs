@@ -3,11 +3,12 @@
 //!
 //! Frames of different nodes do not coincide: each node has a phase of its own.
 
-use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin, noticeable};
+use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin};
 use super::gossip::{Gossip, GossipMoment, GossipOutput, Seat};
-use crate::movement::{Movement, Pose};
-use crate::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
-use foveate_node::peer::silac::Act;
+use crate::Act;
+use foveate_lab::experiments::peers::{ACT_EVERY, LOST_AFTER, noticeable};
+use foveate_lab::movement::{Movement, Pose};
+use foveate_lab::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
 use foveate_sync::metrics::{Inconsistency, Known, inc, inj};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,10 +30,6 @@ const OVERHEAD: u32 = 28;
 const ENTER_EVERY: Micros = Micros(12_500);
 /// After the last has entered, so long until anything is measured.
 const WARM: Micros = Micros(3_000_000);
-/// An interaction that somebody has not learnt of after this is lost on them.
-pub const LOST_AFTER: Micros = Micros(2_000_000);
-/// Each avatar does something once in this time, on average.
-pub const ACT_EVERY: Micros = Micros(2_000_000);
 /// An interaction that changes the world goes on for at most so many frames; a shot for one.
 const MAX_ACT: u32 = 8;
 /// Elements of the world that can be acted on.

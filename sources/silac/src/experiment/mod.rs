@@ -12,14 +12,16 @@ mod swarm;
 #[cfg(test)]
 mod tests;
 
-pub use findings::{Arrived, DistanceBin, SilacFindings, noticeable};
+pub use findings::{Arrived, DistanceBin, SilacFindings};
 pub use gossip::{BySilac, Gossip, GossipMoment, GossipOutput, Seat};
-pub use swarm::{ACT_EVERY, Game, LOST_AFTER, Swarm};
+pub use swarm::{Game, Swarm};
 
-use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
-use crate::movement::Movement;
-use crate::output::Progress;
-use foveate_node::peer::silac::SilacSettings;
+use crate::SilacSettings;
+use foveate_lab::experiments::{
+    Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel,
+};
+use foveate_lab::movement::Movement;
+use foveate_lab::output::Progress;
 use foveate_wire::Micros;
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 //! it runs into another one.
 
 use super::walk::{Point, STEPS, Walk, along, length};
-use crate::movement::Pose;
+use foveate_lab::movement::Pose;
 use std::sync::Arc;
 
 /// Steps that a unit walks in a frame of 40 ms: 5 units a second.

@@ -1,7 +1,6 @@
 //! Silac's gossip over real sockets.
 
-use foveate_io::host::SilacHost;
-use foveate_node::peer::silac::{Act, Frame, SilacEvent, SilacSettings};
+use foveate_silac::{Act, Frame, SilacEvent, SilacHost, SilacSettings};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use super::messages as say;
 use super::meter::{Carrier, Meter, Split, Stream, share};
 use super::script::{FRAME, Script, ZONE};
 use super::squeeze::Squeeze;
-use crate::movement::Pose;
+use foveate_lab::movement::Pose;
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use foveate_node::Output;
-//! use foveate_node::peer::silac::{SilacAvatar, SilacEvent, Frame, SilacInput, Me, SilacSettings, Silac};
+//! use foveate_silac::{SilacAvatar, SilacEvent, Frame, SilacInput, Me, SilacSettings, Silac};
 //! use foveate_wire::Micros;
 //!
 //! let me = |name: &str, last| Me { address: ([10, 0, 0, last], 27_960).into(), name: name.into(), model: 0 };
@@ -42,6 +42,7 @@ pub mod message;
 mod path;
 mod peers;
 mod queue;
+mod reader;
 mod receive;
 #[cfg(test)]
 mod tests;
@@ -52,8 +53,8 @@ pub use path::{FADE, LASTING_FADE, MAX_PATH};
 pub use peers::{MAX_ASKING, MAX_PEERS, SilacPeer};
 pub use queue::MAX_WAITING;
 
-use crate::Output;
 use fastrand::Rng;
+use foveate_node::Output;
 use foveate_wire::Micros;
 use message::{Draft, Header, Kind, MAX_ASKED, MAX_RECIPIENTS, SilacParticipant, State};
 use path::Path;

@@ -1,9 +1,7 @@
 //! What a protocol of peers must offer to be measured in the same world as others.
 
+use crate::{Act, Frame, Me, NodeId, Silac, SilacAvatar, SilacEvent, SilacInput, SilacSettings};
 use foveate_node::Output;
-use foveate_node::peer::silac::{
-    Act, Frame, Me, NodeId, Silac, SilacAvatar, SilacEvent, SilacInput, SilacSettings,
-};
 use foveate_wire::Micros;
 use std::net::SocketAddr;
 

@@ -5,8 +5,8 @@ use super::meter::{Side, Stream};
 use super::rows::{BESIDE, Found};
 use super::script::{FRAME, NEAR_SPAWN, Scenario};
 use super::{Done, FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, Outcome, PLAIN, Played, Topology};
-use crate::output::{Align, Table};
-use crate::report::{Axis, Plot, Report, Series};
+use foveate_lab::output::{Align, Table};
+use foveate_lab::report::{Axis, Plot, Report, Series};
 
 /// What the source measured for one moving object, in bytes per 100 ms.
 const PAPER_MOVING: f64 = 250.0;

@@ -12,17 +12,6 @@ pub const FAR: f64 = 1.0;
 /// Links that a message comes over at most; more count as this.
 pub const MAX_HOPS: usize = 4;
 
-/// Deviations of place below this angle, seen from the avatar, are no difference,
-const FLOOR_DEGREES: f64 = 0.25;
-/// nor are those below two sixteenths of a unit, the precision of graded states.
-const FLOOR: f64 = 2.0 / 16.0;
-
-/// How far off somebody must be at a distance to count as wrong where only that counts which can be
-/// noticed.
-pub fn noticeable(distance: f64) -> f64 {
-    (distance * FLOOR_DEGREES.to_radians()).max(FLOOR)
-}
-
 /// The bin of a distance, given as a share of the side.
 pub fn bin(share: f64) -> usize {
     ((share * 10.0) as usize).min(BINS - 1)
@@ -37,7 +26,7 @@ pub struct DistanceBin {
     pub arrival: Spread,
     /// Interactions that somebody at this distance should have learnt of.
     pub deeds: u64,
-    /// Those not learnt of within [`LOST_AFTER`](super::LOST_AFTER).
+    /// Those not learnt of within [`LOST_AFTER`](foveate_lab::experiments::peers::LOST_AFTER).
     pub lost: u64,
     /// From an interaction to its being learnt of: milliseconds.
     pub learnt: Spread,
