@@ -3,7 +3,7 @@
 use foveate_arena::movement::MAX_SPEED;
 use foveate_arena::{ArenaMap, Bots, Walls};
 use foveate_lab::experiments::{LabHost, WalledWorld};
-use foveate_lab::movement::{Movement, Pose};
+use foveate_lab::movement::{AvatarPose, Movement};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,10 +38,10 @@ impl Movement for ArenaMovement {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let place = self.bots.position(at);
         let pos = [place.x as f32, place.y as f32, 0.0];
-        Some(Pose { pos, yaw: self.bots.yaw(at) as f32, ..Pose::default() })
+        Some(AvatarPose { pos, yaw: self.bots.yaw(at) as f32, ..AvatarPose::default() })
     }
 
     fn side(&self) -> f32 {

@@ -2,16 +2,18 @@
 
 use super::gvo::{FACING, LATENCY, THRESHOLD};
 use super::meter::{Side, Stream};
-use super::rows::{BESIDE, Found};
+use super::rows::{BESIDE, MotionFindings};
 use super::script::{FRAME, NEAR_SPAWN, Scenario};
-use super::{Done, FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, Outcome, PLAIN, Played, Topology};
+use super::{
+    Done, ExperimentResult, FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, PLAIN, Played, Topology,
+};
 use foveate_lab::output::{Align, Table};
 use foveate_lab::report::{Axis, Plot, Report, Series};
 
 /// What the source measured for one moving object, in bytes per 100 ms.
 const PAPER_MOVING: f64 = 250.0;
 
-pub(super) fn done(outcome: Outcome, played: &[Played], found: &Found) -> Done {
+pub(super) fn done(outcome: ExperimentResult, played: &[Played], found: &MotionFindings) -> Done {
     let tables = vec![
         shares_table(found),
         factors_table(found),
@@ -121,7 +123,7 @@ fn optional(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or(String::new(), |value| format!("{value:.digits$}{unit}"))
 }
 
-fn shares_table(found: &Found) -> Table {
+fn shares_table(found: &MotionFindings) -> Table {
     let columns = [
         ("scenario", Align::Left),
         ("topology", Align::Left),
@@ -152,7 +154,7 @@ fn shares_table(found: &Found) -> Table {
     table
 }
 
-fn factors_table(found: &Found) -> Table {
+fn factors_table(found: &MotionFindings) -> Table {
     let columns = [
         ("scenario", Align::Left),
         ("topology", Align::Left),
@@ -181,7 +183,7 @@ fn factors_table(found: &Found) -> Table {
     table
 }
 
-fn checks_table(found: &Found) -> Table {
+fn checks_table(found: &MotionFindings) -> Table {
     let columns = [
         ("scenario", Align::Left),
         ("topology", Align::Left),
@@ -204,7 +206,7 @@ fn checks_table(found: &Found) -> Table {
     table
 }
 
-fn joins_table(found: &Found) -> Table {
+fn joins_table(found: &MotionFindings) -> Table {
     let columns = [
         ("scenario", Align::Left),
         ("topology", Align::Left),
@@ -252,7 +254,7 @@ fn streams_table(played: &[Played]) -> Table {
     table
 }
 
-fn traffic_table(found: &Found) -> Table {
+fn traffic_table(found: &MotionFindings) -> Table {
     let columns = [
         ("scenario", Align::Left),
         ("topology", Align::Left),
@@ -283,7 +285,7 @@ fn traffic_table(found: &Found) -> Table {
     table
 }
 
-fn pressed_table(found: &Found) -> Table {
+fn pressed_table(found: &MotionFindings) -> Table {
     let columns = [
         ("packet", Align::Left),
         ("packets", Align::Left),
@@ -325,7 +327,7 @@ fn tried_in(optimisation: &str) -> &'static [Scenario] {
 
 /// What each optimisation is worth where it was tried. Actions are left out: theirs would dwarf all
 /// others.
-fn factors_plot(found: &Found, protocol: &str) -> Plot {
+fn factors_plot(found: &MotionFindings, protocol: &str) -> Plot {
     let rows: Vec<_> = found
         .factors
         .iter()

@@ -1,8 +1,8 @@
 //! Units under orders, as their authority knows them: each goes the way that its order implies, until
 //! it runs into another one.
 
-use super::walk::{Point, STEPS, Walk, along, length};
-use foveate_lab::movement::Pose;
+use super::walk::{Pathfinding, Point, STEPS, along, length};
+use foveate_lab::movement::AvatarPose;
 use std::sync::Arc;
 
 /// Steps that a unit walks in a frame of 40 ms: 5 units a second.
@@ -14,7 +14,7 @@ const CLEAR: i32 = 5 * STEPS / 2;
 
 /// What a unit was told: from here to there, beginning in this frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Course {
+pub struct UnitCourse {
     pub from: Point,
     pub target: Point,
     pub since: u32,
@@ -22,9 +22,9 @@ pub struct Course {
     pub colliding: bool,
 }
 
-impl Course {
+impl UnitCourse {
     /// Where the unit is in a frame, and which way it faces; for both ends.
-    pub fn at(&self, walk: &dyn Walk, frame: u32) -> (Point, f32) {
+    pub fn at(&self, walk: &dyn Pathfinding, frame: u32) -> (Point, f32) {
         let way = walk.way(self.from, self.target);
         let (at, facing, _) = step(self, &way, frame);
         (at, facing)
@@ -32,14 +32,14 @@ impl Course {
 }
 
 /// Where the way leads in a frame, the facing, and whether that is its end.
-fn step(course: &Course, way: &[Point], frame: u32) -> (Point, f32, bool) {
+fn step(course: &UnitCourse, way: &[Point], frame: u32) -> (Point, f32, bool) {
     let walked = PACE.saturating_mul(frame.saturating_sub(course.since) as i32);
     let (at, before, end) = along(course.from, way, walked);
     (at, ((at[1] - before[1]) as f32).atan2((at[0] - before[0]) as f32), end)
 }
 
 struct Unit {
-    course: Course,
+    course: UnitCourse,
     way: Vec<Point>,
     at: Point,
     facing: f32,
@@ -47,22 +47,22 @@ struct Unit {
 }
 
 /// All units and the way they take.
-pub struct Field {
-    walk: Arc<dyn Walk>,
+pub struct UnitField {
+    walk: Arc<dyn Pathfinding>,
     units: Vec<Unit>,
     frame: u32,
 }
 
-impl Field {
-    pub fn new(walk: Arc<dyn Walk>, places: &[Point]) -> Field {
+impl UnitField {
+    pub fn new(walk: Arc<dyn Pathfinding>, places: &[Point]) -> UnitField {
         let unit = |at: &Point| Unit {
-            course: Course { from: *at, target: *at, since: 0, colliding: false },
+            course: UnitCourse { from: *at, target: *at, since: 0, colliding: false },
             way: Vec::new(),
             at: *at,
             facing: 0.0,
             arrived: true,
         };
-        Field { walk, units: places.iter().map(unit).collect(), frame: 0 }
+        UnitField { walk, units: places.iter().map(unit).collect(), frame: 0 }
     }
 
     /// Sends a unit somewhere. Where no way leads it stays.
@@ -100,24 +100,24 @@ impl Field {
         }
     }
 
-    pub fn course(&self, unit: usize) -> Course {
+    pub fn course(&self, unit: usize) -> UnitCourse {
         self.units[unit].course
     }
 
-    pub fn pose(&self, unit: usize) -> Pose {
+    pub fn pose(&self, unit: usize) -> AvatarPose {
         let unit = &self.units[unit];
         pose(unit.at, unit.facing)
     }
 }
 
 /// A place on the ground as a pose.
-pub fn pose(at: Point, yaw: f32) -> Pose {
+pub fn pose(at: Point, yaw: f32) -> AvatarPose {
     let [x, y] = at.map(|steps| steps as f32 / STEPS as f32);
-    Pose { pos: [x, y, 0.0], yaw, ..Pose::default() }
+    AvatarPose { pos: [x, y, 0.0], yaw, ..AvatarPose::default() }
 }
 
 impl Unit {
-    fn set_off(&mut self, walk: &dyn Walk, frame: u32) {
+    fn set_off(&mut self, walk: &dyn Pathfinding, frame: u32) {
         self.course.from = self.at;
         self.course.since = frame;
         self.way = walk.way(self.at, self.course.target);
@@ -145,14 +145,14 @@ impl Unit {
 /// What became of a unit in a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Moment {
-    pub pose: Pose,
-    pub course: Course,
+    pub pose: AvatarPose,
+    pub course: UnitCourse,
 }
 
 /// What a player tells its units, and when.
 #[derive(Clone)]
 pub struct Orders {
-    pub walk: Arc<dyn Walk>,
+    pub walk: Arc<dyn Pathfinding>,
     /// Where the units stand at first.
     pub places: Vec<Point>,
     /// Frame, unit, target; in the order of time.
@@ -170,14 +170,14 @@ impl Orders {
 /// The field as it unfolds: every unit in every frame so far. What comes later is not known, so that
 /// nobody can act on it.
 pub struct Rollout {
-    field: Field,
+    field: UnitField,
     /// By unit, then by frame.
     units: Vec<Vec<Moment>>,
 }
 
 impl Rollout {
     pub fn new(orders: &Orders) -> Rollout {
-        let field = Field::new(Arc::clone(&orders.walk), &orders.places);
+        let field = UnitField::new(Arc::clone(&orders.walk), &orders.places);
         Rollout { field, units: vec![Vec::new(); orders.places.len()] }
     }
 

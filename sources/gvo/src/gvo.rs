@@ -8,10 +8,10 @@
 use super::Topology;
 use super::field::Rollout;
 use super::messages as say;
-use super::meter::{Carrier, Meter, Split, Stream, share};
+use super::meter::{Carrier, Split, Stream, TrafficMeter, share};
 use super::script::{FRAME, Script, ZONE};
 use super::squeeze::Squeeze;
-use foveate_lab::movement::Pose;
+use foveate_lab::movement::AvatarPose;
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ pub struct Tricks {
 
 /// What came of a run.
 pub struct SourceRun {
-    pub meter: Meter,
+    pub meter: TrafficMeter,
     /// Full states as they arrived: when, node, thing.
     pub learned: Vec<(Micros, usize, usize)>,
 }
@@ -61,9 +61,9 @@ pub struct SourceRun {
 #[derive(Clone, Copy, Default)]
 struct Told {
     /// The last pose, its frame, and the speed per frame that the receiver derives.
-    last: Option<(Pose, usize, [f32; 3])>,
+    last: Option<(AvatarPose, usize, [f32; 3])>,
     /// The last full position, and its number.
-    full: Option<(Pose, u32)>,
+    full: Option<(AvatarPose, u32)>,
 }
 
 /// (stage of the frame, from, to, carrier): what is sent together if anything is.
@@ -86,13 +86,13 @@ struct Play<'a> {
 
 type Zone = [i32; 2];
 
-fn zone(pose: &Pose) -> Zone {
+fn zone(pose: &AvatarPose) -> Zone {
     [0, 1].map(|axis| (pose.pos[axis] / ZONE).floor() as i32)
 }
 
 /// Plays a script by the source's protocol.
 pub fn play(script: &Script, topology: Topology, tricks: Tricks, seed: u64) -> SourceRun {
-    let meter = Meter::new(topology.nodes(script.players.len()));
+    let meter = TrafficMeter::new(topology.nodes(script.players.len()));
     let mut play = Play {
         script,
         topology,
@@ -164,7 +164,7 @@ impl Play<'_> {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
         let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
-        let poses: Vec<(usize, Pose)> = poses.collect();
+        let poses: Vec<(usize, AvatarPose)> = poses.collect();
         let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(simulation) + 1);
         self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
         let bytes = say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses);
@@ -270,7 +270,7 @@ impl Play<'_> {
     }
 
     /// The nodes that are told where an object is.
-    fn listeners(&self, thing: usize, owner: usize, pose: &Pose) -> Vec<usize> {
+    fn listeners(&self, thing: usize, owner: usize, pose: &AvatarPose) -> Vec<usize> {
         let zone = zone(pose);
         let hears = |player: &usize| {
             !self.tricks.zoning
@@ -316,7 +316,7 @@ impl Play<'_> {
 
     /// Tells of a place by an increment if that is on and fits; full positions that increments refer
     /// to go by the reliable channel.
-    fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &Pose) {
+    fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
         let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
         let by = self.tricks.increments.zip(told.full);
@@ -476,13 +476,13 @@ impl Play<'_> {
 }
 
 /// How far two facings are apart, in radians.
-fn turned(a: &Pose, b: &Pose) -> f32 {
+fn turned(a: &AvatarPose, b: &AvatarPose) -> f32 {
     let apart = (a.yaw - b.yaw).rem_euclid(std::f32::consts::TAU);
     apart.min(std::f32::consts::TAU - apart)
 }
 
 /// The offsets to a full position, if each fits; facings always do, in as many parts of a turn.
-fn offsets(full: &Pose, pose: &Pose, bits: u32) -> Option<[i8; 6]> {
+fn offsets(full: &AvatarPose, pose: &AvatarPose, bits: u32) -> Option<[i8; 6]> {
     let most = (1 << (bits - 1)) - 1;
     let mut out = [0; 6];
     for (axis, out) in out.iter_mut().take(3).enumerate() {

@@ -22,10 +22,10 @@ mod walk;
 use foveate_lab::experiments::{
     Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel,
 };
-use foveate_lab::output::{Outcome, Progress};
+use foveate_lab::output::{ExperimentResult, Progress};
 use foveate_wire::{Bytes, Micros};
 use gvo::Tricks;
-use meter::Meter;
+use meter::TrafficMeter;
 use ours::{Exact, Ours, RunResult};
 use script::{Scenario, Script};
 use squeeze::Squeeze;
@@ -103,7 +103,7 @@ struct Played {
     topology: Topology,
     variant: &'static str,
     seconds: f64,
-    meter: Meter,
+    meter: TrafficMeter,
     /// First states as they arrived: when, node, thing.
     learned: Vec<(Micros, usize, usize)>,
     /// What only our engine can tell.
@@ -264,8 +264,8 @@ fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     });
     progress.finish();
     let played = played.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let found = rows::Found::of(&played, options);
-    let mut outcome = Outcome::new("motion", options.seed);
+    let found = rows::MotionFindings::of(&played, options);
+    let mut outcome = ExperimentResult::new("motion", options.seed);
     found.push(&mut outcome)?;
     verdicts::judge(&mut outcome, &found);
     Ok(describe::done(outcome, &played, &found))

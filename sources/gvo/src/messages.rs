@@ -5,7 +5,7 @@
 //! characters, as long as a GUID's digits, brings positions, actions and full states to the
 //! measured sizes alike. No byte is padding.
 
-use foveate_lab::movement::Pose;
+use foveate_lab::movement::AvatarPose;
 
 /// Bytes of a position on the wire, as the source measured it.
 pub const POSITION: usize = 95;
@@ -13,40 +13,40 @@ pub const POSITION: usize = 95;
 const EPOCH: u64 = 1_270_000_000_000;
 
 /// A message under construction. Integers are big-endian; the source does not say.
-pub struct Message(Vec<u8>);
+pub struct GvoMessage(Vec<u8>);
 
-impl Message {
+impl GvoMessage {
     /// The header: length (put in at the end), type, stream, sender, one bit that takes a byte.
-    pub fn new(kind: u8, stream: u8, sender: u16, stamp: Option<u64>) -> Message {
+    pub fn new(kind: u8, stream: u8, sender: u16, stamp: Option<u64>) -> GvoMessage {
         let mut bytes = vec![0, 0, 0, 0, kind, stream];
         bytes.extend(sender.to_be_bytes());
         bytes.push(u8::from(stamp.is_some()) << 7);
         stamp.iter().for_each(|stamp| bytes.extend((EPOCH + stamp).to_be_bytes()));
-        Message(bytes)
+        GvoMessage(bytes)
     }
 
-    fn u16(mut self, value: u16) -> Message {
+    fn u16(mut self, value: u16) -> GvoMessage {
         self.0.extend(value.to_be_bytes());
         self
     }
 
-    fn u32(mut self, value: u32) -> Message {
+    fn u32(mut self, value: u32) -> GvoMessage {
         self.0.extend(value.to_be_bytes());
         self
     }
 
-    fn bytes(mut self, bytes: &[u8]) -> Message {
+    fn bytes(mut self, bytes: &[u8]) -> GvoMessage {
         self.0.extend(bytes);
         self
     }
 
-    fn floats(mut self, values: [f32; 3]) -> Message {
+    fn floats(mut self, values: [f32; 3]) -> GvoMessage {
         values.iter().for_each(|value| self.0.extend(value.to_be_bytes()));
         self
     }
 
     /// A string: 32 bits of length, then the bytes.
-    fn text(self, text: &str) -> Message {
+    fn text(self, text: &str) -> GvoMessage {
         self.u32(text.len() as u32).bytes(text.as_bytes())
     }
 
@@ -57,7 +57,7 @@ impl Message {
     }
 }
 
-fn turned(pose: &Pose) -> [f32; 3] {
+fn turned(pose: &AvatarPose) -> [f32; 3] {
     [0.0, pose.yaw, pose.pitch]
 }
 
@@ -78,12 +78,12 @@ fn string_id(thing: usize) -> String {
 }
 
 /// Where an object is, with its timestamp in milliseconds.
-pub fn position(sender: u16, thing: usize, pose: &Pose, stamp: u64) -> Vec<u8> {
+pub fn position(sender: u16, thing: usize, pose: &AvatarPose, stamp: u64) -> Vec<u8> {
     placed(sender, thing, pose, stamp, WALKS)
 }
 
-fn placed(sender: u16, thing: usize, pose: &Pose, stamp: u64, animation: &str) -> Vec<u8> {
-    let message = Message::new(2, 1, sender, Some(stamp)).u16(thing as u16);
+fn placed(sender: u16, thing: usize, pose: &AvatarPose, stamp: u64, animation: &str) -> Vec<u8> {
+    let message = GvoMessage::new(2, 1, sender, Some(stamp)).u16(thing as u16);
     message.floats(pose.pos).floats(turned(pose)).text(&string_id(thing)).text(animation).done()
 }
 
@@ -96,7 +96,7 @@ pub fn increment(
     (number, stamp): (u32, u64),
     bits: u32,
 ) -> Vec<u8> {
-    let message = Message::new(3, 1, sender, Some(stamp)).u16(thing as u16).u32(number);
+    let message = GvoMessage::new(3, 1, sender, Some(stamp)).u16(thing as u16).u32(number);
     let bytes = offsets.map(|offset| offset as u8);
     let message = match bits {
         8 => message.bytes(&bytes),
@@ -108,7 +108,7 @@ pub fn increment(
 
 /// A unit is here and goes there.
 pub fn action(sender: u16, thing: usize, from: [f32; 3], to: [f32; 3], stamp: u64) -> Vec<u8> {
-    let message = Message::new(4, 2, sender, Some(stamp)).u16(thing as u16);
+    let message = GvoMessage::new(4, 2, sender, Some(stamp)).u16(thing as u16);
     message.floats(from).floats(to).text(&string_id(thing)).done()
 }
 
@@ -126,7 +126,7 @@ const NAMES: [&str; 10] = [
     "sebastian",
 ];
 
-fn greeting(message: Message, player: u16) -> Message {
+fn greeting(message: GvoMessage, player: u16) -> GvoMessage {
     let name = NAMES[usize::from(player) % NAMES.len()];
     let address = format!("10.0.0.{}", 10 + player % 90);
     message.u16(player).text(name).text(&address).u16(4_000).u16(4_001)
@@ -134,28 +134,28 @@ fn greeting(message: Message, player: u16) -> Message {
 
 /// Who I am.
 pub fn hello(player: u16) -> Vec<u8> {
-    greeting(Message::new(0, 0, player, None), player).done()
+    greeting(GvoMessage::new(0, 0, player, None), player).done()
 }
 
 /// Who is there. With a timestamp: two players then take the 85 B that the source measured.
 pub fn player_list(sender: u16, players: &[u16], stamp: u64) -> Vec<u8> {
-    let message = Message::new(1, 0, sender, Some(stamp)).u32(players.len() as u32);
+    let message = GvoMessage::new(1, 0, sender, Some(stamp)).u32(players.len() as u32);
     players.iter().fold(message, |message, player| greeting(message, *player)).done()
 }
 
 /// What a peer says on a new connection.
 pub fn identify(player: u16) -> Vec<u8> {
-    Message::new(5, 0, player, None).u16(player).u16(4_001).done()
+    GvoMessage::new(5, 0, player, None).u16(player).u16(4_001).done()
 }
 
 /// A player's objects, each with its string id.
-pub fn full_state(owner: u16, things: &[(usize, Pose)]) -> Vec<u8> {
+pub fn full_state(owner: u16, things: &[(usize, AvatarPose)]) -> Vec<u8> {
     full_states(owner, things, RUNS)
 }
 
-fn full_states(owner: u16, things: &[(usize, Pose)], animation: &str) -> Vec<u8> {
-    let message = Message::new(6, 3, owner, None).u16(owner).u32(things.len() as u32);
-    let each = |message: Message, (thing, pose): &(usize, Pose)| {
+fn full_states(owner: u16, things: &[(usize, AvatarPose)], animation: &str) -> Vec<u8> {
+    let message = GvoMessage::new(6, 3, owner, None).u16(owner).u32(things.len() as u32);
+    let each = |message: GvoMessage, (thing, pose): &(usize, AvatarPose)| {
         let message = message.u16(*thing as u16).floats(pose.pos).floats(turned(pose));
         message.text(animation).text(&string_id(*thing))
     };
@@ -163,29 +163,29 @@ fn full_states(owner: u16, things: &[(usize, Pose)], animation: &str) -> Vec<u8>
 }
 
 pub fn zone_changed(sender: u16, player: u16, thing: usize, [x, z]: [i32; 2]) -> Vec<u8> {
-    let message = Message::new(7, 4, sender, None).u16(player).u16(thing as u16);
+    let message = GvoMessage::new(7, 4, sender, None).u16(player).u16(thing as u16);
     message.u32(x as u32).u32(z as u32).done()
 }
 
 pub fn zone_get(sender: u16, [x, z]: [i32; 2]) -> Vec<u8> {
-    Message::new(8, 4, sender, None).u32(x as u32).u32(z as u32).done()
+    GvoMessage::new(8, 4, sender, None).u32(x as u32).u32(z as u32).done()
 }
 
 pub fn zone_set(sender: u16, [x, z]: [i32; 2], players: &[u16]) -> Vec<u8> {
-    let message = Message::new(9, 4, sender, None).u32(x as u32).u32(z as u32);
+    let message = GvoMessage::new(9, 4, sender, None).u32(x as u32).u32(z as u32);
     let message = message.u32(players.len() as u32);
     players.iter().fold(message, |message, player| message.u16(*player)).done()
 }
 
 pub fn selection(sender: u16, thing: usize) -> Vec<u8> {
-    Message::new(10, 4, sender, None).u16(thing as u16).done()
+    GvoMessage::new(10, 4, sender, None).u16(thing as u16).done()
 }
 
 /// One of each message of the source's table of compression, with the size that it has there.
 pub fn samples(round: u64) -> Vec<(&'static str, Vec<u8>)> {
     let pose = |n: u64| {
         let [x, y] = [12.53 + 1.37 * n as f32, 40.21 + 0.71 * n as f32];
-        Pose { pos: [x, y, 0.0], yaw: 1.5 + 0.1 * n as f32, ..Pose::default() }
+        AvatarPose { pos: [x, y, 0.0], yaw: 1.5 + 0.1 * n as f32, ..AvatarPose::default() }
     };
     let (thing, stamp) = (3 + round as usize, 1_000 + 40 * round);
     let (one, two) = (1 + round as u16, 2 + round as u16);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn messages_have_the_sizes_that_the_source_measured() {
-        let pose = Pose::default();
+        let pose = AvatarPose::default();
         assert_eq!(position(1, 2, &pose, 3).len(), POSITION);
         assert_eq!(action(1, 2, pose.pos, pose.pos, 3).len(), 79);
         assert_eq!(increment(1, 2, [0; 6], (4, 5), 8).len(), 30);

@@ -115,13 +115,13 @@ pub struct Flow {
 
 /// Everybody's traffic.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Meter {
+pub struct TrafficMeter {
     pub nodes: Vec<Flow>,
 }
 
-impl Meter {
-    pub fn new(nodes: usize) -> Meter {
-        Meter { nodes: vec![Flow::default(); nodes] }
+impl TrafficMeter {
+    pub fn new(nodes: usize) -> TrafficMeter {
+        TrafficMeter { nodes: vec![Flow::default(); nodes] }
     }
 
     pub fn sent(&mut self, node: usize, at: Micros, carrier: Carrier, split: Split) {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn bytes_stand_in_the_tick_in_which_they_passed() {
-        let mut meter = Meter::new(1);
+        let mut meter = TrafficMeter::new(1);
         meter.sent(0, Micros(99_999), Carrier::Udp, Stream::State.only(10));
         meter.sent(0, Micros(100_000), Carrier::Tcp, Stream::Event.only(5));
         let up = &meter.nodes[0].up;

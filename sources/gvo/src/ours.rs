@@ -10,13 +10,13 @@ mod orders;
 mod roster;
 
 use super::Topology;
-use super::field::{Course, Rollout, pose};
+use super::field::{Rollout, UnitCourse, pose};
 use super::gvo::{LATENCY, THRESHOLD};
-use super::meter::{Carrier, Meter, Split, Stream, TICK, share};
+use super::meter::{Carrier, Split, Stream, TICK, TrafficMeter, share};
 use super::script::{FASTEST, FRAME, SIDE, Script, ZONE};
 use super::walk::STEPS;
-use foveate_lab::avatar::{Avatar, AvatarSpec};
-use foveate_lab::movement::Pose;
+use foveate_lab::avatar::{AvatarSpec, LabAvatar};
+use foveate_lab::movement::AvatarPose;
 use foveate_lab::net::{Agenda, Link, LinkSpec};
 use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::{Grade, Pace, Pivot, Policy, Sight, ViewError, Zoned, presets};
@@ -88,7 +88,7 @@ impl Default for Ours {
 
 /// What came of it.
 pub struct RunResult {
-    pub meter: Meter,
+    pub meter: TrafficMeter,
     /// All observers' counts of the streams with places.
     pub counters: Counters,
     /// First states as they arrived: frame, node, thing.
@@ -246,7 +246,7 @@ pub fn play(
     let make = |about: &About| Channel::new(*about, ours, nodes);
     let channels = abouts.iter().map(make).collect::<Result<Vec<_>, _>>()?;
     let ran = RunResult {
-        meter: Meter::new(nodes),
+        meter: TrafficMeter::new(nodes),
         counters: Counters::default(),
         appeared: Vec::new(),
         error: Error::default(),
@@ -487,7 +487,7 @@ impl Play<'_> {
     }
 
     /// Where a thing is: a unit under orders where its authority has moved it, others by the script.
-    fn pose(&self, thing: usize) -> Option<Pose> {
+    fn pose(&self, thing: usize) -> Option<AvatarPose> {
         match self.units.as_ref().filter(|_| self.ordered(thing)) {
             Some(run) => run.newest(thing).map(|(now, _)| now.pose),
             None => self.script.pose(thing, self.frame),
@@ -515,10 +515,10 @@ impl Play<'_> {
             let colliding = run.and_then(|run| Some(run.newest(thing)?.0.course.colliding));
             // A unit under orders is where its order says, unless it collides.
             if !known || colliding != Some(false) {
-                self.channels[channel].write(node, id, &Avatar::from(pose));
+                self.channels[channel].write(node, id, &LabAvatar::from(pose));
             }
         }
-        let heard = self.relayed::<Avatar>(channel, node);
+        let heard = self.relayed::<LabAvatar>(channel, node);
         let channel = &mut self.channels[channel];
         for (id, mut value) in heard {
             let ties = channel.ties.iter().filter(|tie| tie.to == node);
@@ -653,7 +653,7 @@ impl Play<'_> {
     }
 
     /// Where the second player sees a thing of the first.
-    fn shown(&self, watcher: usize, thing: usize) -> Option<Pose> {
+    fn shown(&self, watcher: usize, thing: usize) -> Option<AvatarPose> {
         let tick = Tick(self.frame as u32);
         let id = id_of(self.script.things[thing].owner, thing);
         let replicas = |about: fn(&About) -> bool| {
@@ -663,7 +663,7 @@ impl Play<'_> {
         };
         if self.ordered(thing) {
             let order = replicas(|about| *about == About::Orders)?.value::<Order>()?;
-            let course = Course::from(order);
+            let course = UnitCourse::from(order);
             if !course.colliding {
                 let orders = self.script.orders.as_ref()?;
                 let (at, facing) = course.at(&*orders.walk, tick.0);
@@ -671,7 +671,7 @@ impl Play<'_> {
             }
         }
         let pos = replicas(|about| matches!(about, About::Things(_)))?.predicted(tick)?;
-        Some(Pose { pos, ..Pose::default() })
+        Some(AvatarPose { pos, ..AvatarPose::default() })
     }
 
     fn compare(&mut self) {

@@ -5,14 +5,14 @@ use super::meter::{Side, Split, Stream, TICK};
 use super::script::{FRAME, Scenario, Script};
 use super::squeeze::Squeeze;
 use super::{FOVEATE, JOIN_BUDGET, NEAR_OURS, NEAR_SOURCE, PLAIN, Played, RunOptions, Topology};
-use foveate_lab::output::{Outcome, OutputError};
+use foveate_lab::output::{ExperimentResult, OutputError};
 use foveate_wire::Micros;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One node's traffic in one run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Traffic {
+pub struct NodeTraffic {
     part: &'static str,
     pub scenario: &'static str,
     pub topology: &'static str,
@@ -117,8 +117,8 @@ pub struct Check {
 }
 
 /// All rows.
-pub struct Found {
-    pub traffic: Vec<Traffic>,
+pub struct MotionFindings {
+    pub traffic: Vec<NodeTraffic>,
     pub factors: Vec<Factor>,
     pub shares: Vec<Share>,
     pub joins: Vec<Join>,
@@ -126,11 +126,11 @@ pub struct Found {
     pub checks: Vec<Check>,
 }
 
-impl Found {
-    pub fn of(played: &[Played], options: RunOptions) -> Found {
+impl MotionFindings {
+    pub fn of(played: &[Played], options: RunOptions) -> MotionFindings {
         let traffic = played.iter().flat_map(traffic).collect();
         let runs = Runs(played);
-        Found {
+        MotionFindings {
             traffic,
             factors: runs.factors(),
             shares: runs.shares(),
@@ -140,7 +140,7 @@ impl Found {
         }
     }
 
-    pub fn push(&self, outcome: &mut Outcome) -> Result<(), OutputError> {
+    pub fn push(&self, outcome: &mut ExperimentResult) -> Result<(), OutputError> {
         self.shares.iter().try_for_each(|row| outcome.push(row))?;
         self.factors.iter().try_for_each(|row| outcome.push(row))?;
         self.checks.iter().try_for_each(|row| outcome.push(row))?;
@@ -154,14 +154,14 @@ fn by_stream(split: Split) -> BTreeMap<&'static str, u64> {
     Stream::ALL.iter().map(|stream| (stream.name(), split[*stream as usize])).collect()
 }
 
-fn traffic(run: &Played) -> Vec<Traffic> {
+fn traffic(run: &Played) -> Vec<NodeTraffic> {
     let ticks = (run.seconds * 1e6 / TICK.0 as f64).ceil() as usize;
     let padded = |side: &Side| {
         let mut all: Vec<u64> = side.per_tick().collect();
         all.resize(ticks.max(all.len()), 0);
         all
     };
-    let row = |(node, flow): (usize, &super::meter::Flow)| Traffic {
+    let row = |(node, flow): (usize, &super::meter::Flow)| NodeTraffic {
         part: "traffic",
         scenario: run.scenario.name(),
         topology: run.topology.name(),
@@ -472,7 +472,7 @@ pub fn nearest_first(script: &Script, player: usize, arrived: &[(usize, usize)])
     let eyes: Vec<_> = script.of(player).filter_map(|thing| script.pose(thing, frame)).collect();
     let distance = |thing: usize| {
         let at = script.pose(thing, frame)?.pos;
-        let far = |eye: &foveate_lab::movement::Pose| {
+        let far = |eye: &foveate_lab::movement::AvatarPose| {
             (0..3).map(|i| (at[i] - eye.pos[i]).powi(2)).sum::<f32>().sqrt()
         };
         eyes.iter().map(far).min_by(f32::total_cmp)

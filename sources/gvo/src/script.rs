@@ -3,7 +3,7 @@
 
 use super::field::{Orders, Rollout, pose};
 use super::walk::{Grid, Point, STEPS, length};
-use foveate_lab::movement::Pose;
+use foveate_lab::movement::AvatarPose;
 use foveate_wire::Micros;
 use std::ops::Range;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Scenario {
 /// An object: whose it is (none: the world's), and where it is in every frame.
 pub struct Thing {
     pub owner: Option<usize>,
-    pub poses: Vec<Pose>,
+    pub poses: Vec<AvatarPose>,
 }
 
 /// A scenario, ready to be played.
@@ -235,7 +235,7 @@ impl Script {
     }
 
     /// Where a thing is in a frame; none: its owner is not there.
-    pub fn pose(&self, thing: usize, frame: usize) -> Option<Pose> {
+    pub fn pose(&self, thing: usize, frame: usize) -> Option<AvatarPose> {
         let Thing { owner, poses } = &self.things[thing];
         let there = owner.is_none_or(|owner| self.present(owner, frame));
         there.then(|| poses.get(frame).copied()).flatten()
@@ -310,7 +310,7 @@ impl Gait {
                 yaw = if now == Gait::Stand { yaw } else { turn };
             }
             left -= 1;
-            poses.push(Pose { pos: [here[0], here[1], 0.0], yaw, ..Pose::default() });
+            poses.push(AvatarPose { pos: [here[0], here[1], 0.0], yaw, ..AvatarPose::default() });
             let next =
                 [here[0] + yaw.cos() * speed * per_frame, here[1] + yaw.sin() * speed * per_frame];
             let strays = match now {
@@ -326,7 +326,7 @@ impl Gait {
 }
 
 /// From the middle of the first zone to that of the third, a stay, and back.
-fn visit(frames: usize) -> Vec<Pose> {
+fn visit(frames: usize) -> Vec<AvatarPose> {
     let (from, to) = (ZONE / 2.0, 2.5 * ZONE);
     let at = |frame: usize| {
         let part = frame as f32 / frames as f32;
@@ -334,7 +334,11 @@ fn visit(frames: usize) -> Vec<Pose> {
         from + way * (to - from)
     };
     let facing = |frame: usize| if frame * 2 > frames { std::f32::consts::PI } else { 0.0 };
-    let pose = |frame| Pose { pos: [at(frame), 2.0, 0.0], yaw: facing(frame), ..Pose::default() };
+    let pose = |frame| AvatarPose {
+        pos: [at(frame), 2.0, 0.0],
+        yaw: facing(frame),
+        ..AvatarPose::default()
+    };
     (0..frames).map(pose).collect()
 }
 

@@ -1,9 +1,9 @@
 //! What the experiment claims.
 
-use super::rows::{BESIDE, Factor, Found, Join, Share};
+use super::rows::{BESIDE, Factor, Join, MotionFindings, Share};
 use super::script::Scenario;
 use super::{FOVEATE, LOSSY, PLAIN, Topology};
-use foveate_lab::output::{Outcome, Verdict};
+use foveate_lab::output::{ExperimentResult, Verdict};
 
 /// Orders take at most this share of the source's positions in every frame, in percent.
 const ORDERS: f64 = 3.0;
@@ -11,7 +11,7 @@ const ORDERS: f64 = 3.0;
 const JOINING: f64 = 0.5;
 
 /// Judges the rows.
-pub fn judge(outcome: &mut Outcome, found: &Found) {
+pub fn judge(outcome: &mut ExperimentResult, found: &MotionFindings) {
     orders(outcome, found);
     optimisations(outcome, found);
     single_figures(outcome, found);
@@ -20,7 +20,7 @@ pub fn judge(outcome: &mut Outcome, found: &Found) {
     compression(outcome, found);
 }
 
-fn orders(outcome: &mut Outcome, found: &Found) {
+fn orders(outcome: &mut ExperimentResult, found: &MotionFindings) {
     let ours = |row: &&Share| row.variant == "foveate, actions" && row.against == PLAIN;
     for row in found.shares.iter().filter(ours) {
         let of = format!("{}, {}", row.scenario, row.topology);
@@ -35,7 +35,7 @@ fn orders(outcome: &mut Outcome, found: &Found) {
     }
 }
 
-fn optimisations(outcome: &mut Outcome, found: &Found) {
+fn optimisations(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.factors.iter().filter(|row| row.measured == "server_down") {
         let name = format!("{}: {}, the server's download", row.scenario, row.optimisation);
         outcome.judge(Verdict::near(name, row.factor, (1.0, 0.005), "×"));
@@ -61,7 +61,7 @@ fn optimisations(outcome: &mut Outcome, found: &Found) {
 }
 
 /// Figures that the source gives: a tenth off at most, which is what its frame rate leaves open.
-fn single_figures(outcome: &mut Outcome, found: &Found) {
+fn single_figures(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in found.checks.iter().filter(|row| row.variant == PLAIN) {
         let name = format!("{}, {}: {}", row.scenario, row.topology, row.what);
         let tolerance = 0.1 * row.paper_value;
@@ -69,7 +69,7 @@ fn single_figures(outcome: &mut Outcome, found: &Found) {
     }
 }
 
-fn joins(outcome: &mut Outcome, found: &Found) {
+fn joins(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for row in &found.joins {
         let of = format!("{}, {}, {}", row.scenario, row.topology, row.variant);
         let lacking = row.expected_states as f64 - row.first_states as f64;
@@ -97,7 +97,7 @@ fn joins(outcome: &mut Outcome, found: &Found) {
 }
 
 /// Full positions travel reliably: after loss they are sent again.
-fn reliable(outcome: &mut Outcome, found: &Found) {
+fn reliable(outcome: &mut ExperimentResult, found: &MotionFindings) {
     for scenario in [Scenario::Straight, Scenario::Restless] {
         let runs = found.traffic.iter().filter(|row| row.scenario == scenario.name());
         let resent =
@@ -113,7 +113,7 @@ fn reliable(outcome: &mut Outcome, found: &Found) {
     }
 }
 
-fn compression(outcome: &mut Outcome, found: &Found) {
+fn compression(outcome: &mut ExperimentResult, found: &MotionFindings) {
     let broken = found.pressed.iter().filter(|row| !row.restored).count();
     outcome.judge(Verdict::at_most(
         "compressed packets that expand to others",

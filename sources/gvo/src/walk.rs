@@ -11,7 +11,7 @@ pub const STEPS: i32 = 64;
 pub type Point = [i32; 2];
 
 /// Finds ways. Both ends of an action must find the same one: no clock, no randomness, no floats.
-pub trait Walk: Send + Sync {
+pub trait Pathfinding: Send + Sync {
     /// The corners of a way, without its beginning, the last one being where it ends. Empty: there
     /// is no way.
     fn way(&self, from: Point, to: Point) -> Vec<Point>;
@@ -127,7 +127,7 @@ impl Grid {
     }
 }
 
-impl Walk for Grid {
+impl Pathfinding for Grid {
     fn way(&self, from: Point, to: Point) -> Vec<Point> {
         let goal = self.cell_of(to);
         if !self.free(goal) {

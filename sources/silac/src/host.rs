@@ -1,6 +1,6 @@
 //! A loop for Silac's gossip: one node on one UDP socket.
 
-use crate::{Frame, Me, Silac, SilacEvent, SilacInput, SilacSettings};
+use crate::{Me, Silac, SilacEvent, SilacFrame, SilacInput, SilacSettings};
 use foveate_node::Output;
 use foveate_wire::Micros;
 use std::collections::VecDeque;
@@ -55,18 +55,18 @@ impl SilacHost {
     }
 
     /// Begins a game, as the only one in it.
-    pub fn found(&mut self, game: u32, frame: Frame) {
+    pub fn found(&mut self, game: u32, frame: SilacFrame) {
         self.handle(SilacInput::Found { game, frame });
     }
 
     /// Asks to be let in by any of these.
-    pub fn join(&mut self, game: u32, contacts: &[SocketAddr], frame: Frame) {
+    pub fn join(&mut self, game: u32, contacts: &[SocketAddr], frame: SilacFrame) {
         self.handle(SilacInput::Join { game, contacts, frame });
     }
 
     /// Waits for the next frame, taking in what arrives, and plays it as `frame` says. A node that is in
     /// no game has none: false.
-    pub fn step(&mut self, frame: impl FnOnce(&Silac) -> Frame) -> Result<bool> {
+    pub fn step(&mut self, frame: impl FnOnce(&Silac) -> SilacFrame) -> Result<bool> {
         loop {
             self.take_in()?;
             let Some(wake) = self.wake else { return Ok(false) };

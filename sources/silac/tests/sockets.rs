@@ -1,6 +1,6 @@
 //! Silac's gossip over real sockets.
 
-use foveate_silac::{Act, Frame, SilacEvent, SilacHost, SilacSettings};
+use foveate_silac::{Act, SilacEvent, SilacFrame, SilacHost, SilacSettings};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(180);
 const GAME: u32 = 7;
 
-fn still(act: Option<Act>) -> Frame {
-    let mut frame = Frame { avatar: Default::default(), act };
+fn still(act: Option<Act>) -> SilacFrame {
+    let mut frame = SilacFrame { avatar: Default::default(), act };
     frame.avatar.facing = [1.0, 0.0, 0.0];
     frame
 }

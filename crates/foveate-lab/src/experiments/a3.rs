@@ -7,9 +7,9 @@
 //! state and no distance.
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
-use crate::avatar::{Avatar, AvatarSpec};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::interest::{
     A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Grade, Pace, Policy, Sight,
@@ -214,10 +214,10 @@ impl Walkers {
             };
             pose.pos[2] = height;
             match slot {
-                Some(slot) => store.set(*slot, &Avatar::from(pose)).map_err(refused)?,
+                Some(slot) => store.set(*slot, &LabAvatar::from(pose)).map_err(refused)?,
                 None => {
                     let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-                    let made = store.create(id, OwnerId(0), &Avatar::from(pose));
+                    let made = store.create(id, OwnerId(0), &LabAvatar::from(pose));
                     *slot = Some(made.map_err(refused)?);
                 }
             }
@@ -374,7 +374,7 @@ const SHARE_ROOM: f64 = 15.0;
 /// attenuation they would differ by more.
 const QUICK_ROOM: f64 = 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[A3Row], options: RunOptions) {
+fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
     let times = if options.quick { QUICK_ROOM } else { 1.0 };
     for (what, figures, pair, paper) in claims() {
         let room = times * if what == "mean" { ROOM[0] } else { ROOM[1] };
@@ -397,7 +397,7 @@ fn judge(outcome: &mut Outcome, rows: &[A3Row], options: RunOptions) {
 }
 
 fn finish(rows: &[A3Row], options: RunOptions) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("a3", options.seed);
+    let mut outcome = ExperimentResult::new("a3", options.seed);
     let [shortest, longest] = PAUSE;
     let mut report = Report::new("a3", "A³: a graded area of interest").summary(format!(
         "Bytes per second to one client under five policies, beside the source's figures: updates that \

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::audit::{Bin, Broken, CoherenceSpec, Findings};
 use crate::avatar::AvatarSpec;
-use crate::movement::{Movement, Pose};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::{Latency, LinkSpec, Loss, Rate};
-use crate::output::{Outcome, Progress};
+use crate::output::{ExperimentResult, Progress};
 use crate::session::{Session, SessionSpec};
 use foveate_sync::interest::{Policy, Visibility, Visible, presets};
 use foveate_sync::metrics::Area;
@@ -70,7 +70,7 @@ impl Movement for Brought {
         self.0.step()
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         self.0.pose(at)
     }
 
@@ -454,7 +454,7 @@ fn lab(host: &dyn LabHost, options: RunOptions) -> Result<Done, ExperimentError>
         .zip(runs.chunks(seeds as usize))
         .map(|(sees, runs)| merge(*sees, side, runs))
         .collect();
-    let mut outcome = Outcome::new("bounds", options.seed);
+    let mut outcome = ExperimentResult::new("bounds", options.seed);
     for view in &measured {
         for (part, found) in &view.parts {
             outcome.push(row(*part, view.sees, found))?;

@@ -5,7 +5,7 @@ use super::rivals::{self, BitmapSize, Rival};
 use super::vfc::TraceFiles;
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Recorded};
-use crate::output::{Align, Outcome, Progress, Table, Verdict, write_atomically};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict, write_atomically};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use crate::training::{avatar_of, lanes_of, train, write_round};
@@ -283,7 +283,7 @@ fn write_table(
     let table: Vec<u8> = train(&recordings)?.into_iter().flat_map(u16::to_le_bytes).collect();
     write_atomically(path, &table)?;
     Ok(Done {
-        outcome: Outcome::new("codec", options.seed),
+        outcome: ExperimentResult::new("codec", options.seed),
         tables: Vec::new(),
         notes: vec![format!("table of {} bytes written to {}", table.len(), path.display())],
         report: Report::new("codec", "A trained table"),
@@ -292,7 +292,7 @@ fn write_table(
 
 fn finish(measured: &[Measured], options: RunOptions) -> Result<Done, ExperimentError> {
     let rows: Vec<CodecRow> = measured.iter().flat_map(|one| one.rows.iter().cloned()).collect();
-    let mut outcome = Outcome::new("codec", options.seed);
+    let mut outcome = ExperimentResult::new("codec", options.seed);
     rows.iter().try_for_each(|row| outcome.push(row))?;
     for Measured { bitmap, .. } in measured {
         outcome.push(bitmap)?;
@@ -378,7 +378,7 @@ fn bitmap_table(measured: &[Measured]) -> Table {
 /// An update of ours takes at most this share of the bitmap's bits, whatever its baseline's age.
 const OF_BITMAP: f64 = 1.0 / 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[CodecRow], measured: &[Measured], quick: bool) {
+fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured], quick: bool) {
     for row in rows.iter().filter(|row| row.codec == "foveate" && row.trained_on != "shipped") {
         let limit = if same_game(&row.trace, &row.trained_on) { 0.97 } else { 1.10 };
         let name = format!(

@@ -17,7 +17,7 @@ pub mod vfc;
 pub use registry::{Experiment, LabHost, LabRequest, RunOptions, WalledWorld};
 
 use crate::movement::PlaybackError;
-use crate::output::{Outcome, OutputError, Table};
+use crate::output::{ExperimentResult, OutputError, Table};
 use crate::report::Report;
 use crate::trace::TraceError;
 use foveate_sync::interest::ViewError;
@@ -39,7 +39,7 @@ pub const ALL: &[&dyn Experiment] = &[
 /// What an experiment leaves.
 pub struct Done {
     /// Rows for programs.
-    pub outcome: Outcome,
+    pub outcome: ExperimentResult,
     /// Tables for people.
     pub tables: Vec<Table>,
     /// Remarks to be printed below the tables.

@@ -4,9 +4,9 @@
 //! naive way: test every pair, write the whole state of everything in view.
 
 use super::{Done, Experiment, ExperimentError, LabHost, LabRequest, RunOptions};
-use crate::avatar::{Avatar, AvatarSpec};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{Crowd, Movement, Recorded, Tiled};
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use clap::{Args, Command};
@@ -92,7 +92,7 @@ struct Bench<M> {
     movement: M,
     publisher: Publisher,
     slots: Vec<Slot>,
-    avatars: Vec<Option<Avatar>>,
+    avatars: Vec<Option<LabAvatar>>,
     tick: u32,
     /// (observer, newest packet) of the last rounds.
     unacked: Vec<Vec<(ObserverId, u16)>>,
@@ -109,7 +109,7 @@ impl<M: Movement> Bench<M> {
         for at in 0..movement.len() {
             let pose = movement.pose(at).unwrap_or_default();
             let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-            let created = publisher.store.create(id, OwnerId(0), &Avatar::from(pose));
+            let created = publisher.store.create(id, OwnerId(0), &LabAvatar::from(pose));
             let slot = created.map_err(|error| ExperimentError::Usage(error.to_string()))?;
             let observer = Observer::new(Arc::clone(&policy), Pivots::Object(slot), Tick(0));
             publisher.add(observer.without_own_objects());
@@ -124,7 +124,7 @@ impl<M: Movement> Bench<M> {
     fn simulate(&mut self) {
         self.movement.step();
         for (at, avatar) in self.avatars.iter_mut().enumerate() {
-            *avatar = self.movement.pose(at).map(Avatar::from);
+            *avatar = self.movement.pose(at).map(LabAvatar::from);
         }
     }
 
@@ -166,7 +166,7 @@ impl<M: Movement> Bench<M> {
 
 /// The naive way: every pair tested each round, everything in view written whole: who, and every field.
 /// Returns how many were in view.
-fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
+fn naive(avatars: &[Option<LabAvatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
     for (axis, xs) in xs.iter_mut().enumerate() {
         xs.clear();
         xs.extend(avatars.iter().flatten().map(|avatar| avatar.pos[axis]));
@@ -379,7 +379,7 @@ const EXPONENT: f64 = 1.15;
 const FACTORS: [(usize, f64); 3] = [(1_000, 1.0), (4_000, 4.0), (16_000, 15.0)];
 
 /// What is claimed. Times depend on the machine and on what else it does: they are reported only.
-fn judge(outcome: &mut Outcome, rows: &[ScaleRow]) {
+fn judge(outcome: &mut ExperimentResult, rows: &[ScaleRow]) {
     let worst = |of: fn(&ScaleRow) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     // Small worlds take longer until the most crowded observer is known, for whom memory is set aside.
     let largest = rows.iter().map(|row| row.n).max();
@@ -406,7 +406,7 @@ fn judge(outcome: &mut Outcome, rows: &[ScaleRow]) {
 }
 
 fn finish(rows: &[ScaleRow], micro: Table, options: RunOptions) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("scale", options.seed);
+    let mut outcome = ExperimentResult::new("scale", options.seed);
     let columns = [
         ("workload", Align::Left),
         ("N", Align::Right),

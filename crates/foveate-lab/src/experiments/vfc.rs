@@ -4,7 +4,7 @@ use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parall
 use crate::audit::Findings;
 use crate::movement::{Movement, Recorded};
 use crate::net::LinkSpec;
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::session::{Session, SessionSpec};
 use crate::sighted::{Rule, Sighted};
@@ -279,7 +279,7 @@ impl Experiment for VfcExperiment {
 
 /// Runs all views on the traces.
 fn lab(traces: &[PathBuf], options: RunOptions) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("vfc", options.seed);
+    let mut outcome = ExperimentResult::new("vfc", options.seed);
     let mut report = Report::new("vfc", "Graded views on recorded movement");
     let (mut tables, mut notes) = (Vec::new(), Vec::new());
     for path in traces {
@@ -319,7 +319,7 @@ const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
 /// that: a round trip in which an object that comes back at that very moment is missing.
 const KEPT_AT_AN_EDGE: f64 = 0.9999;
 
-fn judge(outcome: &mut Outcome, name: &str, rows: &[VfcRow], options: RunOptions) {
+fn judge(outcome: &mut ExperimentResult, name: &str, rows: &[VfcRow], options: RunOptions) {
     let worst = |edged: bool| {
         let rows = rows.iter().filter(|row| OF_SOURCE.contains(&row.view) != edged);
         rows.map(|row| row.bounds_audited).fold(1.0, f64::min)

@@ -1,7 +1,7 @@
 //! Orders as state: what a client asks for, and what the authority makes of it.
 
 use super::super::Topology;
-use super::super::field::Course;
+use super::super::field::UnitCourse;
 use super::{About, Play, id_of};
 use foveate_wire::Replicate;
 
@@ -21,17 +21,17 @@ pub struct Order {
     colliding: bool,
 }
 
-impl From<Course> for Order {
-    fn from(course: Course) -> Order {
+impl From<UnitCourse> for Order {
+    fn from(course: UnitCourse) -> Order {
         let ([from_x, from_y], [to_x, to_y]) = (course.from, course.target);
         let (since, colliding) = (course.since as i32, course.colliding);
         Order { from_x, from_y, to_x, to_y, since, colliding }
     }
 }
 
-impl From<Order> for Course {
-    fn from(order: Order) -> Course {
-        Course {
+impl From<Order> for UnitCourse {
+    fn from(order: Order) -> UnitCourse {
+        UnitCourse {
             from: [order.from_x, order.from_y],
             target: [order.to_x, order.to_y],
             since: order.since as u32,
@@ -73,12 +73,12 @@ impl Play<'_> {
 
     /// What the server has heard of a client's newest order for a unit: the target, and when it was
     /// given.
-    fn asked(&self, unit: usize) -> Option<Course> {
+    fn asked(&self, unit: usize) -> Option<UnitCourse> {
         let owner = self.script.things[unit].owner?;
         let channel = self.channels.iter().find(|channel| channel.about == About::Orders)?;
         let tie = channel.tie(self.topology.node(owner), 0)?;
         let ask = tie.viewer.replicas.get(id_of(Some(owner), unit))?.value::<Order>()?;
-        Some(Course::from(ask))
+        Some(UnitCourse::from(ask))
     }
 
     /// Clients ask for a target in the frame in which their player orders it; the authority says what
@@ -100,7 +100,7 @@ impl Play<'_> {
                 let given = orders.given_in(frame).into_iter().filter(|(of, _)| *of == unit);
                 for (_, target) in given {
                     let since = frame as u32;
-                    let ask = Course { from: target, target, since, colliding: false };
+                    let ask = UnitCourse { from: target, target, since, colliding: false };
                     self.channels[channel].write(node, id, &Order::from(ask));
                 }
             }

@@ -5,7 +5,7 @@
 //! place in turn. All is drawn by the very code that ships.
 
 use super::findings::{deviation, mean};
-use crate::{Alphas, Candidates, Eyes, NodeId};
+use crate::{Alphas, Candidates, NodeId, Viewpoint};
 use fastrand::Rng;
 use serde::Serialize;
 use std::f32::consts::PI;
@@ -80,7 +80,7 @@ fn draw(
     thirteenth: Option<(usize, Against)>,
     (draws, rng): (u32, &mut Rng),
 ) -> Vec<f64> {
-    let eyes = Eyes { position: [0.0; 3], facing: [1.0, 0.0, 0.0], reach: 1.0 };
+    let eyes = Viewpoint { position: [0.0; 3], facing: [1.0, 0.0, 0.0], reach: 1.0 };
     let mut candidates = Candidates::default();
     for node in 0..GROUPS * SIZE {
         let weight = eyes.weight(&alphas, place(node / SIZE, node % SIZE), 1.0);

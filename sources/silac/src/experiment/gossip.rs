@@ -1,6 +1,8 @@
 //! What a protocol of peers must offer to be measured in the same world as others.
 
-use crate::{Act, Frame, Me, NodeId, Silac, SilacAvatar, SilacEvent, SilacInput, SilacSettings};
+use crate::{
+    Act, Me, NodeId, Silac, SilacAvatar, SilacEvent, SilacFrame, SilacInput, SilacSettings,
+};
 use foveate_node::Output;
 use foveate_wire::Micros;
 use std::net::SocketAddr;
@@ -121,10 +123,10 @@ impl BySilac {
 /// The game's id: any will do, as there is one game only.
 const GAME: u32 = 1;
 
-fn in_frame(moment: &GossipMoment) -> Frame {
+fn in_frame(moment: &GossipMoment) -> SilacFrame {
     let facing = [moment.yaw.cos(), moment.yaw.sin(), 0.0];
     let avatar = SilacAvatar { position: moment.place, facing, state: 0, weapon: 0 };
-    Frame { avatar, act: moment.act }
+    SilacFrame { avatar, act: moment.act }
 }
 
 impl Gossip for BySilac {

@@ -14,7 +14,7 @@ mod tests;
 
 pub use findings::{Arrived, DistanceBin, SilacFindings};
 pub use gossip::{BySilac, Gossip, GossipMoment, GossipOutput, Seat};
-pub use swarm::{Game, Swarm};
+pub use swarm::{SilacGame, Swarm};
 
 use crate::SilacSettings;
 use foveate_lab::experiments::{
@@ -71,7 +71,7 @@ pub struct SilacRow {
 
 impl SilacRow {
     /// What was found in a game.
-    pub fn of<P: Gossip>(game: &Game<P::Settings>, found: &SilacFindings) -> SilacRow {
+    pub fn of<P: Gossip>(game: &SilacGame<P::Settings>, found: &SilacFindings) -> SilacRow {
         SilacRow {
             gossip: P::NAME,
             nodes: game.nodes,
@@ -91,7 +91,10 @@ impl SilacRow {
 }
 
 /// Plays games under one protocol; what was found in each, in their order.
-pub fn measure<P: Gossip>(games: &[Game<P::Settings>], walkers: Walkers<'_>) -> Vec<SilacFindings> {
+pub fn measure<P: Gossip>(
+    games: &[SilacGame<P::Settings>],
+    walkers: Walkers<'_>,
+) -> Vec<SilacFindings> {
     let progress = Progress::new(P::NAME, games.iter().map(|game| game.nodes as u64).sum());
     let found = in_parallel(games, |game| {
         let count = game.nodes + game.newcomers.len();
@@ -144,18 +147,18 @@ impl Plan {
         }
     }
 
-    fn game(&self, nodes: usize, fan_out: usize) -> Game<SilacSettings> {
+    fn game(&self, nodes: usize, fan_out: usize) -> SilacGame<SilacSettings> {
         let settings = SilacSettings { fan_out, ..SilacSettings::default() };
         let newcomers = if (nodes, fan_out) == (self.nodes, SilacSettings::default().fan_out) {
             [vec![1; MORE_NEWCOMERS], vec![CONTACTS; MORE_NEWCOMERS / 2]].concat()
         } else {
             vec![1; NEWCOMERS]
         };
-        Game { nodes, settings, measured: self.measured, newcomers, seed: self.seed }
+        SilacGame { nodes, settings, measured: self.measured, newcomers, seed: self.seed }
     }
 
     /// Every game once, the largest first, so that the cores end together.
-    fn games(&self) -> Vec<Game<SilacSettings>> {
+    fn games(&self) -> Vec<SilacGame<SilacSettings>> {
         let default = SilacSettings::default().fan_out;
         let mut pairs: Vec<(usize, usize)> = self.sizes.iter().map(|n| (*n, default)).collect();
         pairs.extend(self.fan_outs.iter().map(|fan_out| (self.nodes, *fan_out)));

@@ -7,9 +7,9 @@ use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin};
 use super::gossip::{Gossip, GossipMoment, GossipOutput, Seat};
 use crate::Act;
 use foveate_lab::experiments::peers::{ACT_EVERY, LOST_AFTER, noticeable};
-use foveate_lab::movement::{Movement, Pose};
+use foveate_lab::movement::{AvatarPose, Movement};
 use foveate_lab::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
-use foveate_sync::metrics::{Inconsistency, Known, inc, inj};
+use foveate_sync::metrics::{Inconsistency, KnownReplica, inc, inj};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,7 +47,7 @@ const MEMORY: usize = 1024;
 
 /// What is played.
 #[derive(Clone, Debug)]
-pub struct Game<S> {
+pub struct SilacGame<S> {
     /// How many play.
     pub nodes: usize,
     /// How the protocol is set.
@@ -65,7 +65,7 @@ struct Published {
     /// When its number zero would have been.
     zero: Micros,
     newest: u32,
-    pose: Pose,
+    pose: AvatarPose,
     /// The frames in which it changed, and where it was from then on.
     changes: VecDeque<(u32, [f32; 3])>,
 }
@@ -105,7 +105,7 @@ struct Deed {
 
 /// A running game.
 pub struct Swarm<P: Gossip> {
-    game: Game<P::Settings>,
+    game: SilacGame<P::Settings>,
     movement: Box<dyn Movement>,
     nodes: Vec<Node<P>>,
     agenda: Agenda<Happening>,
@@ -128,7 +128,7 @@ fn apart(a: [f32; 3], b: [f32; 3]) -> f64 {
 
 impl<P: Gossip> Swarm<P> {
     /// A world in which nobody plays yet. There must be movement for all, newcomers as well.
-    pub fn new(game: Game<P::Settings>, movement: Box<dyn Movement>) -> Swarm<P> {
+    pub fn new(game: SilacGame<P::Settings>, movement: Box<dyn Movement>) -> Swarm<P> {
         let count = game.nodes + game.newcomers.len();
         let mut rng = fastrand::Rng::with_seed(game.seed);
         let side = movement.side();
@@ -288,7 +288,7 @@ impl<P: Gossip> Swarm<P> {
     }
 
     /// What an avatar does in a frame: now and then something to the element nearest to it.
-    fn act(&mut self, pose: Pose) -> Option<Act> {
+    fn act(&mut self, pose: AvatarPose) -> Option<Act> {
         if !self.acting || self.rng.u64(..ACT_EVERY.0) >= FRAME.0 {
             return None;
         }
@@ -411,7 +411,7 @@ impl<P: Gossip> Swarm<P> {
 
     /// What one knows of another: how far behind the newest state that could have been there; and the
     /// same if only what can be noticed counts.
-    fn known(&self, at: usize, of: usize) -> Option<[Known; 2]> {
+    fn known(&self, at: usize, of: usize) -> Option<[KnownReplica; 2]> {
         let published = self.nodes[of].published.as_ref()?;
         let reachable = published.number_at(self.now - LATENCY);
         let held = self.nodes[at].gossip.newest(of).unwrap_or(0);
@@ -420,7 +420,7 @@ impl<P: Gossip> Swarm<P> {
         let distance = self.distance(at, of);
         let since = |lacking: Option<u32>| {
             let delay = lacking.map(|n| self.now - LATENCY - published.time(n));
-            Known {
+            KnownReplica {
                 distance: distance / AVATAR_WIDTH,
                 differs: lacking.is_some(),
                 delay: delay.map_or(0.0, Micros::as_secs),
@@ -444,8 +444,9 @@ impl<P: Gossip> Swarm<P> {
             let (at, of) = (pair / count, pair % count);
             if at == of { None } else { self.known(at, of) }
         });
-        let looked: Vec<Option<[Known; 2]>> = pairs.collect();
-        let pairs: Vec<Option<Known>> = looked.iter().map(|it| it.map(|[all, _]| all)).collect();
+        let looked: Vec<Option<[KnownReplica; 2]>> = pairs.collect();
+        let pairs: Vec<Option<KnownReplica>> =
+            looked.iter().map(|it| it.map(|[all, _]| all)).collect();
         let side = f64::from(self.movement.side()) / AVATAR_WIDTH;
         for at in 0..count {
             let row = &pairs[at * count..(at + 1) * count];

@@ -15,10 +15,10 @@ fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
     Box::new(Waypoint::new(spec, seed))
 }
 
-fn game(fan_out: usize, seed: u64) -> Game<SilacSettings> {
+fn game(fan_out: usize, seed: u64) -> SilacGame<SilacSettings> {
     let settings = SilacSettings { fan_out, ..SilacSettings::default() };
     let measured = Micros(3_000_000);
-    Game { nodes: 20, settings, measured, newcomers: vec![1, 4], seed }
+    SilacGame { nodes: 20, settings, measured, newcomers: vec![1, 4], seed }
 }
 
 fn play(fan_out: usize, seed: u64) -> (SilacFindings, u64) {

@@ -28,7 +28,7 @@ impl Default for Alphas {
 
 /// From where a node weighs the others.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Eyes {
+pub struct Viewpoint {
     /// Where its avatar is.
     pub position: [f32; 3],
     /// The way it looks.
@@ -41,7 +41,7 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-impl Eyes {
+impl Viewpoint {
     /// v(j,k) for somebody at a place who announced this share of the largest announced uplink.
     pub fn weight(&self, alphas: &Alphas, at: [f32; 3], uplink_share: f32) -> f32 {
         let way = [0, 1, 2].map(|i| at[i] - self.position[i]);
@@ -150,7 +150,7 @@ impl Candidates {
 mod tests {
     use super::*;
 
-    const EYES: Eyes = Eyes { position: [0.0; 3], facing: [1.0, 0.0, 0.0], reach: 100.0 };
+    const EYES: Viewpoint = Viewpoint { position: [0.0; 3], facing: [1.0, 0.0, 0.0], reach: 100.0 };
 
     #[test]
     fn weights_are_the_source_s() {
@@ -163,7 +163,7 @@ mod tests {
         let behind = (-(std::f32::consts::PI.powi(2)) / 2.0).exp();
         assert!((weight([-20.0, 0.0, 0.0], 0.0) - (0.8 + behind)).abs() < 1e-5);
         assert_eq!(weight([500.0, 0.0, 0.0], 0.0), 1.0, "nothing is farther than the world allows");
-        let blind = Eyes { facing: [0.0; 3], ..EYES };
+        let blind = Viewpoint { facing: [0.0; 3], ..EYES };
         assert_eq!(blind.weight(&alphas, [50.0, 0.0, 0.0], 0.0), 1.5);
     }
 

@@ -69,7 +69,7 @@ pub enum BadMessage {
 /// What a message is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum SilacMessageKind {
     /// May I come in?
     Join = 0,
     /// Yes; or the data of a participant that was asked for.
@@ -84,15 +84,22 @@ pub enum Kind {
     Full = 10,
 }
 
-impl Kind {
-    fn of(code: u8) -> Option<Kind> {
-        let all = [Kind::Join, Kind::Accept, Kind::Reject, Kind::Leave, Kind::State, Kind::Full];
+impl SilacMessageKind {
+    fn of(code: u8) -> Option<SilacMessageKind> {
+        let all = [
+            SilacMessageKind::Join,
+            SilacMessageKind::Accept,
+            SilacMessageKind::Reject,
+            SilacMessageKind::Leave,
+            SilacMessageKind::State,
+            SilacMessageKind::Full,
+        ];
         all.into_iter().find(|kind| *kind as u8 == code)
     }
 
     /// Whether whoever receives it passes it on. A reject is an answer to one, like an accept.
     pub fn is_forwarded(self) -> bool {
-        !matches!(self, Kind::Accept | Kind::Reject)
+        !matches!(self, SilacMessageKind::Accept | SilacMessageKind::Reject)
     }
 }
 
@@ -296,9 +303,9 @@ pub struct Header {
 
 /// A message that was read.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Message<'a> {
+pub struct SilacMessage<'a> {
     /// What it is about.
-    pub kind: Kind,
+    pub kind: SilacMessageKind,
     /// Its head.
     pub header: Header,
     /// What it says.
@@ -313,15 +320,15 @@ pub struct Message<'a> {
     pub asked: Ids<'a>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> SilacMessage<'a> {
     /// Reads a message whole, or refuses it.
-    pub fn read(bytes: &'a [u8]) -> Result<Message<'a>, BadMessage> {
+    pub fn read(bytes: &'a [u8]) -> Result<SilacMessage<'a>, BadMessage> {
         if bytes.len() > MAX_MESSAGE {
             return Err(BadMessage::TooLong(bytes.len()));
         }
         let mut rest = Bytes(bytes);
         let code = rest.u8().ok_or(BadMessage::Cut)?;
-        let kind = Kind::of(code & !ASKS).ok_or(BadMessage::Type(code))?;
+        let kind = SilacMessageKind::of(code & !ASKS).ok_or(BadMessage::Type(code))?;
         let hop = rest.u8().ok_or(BadMessage::Cut)?;
         if hop > 2 {
             return Err(BadMessage::Hop(hop));
@@ -339,27 +346,27 @@ impl<'a> Message<'a> {
             return Err(BadMessage::Trailing(rest.0.len()));
         }
         let header = Header { hop, port, game, number, last };
-        Ok(Message { kind, header, payload, payload_bytes, uplink, recipients, asked })
+        Ok(SilacMessage { kind, header, payload, payload_bytes, uplink, recipients, asked })
     }
 }
 
-fn read_payload(kind: Kind, bytes: &[u8]) -> Result<Payload<'_>, BadMessage> {
+fn read_payload(kind: SilacMessageKind, bytes: &[u8]) -> Result<Payload<'_>, BadMessage> {
     let mut rest = Bytes(bytes);
     let cut = BadMessage::PayloadSize;
     let payload = match kind {
-        Kind::Join => {
+        SilacMessageKind::Join => {
             let who = read_participant(&mut rest)?;
             Payload::Join(who, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
         }
-        Kind::Accept => Payload::Accept(read_participant(&mut rest)?),
-        Kind::Reject => {
+        SilacMessageKind::Accept => Payload::Accept(read_participant(&mut rest)?),
+        SilacMessageKind::Reject => {
             let code = rest.u8().ok_or(cut)?;
             let found = Reject::ALL.into_iter().find(|reject| *reject as u8 == code);
             Payload::Reject(found.ok_or(BadMessage::Payload("code"))?)
         }
-        Kind::Leave => Payload::Leave(NodeId(rest.u32().ok_or(cut)?)),
-        Kind::State => read_state(&mut rest).map(Payload::State).ok_or(cut)?,
-        Kind::Full => {
+        SilacMessageKind::Leave => Payload::Leave(NodeId(rest.u32().ok_or(cut)?)),
+        SilacMessageKind::State => read_state(&mut rest).map(Payload::State).ok_or(cut)?,
+        SilacMessageKind::Full => {
             let id = NodeId(rest.u32().ok_or(cut)?);
             let count = rest.u32().ok_or(cut)?;
             if count as usize > MAX_FULL {
@@ -416,7 +423,7 @@ pub struct Draft(Vec<u8>);
 impl Draft {
     /// A message with its tail. Of more recipients than a tail holds, the first are listed.
     pub fn new(
-        (kind, header): (Kind, Header),
+        (kind, header): (SilacMessageKind, Header),
         payload: &[u8],
         (uplink, recipients): (u32, &[NodeId]),
     ) -> Draft {

@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use foveate_node::Output;
-//! use foveate_silac::{SilacAvatar, SilacEvent, Frame, SilacInput, Me, SilacSettings, Silac};
+//! use foveate_silac::{SilacAvatar, SilacEvent, SilacFrame, SilacInput, Me, SilacSettings, Silac};
 //! use foveate_wire::Micros;
 //!
 //! let me = |name: &str, last| Me { address: ([10, 0, 0, last], 27_960).into(), name: name.into(), model: 0 };
 //! let mut ada = Silac::new(SilacSettings::default(), me("ada", 1), 1);
 //! let mut bob = Silac::new(SilacSettings::default(), me("bob", 2), 2);
-//! let at = Frame { avatar: SilacAvatar { facing: [1.0, 0.0, 0.0], ..SilacAvatar::default() }, act: None };
+//! let at = SilacFrame { avatar: SilacAvatar { facing: [1.0, 0.0, 0.0], ..SilacAvatar::default() }, act: None };
 //! ada.handle(Micros(0), SilacInput::Found { game: 7, frame: at });
 //! bob.handle(Micros(0), SilacInput::Join { game: 7, contacts: &[ada.address()], frame: at });
 //! for _ in 0..2 {
@@ -47,7 +47,7 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{Alphas, Candidates, Eyes};
+pub use choice::{Alphas, Candidates, Viewpoint};
 pub use message::{Interaction, MAX_NAME, Reject, SilacAvatar};
 pub use path::{FADE, LASTING_FADE, MAX_PATH};
 pub use peers::{MAX_ASKING, MAX_PEERS, SilacPeer};
@@ -56,7 +56,9 @@ pub use queue::MAX_WAITING;
 use fastrand::Rng;
 use foveate_node::Output;
 use foveate_wire::Micros;
-use message::{Draft, Header, Kind, MAX_ASKED, MAX_RECIPIENTS, SilacParticipant, State};
+use message::{
+    Draft, Header, MAX_ASKED, MAX_RECIPIENTS, SilacMessageKind, SilacParticipant, State,
+};
 use path::Path;
 use peers::Peers;
 use queue::Queue;
@@ -164,7 +166,7 @@ pub struct Act {
 
 /// One frame of the game.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Frame {
+pub struct SilacFrame {
     /// This node's avatar.
     pub avatar: SilacAvatar,
     /// What it does from now on.
@@ -179,7 +181,7 @@ pub enum SilacInput<'a> {
         /// The game's id.
         game: u32,
         /// Where its avatar begins.
-        frame: Frame,
+        frame: SilacFrame,
     },
     /// This node joins a game by way of some who are in it.
     Join {
@@ -188,10 +190,10 @@ pub enum SilacInput<'a> {
         /// Who is in it.
         contacts: &'a [SocketAddr],
         /// Where its avatar begins.
-        frame: Frame,
+        frame: SilacFrame,
     },
     /// The next frame.
-    Frame(Frame),
+    Frame(SilacFrame),
     /// A datagram, and where it came from.
     Datagram(SocketAddr, &'a [u8]),
     /// This node leaves.
@@ -403,7 +405,7 @@ impl Silac {
     }
 
     /// Numbers begin anew: whoever knew this node before learns so from its join request.
-    fn enter(&mut self, game: u32, frame: Frame) {
+    fn enter(&mut self, game: u32, frame: SilacFrame) {
         (self.peers, self.path) = (Peers::default(), Path::default());
         self.queue.clear();
         (self.game, self.frame, self.avatar) = (game, 1, frame.avatar);
@@ -413,7 +415,7 @@ impl Silac {
         if self.is_in() {
             self.weigh();
             let payload = self.id.0.to_le_bytes();
-            self.originate(Kind::Leave, &payload);
+            self.originate(SilacMessageKind::Leave, &payload);
         }
         self.phase = Phase::Out;
         self.peers = Peers::default();
@@ -421,7 +423,7 @@ impl Silac {
     }
 
     /// What a frame does, in order.
-    fn on_frame(&mut self, now: Micros, Frame { avatar, act }: Frame) {
+    fn on_frame(&mut self, now: Micros, SilacFrame { avatar, act }: SilacFrame) {
         if self.phase == Phase::Out {
             return;
         }
@@ -490,7 +492,7 @@ impl Silac {
         let contacts = contacts.clone();
         let payload = message::join(&self.myself(), self.settings.map, self.settings.game_type);
         let ids: Vec<NodeId> = contacts.iter().map(|contact| NodeId::of(*contact)).collect();
-        let draft = self.draft((Kind::Join, 0, self.frame), &payload, &ids);
+        let draft = self.draft((SilacMessageKind::Join, 0, self.frame), &payload, &ids);
         contacts.iter().for_each(|contact| self.transmit(*contact, draft.to(0, &[])));
     }
 
@@ -508,7 +510,7 @@ impl Silac {
     fn weigh(&mut self) {
         let Silac { settings, peers, candidates, avatar, .. } = self;
         let SilacAvatar { position, facing, .. } = *avatar;
-        let eyes = Eyes { position, facing, reach: settings.reach() };
+        let eyes = Viewpoint { position, facing, reach: settings.reach() };
         let most = peers.iter().map(|(_, peer)| peer.uplink).max().unwrap_or(0).max(1) as f32;
         candidates.clear();
         for (id, peer) in peers.iter() {
@@ -520,11 +522,11 @@ impl Silac {
     fn send_state(&mut self) {
         let (done, withdrawn) = self.path.carry(self.frame);
         let state = State { id: self.id, avatar: self.avatar, done, withdrawn };
-        self.originate(Kind::State, &message::state(&state));
+        self.originate(SilacMessageKind::State, &message::state(&state));
     }
 
     /// News of this node's own: to some, by weight.
-    fn originate(&mut self, kind: Kind, payload: &[u8]) {
+    fn originate(&mut self, kind: SilacMessageKind, payload: &[u8]) {
         let fan_out = self.settings.fan_out;
         let chosen = self.candidates.choose(&mut self.rng, fan_out, |_| Some(0.0));
         let draft = self.draft((kind, 0, self.frame), payload, &chosen);
@@ -536,7 +538,7 @@ impl Silac {
         let Some(again) = self.path.again(self.frame) else { return };
         self.counters.full += 1;
         let payload = message::full(self.id, &again.deeds);
-        let draft = self.draft((Kind::Full, 0, self.frame), &payload, &again.to);
+        let draft = self.draft((SilacMessageKind::Full, 0, self.frame), &payload, &again.to);
         self.send(&draft, &again.to);
     }
 
@@ -569,7 +571,7 @@ impl Silac {
         for address in self.peers.overdue(self.frame.saturating_sub(QUESTION_WAIT)) {
             let (id, asked) = (NodeId::of(address), self.peers.questions(address, MAX_ASKED));
             let state = State { id: self.id, avatar: self.avatar, done: None, withdrawn: None };
-            let head = (Kind::State, 0, self.frame);
+            let head = (SilacMessageKind::State, 0, self.frame);
             let draft = self.draft(head, &message::state(&state), &[id]);
             let last = self.peers.get(id).map_or(0, SilacPeer::newest);
             self.counters.asked += asked.len() as u64;
@@ -579,7 +581,7 @@ impl Silac {
 
     fn draft(
         &self,
-        (kind, hop, number): (Kind, u8, u32),
+        (kind, hop, number): (SilacMessageKind, u8, u32),
         payload: &[u8],
         recipients: &[NodeId],
     ) -> Draft {

@@ -25,7 +25,7 @@ const CLOCK_LEAK: i64 = 1024;
 
 /// Which of somebody's messages of one kind came: the newest number and the 63 before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Window {
+pub struct NumberWindow {
     newest: u32,
     /// Bit i: newest − i came.
     came: u64,
@@ -44,7 +44,7 @@ pub enum Arrival {
     Refused,
 }
 
-impl Window {
+impl NumberWindow {
     /// The newest number; zero: none came.
     pub fn newest(&self) -> u32 {
         self.newest
@@ -53,7 +53,7 @@ impl Window {
     /// Takes a number down.
     pub fn note(&mut self, number: u32) -> Arrival {
         if self.came == 0 {
-            *self = Window { newest: number, came: 1 };
+            *self = NumberWindow { newest: number, came: 1 };
             return Arrival::Newest;
         }
         if number > self.newest {
@@ -99,9 +99,9 @@ pub struct SilacPeer {
     /// Half of its free uplink, as last announced, bytes per second.
     pub uplink: u32,
     /// Which of its states came.
-    pub(super) states: Window,
+    pub(super) states: NumberWindow,
     /// Which of its full interaction messages came.
-    pub(super) fulls: Window,
+    pub(super) fulls: NumberWindow,
     /// The number of its last join request, so that copies of it are told from another attempt.
     pub(super) joined: Option<u32>,
     /// When something was last heard about it, directly or passed on.
@@ -120,8 +120,8 @@ impl SilacPeer {
             model: who.model,
             avatar: who.avatar,
             uplink: 0,
-            states: Window::default(),
-            fulls: Window::default(),
+            states: NumberWindow::default(),
+            fulls: NumberWindow::default(),
             joined: None,
             heard: now,
             clock: None,

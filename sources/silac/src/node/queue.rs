@@ -4,7 +4,7 @@
 //! thereabouts already and is dropped.
 
 use super::NodeId;
-use super::message::{Ids, Kind, MAX_RECIPIENTS, Message};
+use super::message::{Ids, MAX_RECIPIENTS, SilacMessage, SilacMessageKind};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct QueueKey {
     /// When, by its clock.
     pub number: u32,
     /// What it is about.
-    pub kind: Kind,
+    pub kind: SilacMessageKind,
 }
 
 /// A message that waits.
@@ -56,7 +56,7 @@ impl Queue {
     pub fn add(
         &mut self,
         key: QueueKey,
-        message: &Message<'_>,
+        message: &SilacMessage<'_>,
         from: NodeId,
         (frame, rng): (u32, &mut Rng),
     ) {

@@ -1,6 +1,8 @@
 //! What a node does with a message.
 
-use super::message::{self, Kind, Message, Payload, Reject, SilacParticipant, State};
+use super::message::{
+    self, Payload, Reject, SilacMessage, SilacMessageKind, SilacParticipant, State,
+};
 use super::message::{Interaction, MAX_NAME};
 use super::path::{GRACE, Other};
 use super::peers::{Arrival, MEMORY, SilacPeer};
@@ -25,7 +27,7 @@ impl Silac {
         if self.phase == Phase::Out {
             return;
         }
-        let Ok(message) = Message::read(bytes) else {
+        let Ok(message) = SilacMessage::read(bytes) else {
             self.counters.unreadable += 1;
             return;
         };
@@ -53,7 +55,7 @@ impl Silac {
     }
 
     /// What the header and the tail say of the sender.
-    fn hear_sender(&mut self, sender: NodeId, message: &Message<'_>, now: Micros) {
+    fn hear_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
         let Some(peer) = self.peers.get_mut(sender) else { return };
         peer.heard = now;
         peer.uplink = message.uplink;
@@ -71,7 +73,7 @@ impl Silac {
     }
 
     /// Tells whoever asks about those who are known.
-    fn answer(&mut self, asker: SocketAddr, message: &Message<'_>) {
+    fn answer(&mut self, asker: SocketAddr, message: &SilacMessage<'_>) {
         for id in message.asked.iter() {
             let payload = match self.peers.get(id) {
                 _ if id == self.id => message::accept(&self.myself()),
@@ -85,11 +87,11 @@ impl Silac {
                 None => continue,
             };
             self.counters.answered += 1;
-            self.send_directly(Kind::Accept, &payload, asker);
+            self.send_directly(SilacMessageKind::Accept, &payload, asker);
         }
     }
 
-    fn send_directly(&mut self, kind: Kind, payload: &[u8], to: SocketAddr) {
+    fn send_directly(&mut self, kind: SilacMessageKind, payload: &[u8], to: SocketAddr) {
         let id = NodeId::of(to);
         let draft = self.draft((kind, 0, self.frame), payload, &[id]);
         let last = self.peers.get(id).map_or(0, SilacPeer::newest);
@@ -101,7 +103,7 @@ impl Silac {
         &mut self,
         now: Micros,
         (sender, address): (NodeId, SocketAddr),
-        message: &Message<'_>,
+        message: &SilacMessage<'_>,
     ) -> Verdict {
         let number = message.header.number;
         let (origin, verdict) = match &message.payload {
@@ -164,7 +166,7 @@ impl Silac {
             peer.joined = Some(number);
         }
         let payload = message::accept(&self.myself());
-        self.send_directly(Kind::Accept, &payload, who.address);
+        self.send_directly(SilacMessageKind::Accept, &payload, who.address);
         Verdict::New
     }
 
@@ -197,7 +199,7 @@ impl Silac {
     fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
         self.counters.rejected[reject as usize - 1] += 1;
         let to = if reject == Reject::Address { sender } else { who.address };
-        self.send_directly(Kind::Reject, &[reject as u8], to);
+        self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
     }
 
     /// Somebody accepts this node, or is told of because this node asked.
@@ -278,7 +280,7 @@ impl Silac {
         &mut self,
         now: Micros,
         address: SocketAddr,
-        (message, state): (&Message<'_>, &State),
+        (message, state): (&SilacMessage<'_>, &State),
     ) -> Verdict {
         let (id, number, hop) = (state.id, message.header.number, message.header.hop);
         if id == self.id {

@@ -1,10 +1,10 @@
 //! Every rule of the protocol, one by one, on nodes that are stepped by hand.
 
 use super::message::{
-    BadMessage, Draft, Full, HEADER, Header, Kind, MAX_FULL, MAX_MESSAGE, MAX_RECIPIENTS, Message,
-    Payload, SilacParticipant, State,
+    BadMessage, Draft, Full, HEADER, Header, MAX_FULL, MAX_MESSAGE, MAX_RECIPIENTS, Payload,
+    SilacMessage, SilacMessageKind, SilacParticipant, State,
 };
-use super::peers::{Arrival, MAX_AHEAD, Window};
+use super::peers::{Arrival, MAX_AHEAD, NumberWindow};
 use super::*;
 
 const FRAME: Micros = Micros(50_000);
@@ -23,12 +23,12 @@ fn at(x: f32) -> SilacAvatar {
     SilacAvatar { position, facing, state: 1, weapon: 2 }
 }
 
-fn standing(x: f32) -> Frame {
-    Frame { avatar: at(x), act: None }
+fn standing(x: f32) -> SilacFrame {
+    SilacFrame { avatar: at(x), act: None }
 }
 
-fn acting(element: u32, lasting: bool) -> Frame {
-    Frame { avatar: at(1.0), act: Some(Act { element, lasting, frames: 1 }) }
+fn acting(element: u32, lasting: bool) -> SilacFrame {
+    SilacFrame { avatar: at(1.0), act: Some(Act { element, lasting, frames: 1 }) }
 }
 
 fn node(last: u8, settings: SilacSettings) -> Silac {
@@ -48,11 +48,11 @@ struct Said {
 }
 
 impl Said {
-    fn messages(&self) -> Vec<(SocketAddr, Message<'_>)> {
-        self.sent.iter().map(|(to, bytes)| (*to, Message::read(bytes).unwrap())).collect()
+    fn messages(&self) -> Vec<(SocketAddr, SilacMessage<'_>)> {
+        self.sent.iter().map(|(to, bytes)| (*to, SilacMessage::read(bytes).unwrap())).collect()
     }
 
-    fn of_kind(&self, kind: Kind) -> Vec<(SocketAddr, Message<'_>)> {
+    fn of_kind(&self, kind: SilacMessageKind) -> Vec<(SocketAddr, SilacMessage<'_>)> {
         self.messages().into_iter().filter(|(_, message)| message.kind == kind).collect()
     }
 }
@@ -69,7 +69,7 @@ fn drain(node: &mut Silac) -> Said {
     said
 }
 
-fn frame(node: &mut Silac, now: Micros, frame: Frame) -> Said {
+fn frame(node: &mut Silac, now: Micros, frame: SilacFrame) -> Said {
     node.handle(now, SilacInput::Frame(frame));
     drain(node)
 }
@@ -79,7 +79,13 @@ fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> Said {
     drain(node)
 }
 
-fn bytes_of(kind: Kind, hop: u8, number: u32, payload: &[u8], recipients: &[NodeId]) -> Vec<u8> {
+fn bytes_of(
+    kind: SilacMessageKind,
+    hop: u8,
+    number: u32,
+    payload: &[u8],
+    recipients: &[NodeId],
+) -> Vec<u8> {
     let header = Header { hop, port: 27_960, game: GAME, number, last: 0 };
     Draft::new((kind, header), payload, (1_000, recipients)).to(0, &[])
 }
@@ -97,7 +103,12 @@ fn founder(peers: u8, settings: SilacSettings) -> Silac {
         let name = format!("player {last}");
         let payload = message::join(&participant(last, &name), 0, 0);
         // Hop 2, so that nobody is told of them.
-        let said = give(&mut node, Micros(0), last, &bytes_of(Kind::Join, 2, 1, &payload, &[]));
+        let said = give(
+            &mut node,
+            Micros(0),
+            last,
+            &bytes_of(SilacMessageKind::Join, 2, 1, &payload, &[]),
+        );
         assert!(said.events.contains(&SilacEvent::Appeared(id(last))));
     }
     node
@@ -115,21 +126,21 @@ fn messages_have_the_source_s_sizes_and_return() {
         withdrawn: Some(Interaction::new(9, false, 5)),
         ..state_of(1, 3.5)
     };
-    let bytes = bytes_of(Kind::State, 1, 77, &message::state(&state), &to);
+    let bytes = bytes_of(SilacMessageKind::State, 1, 77, &message::state(&state), &to);
     assert_eq!(bytes.len(), HEADER + 40 + 8 + 4 * to.len());
     assert_eq!(bytes[..4], [9, 1, 56, 109], "type, hop, port");
-    let read = Message::read(&bytes).unwrap();
-    assert_eq!((read.kind, read.payload), (Kind::State, Payload::State(state)));
+    let read = SilacMessage::read(&bytes).unwrap();
+    assert_eq!((read.kind, read.payload), (SilacMessageKind::State, Payload::State(state)));
     assert_eq!((read.header.number, read.header.game, read.uplink), (77, GAME, 1_000));
     assert_eq!(read.recipients.iter().collect::<Vec<_>>(), to);
 
     let who = participant(1, "zoë");
-    let join = bytes_of(Kind::Join, 0, 1, &message::join(&who, 5, 6), &[]);
-    assert_eq!(Message::read(&join).unwrap().payload, Payload::Join(who, 5, 6));
+    let join = bytes_of(SilacMessageKind::Join, 0, 1, &message::join(&who, 5, 6), &[]);
+    assert_eq!(SilacMessage::read(&join).unwrap().payload, Payload::Join(who, 5, 6));
     let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9));
     let who = SilacParticipant { address: six, ..who };
-    let accept = bytes_of(Kind::Accept, 0, 1, &message::accept(&who), &[]);
-    assert_eq!(Message::read(&accept).unwrap().payload, Payload::Accept(who));
+    let accept = bytes_of(SilacMessageKind::Accept, 0, 1, &message::accept(&who), &[]);
+    assert_eq!(SilacMessage::read(&accept).unwrap().payload, Payload::Accept(who));
 
     let deed = Full {
         interaction: Interaction::new(9, true, 4),
@@ -138,8 +149,8 @@ fn messages_have_the_source_s_sizes_and_return() {
         first: 70,
         frames: 3,
     };
-    let full = bytes_of(Kind::Full, 2, 80, &message::full(id(1), &[deed; 20]), &[]);
-    let Payload::Full(by, deeds) = Message::read(&full).unwrap().payload else { panic!() };
+    let full = bytes_of(SilacMessageKind::Full, 2, 80, &message::full(id(1), &[deed; 20]), &[]);
+    let Payload::Full(by, deeds) = SilacMessage::read(&full).unwrap().payload else { panic!() };
     assert_eq!((by, deeds.iter().collect::<Vec<_>>()), (id(1), vec![deed; MAX_FULL]));
 }
 
@@ -155,9 +166,9 @@ fn the_largest_message_fits_a_datagram() {
     let many: Vec<NodeId> = (0..1_000).map(NodeId).collect();
     let header = Header { hop: 0, port: 1, game: GAME, number: 1, last: 0 };
     let payload = message::full(id(1), &[deed; MAX_FULL]);
-    let bytes = Draft::new((Kind::Full, header), &payload, (0, &many)).to(0, &many);
+    let bytes = Draft::new((SilacMessageKind::Full, header), &payload, (0, &many)).to(0, &many);
     assert!(bytes.len() <= MAX_MESSAGE, "{}", bytes.len());
-    let read = Message::read(&bytes).unwrap();
+    let read = SilacMessage::read(&bytes).unwrap();
     assert_eq!(read.recipients.iter().count(), MAX_RECIPIENTS);
     assert_eq!(read.asked.iter().count(), message::MAX_ASKED);
     assert_eq!(bytes[0], 10 | 64, "the type of a message that asks has the bit of type 64");
@@ -165,9 +176,10 @@ fn the_largest_message_fits_a_datagram() {
 
 #[test]
 fn what_is_no_message_is_refused_and_says_why() {
-    let good = bytes_of(Kind::State, 0, 1, &message::state(&state_of(2, 1.0)), &[id(3)]);
+    let good =
+        bytes_of(SilacMessageKind::State, 0, 1, &message::state(&state_of(2, 1.0)), &[id(3)]);
     for cut in 0..good.len() {
-        assert!(Message::read(&good[..cut]).is_err(), "cut at {cut}");
+        assert!(SilacMessage::read(&good[..cut]).is_err(), "cut at {cut}");
     }
     let with = |at: usize, byte: u8| {
         let mut bytes = good.clone();
@@ -182,9 +194,9 @@ fn what_is_no_message_is_refused_and_says_why() {
         (with(HEADER + 40 + 5, 1), BadMessage::List(257)),
         (longer, BadMessage::Trailing(1)),
         (vec![9; MAX_MESSAGE + 1], BadMessage::TooLong(MAX_MESSAGE + 1)),
-        (bytes_of(Kind::Reject, 0, 1, &[6], &[]), BadMessage::Payload("code")),
+        (bytes_of(SilacMessageKind::Reject, 0, 1, &[6], &[]), BadMessage::Payload("code")),
     ] {
-        assert_eq!(Message::read(&bytes), Err(why));
+        assert_eq!(SilacMessage::read(&bytes), Err(why));
     }
 }
 
@@ -192,7 +204,8 @@ fn what_is_no_message_is_refused_and_says_why() {
 fn any_bytes_are_read_or_refused_and_move_nobody() {
     let (mut here, mut elsewhere) = (founder(3, few(2)), founder(3, few(2)));
     let mut rng = Rng::with_seed(1);
-    let good = bytes_of(Kind::State, 0, 5, &message::state(&state_of(2, 1.0)), &[id(3)]);
+    let good =
+        bytes_of(SilacMessageKind::State, 0, 5, &message::state(&state_of(2, 1.0)), &[id(3)]);
     for _ in 0..20_000 {
         let mut bytes = good.clone();
         for _ in 0..rng.usize(1..4) {
@@ -221,12 +234,13 @@ fn a_message_waits_for_one_to_four_frames_with_even_odds() {
     let mut waits = [0u32; 6];
     let mut node = founder(5, few(2));
     for number in 2..2_002 {
-        let bytes = bytes_of(Kind::State, 0, number, &message::state(&state_of(2, 1.0)), &[]);
+        let bytes =
+            bytes_of(SilacMessageKind::State, 0, number, &message::state(&state_of(2, 1.0)), &[]);
         let now = FRAME;
         give(&mut node, now, 2, &bytes);
         for wait in 1..=5u32 {
             let said = frame(&mut node, now, standing(1.0));
-            let passed_on = |(_, m): &(SocketAddr, Message<'_>)| m.header.hop == 1;
+            let passed_on = |(_, m): &(SocketAddr, SilacMessage<'_>)| m.header.hop == 1;
             if said.messages().iter().any(passed_on) {
                 waits[wait as usize] += 1;
             }
@@ -241,7 +255,12 @@ fn passed_on(from: &[u8], hop: u8) -> (Vec<(u8, Vec<NodeId>)>, SilacCounters) {
     let mut node = founder(8, few(2));
     let payload = message::state(&state_of(2, 9.0));
     for sender in from {
-        give(&mut node, FRAME, *sender, &bytes_of(Kind::State, hop, 4, &payload, &[id(3)]));
+        give(
+            &mut node,
+            FRAME,
+            *sender,
+            &bytes_of(SilacMessageKind::State, hop, 4, &payload, &[id(3)]),
+        );
     }
     let mut left = Vec::new();
     for _ in 0..5 {
@@ -280,21 +299,22 @@ fn a_message_has_three_senders_and_its_tail_grows() {
 fn accepts_and_questions_are_not_passed_on() {
     let mut node = founder(4, few(2));
     let accept = message::accept(&participant(9, "nine"));
-    give(&mut node, FRAME, 9, &bytes_of(Kind::Accept, 0, 4, &accept, &[]));
+    give(&mut node, FRAME, 9, &bytes_of(SilacMessageKind::Accept, 0, 4, &accept, &[]));
     assert_eq!(node.peer(id(9)).unwrap().name, "nine");
     let header = Header { hop: 0, port: 27_960, game: GAME, number: 4, last: 0 };
     let payload = message::state(&state_of(2, 9.0));
-    let asking = Draft::new((Kind::State, header), &payload, (0, &[])).to(0, &[id(3), id(77)]);
+    let asking =
+        Draft::new((SilacMessageKind::State, header), &payload, (0, &[])).to(0, &[id(3), id(77)]);
     let said = give(&mut node, FRAME, 2, &asking);
-    let answers = said.of_kind(Kind::Accept);
+    let answers = said.of_kind(SilacMessageKind::Accept);
     assert_eq!(answers.len(), 1, "of two asked for, one is known");
     let Payload::Accept(who) = answers[0].1.payload else { panic!() };
     assert_eq!((answers[0].0, who.id, who.address), (address(2), id(3), address(3)));
     let mut passed = 0;
     for _ in 0..5 {
         let said = frame(&mut node, FRAME, standing(1.0));
-        assert!(said.of_kind(Kind::Accept).is_empty());
-        let asks = |(_, m): &(SocketAddr, Message<'_>)| m.asked.iter().count() > 0;
+        assert!(said.of_kind(SilacMessageKind::Accept).is_empty());
+        let asks = |(_, m): &(SocketAddr, SilacMessage<'_>)| m.asked.iter().count() > 0;
         assert!(!said.messages().iter().any(asks));
         passed += said.messages().iter().filter(|(_, m)| m.header.hop == 1).count();
     }
@@ -306,11 +326,11 @@ fn whoever_is_named_but_not_known_is_asked_for() {
     let (mut ada, mut bob) = (founder(2, few(1)), founder(1, few(1)));
     // To bob, who is player 2 here, player 3 is a stranger in a list of recipients.
     let payload = message::state(&state_of(2, 9.0));
-    give(&mut bob, FRAME, 2, &bytes_of(Kind::State, 0, 2, &payload, &[id(3)]));
+    give(&mut bob, FRAME, 2, &bytes_of(SilacMessageKind::State, 0, 2, &payload, &[id(3)]));
     let said = frame(&mut bob, FRAME, standing(1.0));
     let (to, question) = &said.sent[0];
     assert_eq!((*to, question[0]), (address(2), 9 | 64));
-    let asked: Vec<_> = Message::read(question).unwrap().asked.iter().collect();
+    let asked: Vec<_> = SilacMessage::read(question).unwrap().asked.iter().collect();
     assert_eq!((asked, bob.counters().asked), (vec![id(3)], 1));
     let said = give(&mut ada, FRAME, 1, question);
     let (_, answer) = said.sent.iter().find(|(_, bytes)| bytes[0] == 1).unwrap();
@@ -318,7 +338,7 @@ fn whoever_is_named_but_not_known_is_asked_for() {
     assert_eq!(said.events, [SilacEvent::Appeared(id(3))]);
     assert_eq!(bob.peer(id(3)).unwrap().name, "player 3");
     let unasked = message::accept(&participant(8, "eight"));
-    give(&mut bob, FRAME, 2, &bytes_of(Kind::Accept, 0, 3, &unasked, &[]));
+    give(&mut bob, FRAME, 2, &bytes_of(SilacMessageKind::Accept, 0, 3, &unasked, &[]));
     assert!(bob.peer(id(8)).is_none() && bob.counters().impossible == 1);
 }
 
@@ -327,7 +347,12 @@ fn every_header_says_what_came_last_from_the_addressee() {
     let mut node = founder(3, few(3));
     for (sender, number) in [(2, 40), (2, 39), (3, 7)] {
         let payload = message::state(&state_of(sender, 1.0));
-        give(&mut node, FRAME, sender, &bytes_of(Kind::State, 2, number, &payload, &[]));
+        give(
+            &mut node,
+            FRAME,
+            sender,
+            &bytes_of(SilacMessageKind::State, 2, number, &payload, &[]),
+        );
     }
     let said = frame(&mut node, FRAME, standing(1.0));
     let mut last: Vec<_> = said.messages().iter().map(|(to, m)| (*to, m.header.last)).collect();
@@ -400,7 +425,7 @@ fn corrected(lasting: bool, report: impl Fn(u32, &[u32]) -> u32) -> Vec<u32> {
         let (last, number) = (report(node.frame(), &carried), step + 1);
         let header = Header { hop: 2, port: 27_960, game: GAME, number, last };
         let payload = message::state(&state_of(2, 1.0));
-        let bytes = Draft::new((Kind::State, header), &payload, (0, &[])).to(last, &[]);
+        let bytes = Draft::new((SilacMessageKind::State, header), &payload, (0, &[])).to(last, &[]);
         give(&mut node, now, 2, &bytes);
     }
     full
@@ -434,7 +459,7 @@ fn a_full_interaction_is_learnt_once_and_may_be_a_withdrawal() {
     };
     let told = |number, frames| {
         let payload = message::full(id(2), &[Full { frames, ..deed }]);
-        bytes_of(Kind::Full, 1, number, &payload, &[])
+        bytes_of(SilacMessageKind::Full, 1, number, &payload, &[])
     };
     let did = SilacEvent::Did(id(2), deed.interaction);
     assert_eq!(give(&mut node, FRAME, 3, &told(9, 4)).events, [did]);
@@ -483,7 +508,7 @@ impl Net {
     }
 
     /// One frame of all; `acts` says who does what in it.
-    fn frame(&mut self, acts: &[(usize, Frame)]) {
+    fn frame(&mut self, acts: &[(usize, SilacFrame)]) {
         for at in 0..self.nodes.len() {
             let act = acts.iter().find(|(who, _)| *who == at).map_or(standing(1.0), |(_, f)| *f);
             self.nodes[at].handle(self.now, SilacInput::Frame(act));
@@ -587,11 +612,15 @@ fn silence_and_leaving_make_nodes_forget_and_talk_does_not_remind_them() {
 }
 
 /// What a founder answers to a request, and whether it passes it on.
-fn answer(game: u32, map: u32, who: &SilacParticipant<'_>) -> (SocketAddr, Kind, Option<Reject>) {
+fn answer(
+    game: u32,
+    map: u32,
+    who: &SilacParticipant<'_>,
+) -> (SocketAddr, SilacMessageKind, Option<Reject>) {
     let mut node = founder(2, few(2));
     let header = Header { hop: 0, port: 27_960, game, number: 1, last: 0 };
     let payload = message::join(who, map, 0);
-    let bytes = Draft::new((Kind::Join, header), &payload, (0, &[])).to(0, &[]);
+    let bytes = Draft::new((SilacMessageKind::Join, header), &payload, (0, &[])).to(0, &[]);
     let said = give(&mut node, FRAME, 9, &bytes);
     let (to, message) = said.messages()[0];
     let reject = match message.payload {
@@ -601,8 +630,9 @@ fn answer(game: u32, map: u32, who: &SilacParticipant<'_>) -> (SocketAddr, Kind,
     let answer = (to, message.kind, reject);
     let code = reject.map(|reject| node.counters().rejected[reject as usize - 1]);
     assert!(code.is_none_or(|count| count == 1));
-    let passed =
-        |node: &mut Silac| !frame(node, FRAME, standing(1.0)).of_kind(Kind::Join).is_empty();
+    let passed = |node: &mut Silac| {
+        !frame(node, FRAME, standing(1.0)).of_kind(SilacMessageKind::Join).is_empty()
+    };
     assert_eq!((0..5).any(|_| passed(&mut node)), reject.is_none());
     answer
 }
@@ -610,7 +640,7 @@ fn answer(game: u32, map: u32, who: &SilacParticipant<'_>) -> (SocketAddr, Kind,
 #[test]
 fn newcomers_are_rejected_with_the_source_s_codes() {
     let nine = participant(9, "nine");
-    assert_eq!(answer(GAME, 0, &nine), (address(9), Kind::Accept, None));
+    assert_eq!(answer(GAME, 0, &nine), (address(9), SilacMessageKind::Accept, None));
     let with = |position| SilacParticipant { avatar: SilacAvatar { position, ..at(1.0) }, ..nine };
     let codes = [
         (answer(GAME, 0, &with([f32::NAN, 0.0, 0.0])), Reject::Avatar),
@@ -623,7 +653,7 @@ fn newcomers_are_rejected_with_the_source_s_codes() {
         (answer(GAME, 0, &SilacParticipant { id: id(8), ..nine }), Reject::Address),
     ];
     for (found, expected) in codes {
-        assert_eq!(found, (address(9), Kind::Reject, Some(expected)));
+        assert_eq!(found, (address(9), SilacMessageKind::Reject, Some(expected)));
     }
     assert_eq!(Reject::ALL.map(|reject| reject as u8), [1, 2, 3, 4, 5]);
 }
@@ -641,7 +671,7 @@ fn joining() -> Silac {
 #[test]
 fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
     let mut node = joining();
-    let said = give(&mut node, FRAME, 1, &bytes_of(Kind::Reject, 0, 1, &[4], &[]));
+    let said = give(&mut node, FRAME, 1, &bytes_of(SilacMessageKind::Reject, 0, 1, &[4], &[]));
     assert_eq!(said.events, [SilacEvent::Rejected(Reject::Name)]);
     assert!(frame(&mut node, FRAME, standing(1.0)).sent.is_empty());
 
@@ -661,15 +691,17 @@ fn whoever_is_rejected_gives_up_and_so_does_whoever_is_not_answered() {
 #[test]
 fn whoever_begins_anew_is_taken_for_new() {
     let mut node = founder(2, few(1));
-    let state = |number| bytes_of(Kind::State, 2, number, &message::state(&state_of(2, 7.0)), &[]);
+    let state = |number| {
+        bytes_of(SilacMessageKind::State, 2, number, &message::state(&state_of(2, 7.0)), &[])
+    };
     give(&mut node, FRAME, 2, &state(900));
     assert_eq!(node.peer(id(2)).unwrap().newest(), 900);
     let join = message::join(&participant(2, "player 2"), 0, 0);
-    let said = give(&mut node, FRAME, 2, &bytes_of(Kind::Join, 2, 1, &join, &[]));
-    assert_eq!(said.of_kind(Kind::Accept).len(), 1);
+    let said = give(&mut node, FRAME, 2, &bytes_of(SilacMessageKind::Join, 2, 1, &join, &[]));
+    assert_eq!(said.of_kind(SilacMessageKind::Accept).len(), 1);
     give(&mut node, FRAME, 2, &state(3));
     assert_eq!(node.peer(id(2)).unwrap().newest(), 3);
-    let said = give(&mut node, FRAME, 2, &bytes_of(Kind::Join, 2, 1, &join, &[]));
+    let said = give(&mut node, FRAME, 2, &bytes_of(SilacMessageKind::Join, 2, 1, &join, &[]));
     assert!(said.sent.is_empty(), "a copy of the same request");
 }
 
@@ -678,7 +710,7 @@ fn impossible_states_are_refused_and_counted() {
     let mut node = founder(2, few(1));
     let give_state = |node: &mut Silac, number, x| {
         let payload = message::state(&state_of(2, x));
-        give(node, FRAME, 2, &bytes_of(Kind::State, 0, number, &payload, &[]));
+        give(node, FRAME, 2, &bytes_of(SilacMessageKind::State, 0, number, &payload, &[]));
     };
     give_state(&mut node, 500, 2.0);
     give_state(&mut node, 500 + MAX_AHEAD + 1, 3.0);
@@ -692,7 +724,7 @@ fn impossible_states_are_refused_and_counted() {
 
 #[test]
 fn a_window_tells_new_from_old() {
-    let mut window = Window::default();
+    let mut window = NumberWindow::default();
     let arrivals = [10, 12, 11, 12, 200, 136, 137, 137].map(|number| window.note(number));
     use Arrival::{Again, Late, Newest, Refused};
     assert_eq!(arrivals, [Newest, Newest, Late, Again, Newest, Refused, Late, Again]);

@@ -3,7 +3,7 @@
 use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
 use super::{Done, ExperimentError, OwnershipRow, RunOptions, RunResult, Size, row, sweep};
-use crate::output::{Align, Outcome, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
@@ -22,7 +22,7 @@ pub(super) fn done(
     wrong: Size,
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("ownership", options.seed);
+    let mut outcome = ExperimentResult::new("ownership", options.seed);
     let mut rows = Vec::new();
     for it in ran {
         match it {

@@ -12,7 +12,8 @@ mod sweep;
 
 pub use load::{PeakRates, PlayerBytes};
 pub use run::{
-    Change, Crash, GameSpec, Looks, ROUND, Second, Size, churn, crash, game, partition, steady,
+    Crash, GameSpec, Looks, OwnershipChange, ROUND, Second, Size, churn, crash, game, partition,
+    steady,
 };
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
@@ -128,7 +129,7 @@ enum Job {
 enum RunResult {
     Steady(Size, Box<(Looks, Looks)>),
     Crash(u64, Box<Crash>),
-    Change(&'static str, u64, Box<Change>),
+    Change(&'static str, u64, Box<OwnershipChange>),
     Sweep(&'static str, GameSpec, Box<Looks>),
 }
 

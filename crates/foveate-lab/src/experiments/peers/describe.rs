@@ -2,7 +2,7 @@
 
 use super::liars::{Harm, Lie};
 use super::{Done, ExperimentError, LieRow, PeersRow, RunOptions, RunResult, TamperedRow};
-use crate::output::{Align, Outcome, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
 /// The honest may be off by this much more, as a share.
@@ -15,7 +15,7 @@ pub(super) fn done(ran: &[RunResult], options: RunOptions) -> Result<Done, Exper
         .iter()
         .filter_map(|it| if let RunResult::Tampered(row) = it { Some(*row) } else { None })
         .collect();
-    let mut outcome = Outcome::new("peers", options.seed);
+    let mut outcome = ExperimentResult::new("peers", options.seed);
     games.iter().try_for_each(|row| outcome.push(row))?;
     lies.iter().try_for_each(|row| outcome.push(row))?;
     tampered.iter().try_for_each(|row| outcome.push(row))?;

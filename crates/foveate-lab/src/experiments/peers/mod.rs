@@ -17,7 +17,7 @@ use foveate_wire::Micros;
 use liars::{Harm, Lie};
 use serde::Serialize;
 pub use swarm::{ACT_EVERY, LOST_AFTER, noticeable};
-use swarm::{Found, Game, SIDE};
+use swarm::{PeersFindings, PeersGame, SIDE};
 
 /// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.
 type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
@@ -107,7 +107,7 @@ struct Mix {
     pub relayed: f64,
 }
 
-fn row(part: &'static str, game: &Game, found: &Found) -> PeersRow {
+fn row(part: &'static str, game: &PeersGame, found: &PeersFindings) -> PeersRow {
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let looks = found.looks.max(1.0);
     PeersRow {
@@ -137,7 +137,7 @@ fn side_of(nodes: usize) -> f32 {
 }
 
 enum Job {
-    Game(&'static str, Game),
+    Game(&'static str, PeersGame),
     Lie(Lie, u64),
     Tampered(usize),
 }
@@ -152,7 +152,7 @@ fn jobs(options: RunOptions) -> Vec<Job> {
     let quick = options.quick;
     let measured = Micros(if quick { 2_000_000 } else { 10_000_000 });
     let latency = Latency::Constant(LATENCY);
-    let base = Game {
+    let base = PeersGame {
         nodes: if quick { 20 } else { 100 },
         latency,
         loss: LOSS,
@@ -163,7 +163,7 @@ fn jobs(options: RunOptions) -> Vec<Job> {
     };
     let growing = if quick { &[20, 45][..] } else { &GROWING[..] };
     let grown = |nodes: &usize| {
-        let game = Game { nodes: *nodes, relayed: RELAYED, uplinks: NARROW, ..base };
+        let game = PeersGame { nodes: *nodes, relayed: RELAYED, uplinks: NARROW, ..base };
         Job::Game("growing", game)
     };
     let seeds = if quick { 1 } else { 10 };
@@ -269,7 +269,7 @@ fn check(mix: &Mix) -> Result<(), ExperimentError> {
 /// Runs one game of the caller's choice.
 fn mix(walkers: Walkers<'_>, mix: Mix, options: RunOptions) -> Result<Done, ExperimentError> {
     check(&mix)?;
-    let game = Game {
+    let game = PeersGame {
         nodes: mix.nodes,
         latency: Latency::Constant(LATENCY),
         loss: mix.loss,
@@ -282,7 +282,10 @@ fn mix(walkers: Walkers<'_>, mix: Mix, options: RunOptions) -> Result<Done, Expe
     describe::done(&[RunResult::Game(row("mix", &game, &found))], options)
 }
 
-fn play(game: &Game, walkers: Walkers<'_>) -> Result<Found, foveate_wire::SchemaError> {
+fn play(
+    game: &PeersGame,
+    walkers: Walkers<'_>,
+) -> Result<PeersFindings, foveate_wire::SchemaError> {
     // One more, who comes late.
     swarm::measure(game, walkers(game.seed, game.nodes + 1, side_of(game.nodes)))
 }

@@ -1,10 +1,10 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
-use crate::movement::{Movement, Pose};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::PlayerId;
-use foveate_sync::metrics::{Inconsistency, Known, Spread, inc, inj};
+use foveate_sync::metrics::{Inconsistency, KnownReplica, Spread, inc, inj};
 use foveate_wire::{Micros, ObjectId, Replicate, SchemaError};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub const ACT_EVERY: Micros = Micros(2_000_000);
 
 /// A game to be measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Game {
+pub struct PeersGame {
     /// How many play.
     pub nodes: usize,
     /// How long a datagram takes.
@@ -62,7 +62,7 @@ pub struct Game {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct PeersFindings {
     /// Bytes per second that each node sent,
     pub bytes: Vec<f64>,
     /// and the most as a share of an uplink.
@@ -119,9 +119,9 @@ impl Movement for Acting {
         self.walk.step()
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let pose = self.walk.pose(at)?;
-        Some(Pose { state: self.deeds[at], ..pose })
+        Some(AvatarPose { state: self.deeds[at], ..pose })
     }
 
     fn side(&self) -> f32 {
@@ -154,11 +154,11 @@ struct Auditor {
     deeds: Vec<OpenDeed>,
     /// Rounds between two looks.
     every: u32,
-    found: Found,
+    found: PeersFindings,
 }
 
 /// Plays a game and measures it. The walkers are as many as play, and one more.
-pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaError> {
+pub fn measure(game: &PeersGame, walk: Box<dyn Movement>) -> Result<PeersFindings, SchemaError> {
     let side = walk.side();
     let world = MeadowSpec {
         side,
@@ -223,7 +223,7 @@ pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaErro
 
 /// One more comes with a single contact: how soon it knows all and is known by all, and how soon those
 /// within view see each other.
-fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut Found) {
+fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut PeersFindings) {
     let Some(at) = play.enter(Some(0), Some(uplink)) else { return };
     let since = play.net.now();
     let Some(name) = play.net.nodes[at].as_ref().map(|node| node.peer.player()) else { return };
@@ -273,7 +273,7 @@ impl Auditor {
         let players = play.net.nodes.iter().flatten().map(|node| node.peer.player()).collect();
         let watchers = watchers.into_iter().map(|it| it.1).collect();
         let (wrong, deeds) = (BTreeMap::new(), Vec::new());
-        Auditor { watchers, players, wrong, deeds, every, found: Found::default() }
+        Auditor { watchers, players, wrong, deeds, every, found: PeersFindings::default() }
     }
 
     /// Notes what was done in this round, and which watchers were near.
@@ -315,7 +315,7 @@ impl Auditor {
     fn look(&mut self, play: &Play<Acting>) {
         let now = play.net.now();
         let side = f64::from(play.movement().side());
-        let mut delays: BTreeMap<(usize, usize), Known> = BTreeMap::new();
+        let mut delays: BTreeMap<(usize, usize), KnownReplica> = BTreeMap::new();
         for at in self.watchers.clone() {
             let mut row = Vec::with_capacity(self.players.len());
             for of in (0..self.players.len()).filter(|of| *of != at) {
@@ -348,7 +348,7 @@ impl Auditor {
         play: &Play<Acting>,
         (at, of): (usize, usize),
         now: Micros,
-    ) -> Option<Known> {
+    ) -> Option<KnownReplica> {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
         let id = ObjectId::new(SHIP, self.players[of].0, 0);
         let store = &other.peer.simulation.publisher.store;
@@ -375,7 +375,7 @@ impl Auditor {
             self.wrong.remove(&(at, of));
             0.0
         };
-        Some(Known { distance: distance / AVATAR_WIDTH, differs, delay })
+        Some(KnownReplica { distance: distance / AVATAR_WIDTH, differs, delay })
     }
 }
 
