@@ -27,7 +27,6 @@ pub mod ownership;
 mod receive;
 mod send;
 mod sightings;
-pub mod silac;
 mod takeover;
 mod teams;
 mod transfer;
