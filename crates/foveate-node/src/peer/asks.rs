@@ -82,7 +82,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Sends what waits, to a peer that owns it by now.
+    /// Sends what waits to the peer that owns the object by now.
     pub(super) fn send_asks(&mut self, now: Micros, out: &mut impl Outbox) {
         for ask in std::mem::take(&mut self.asks.fresh) {
             self.asks.waiting.insert(ask.number, Waiting { ask, since: now, sent: None });

@@ -1,6 +1,6 @@
 //! Who a peer is: a key, and what is signed with it.
 //!
-//! Links are authenticated by the transport. What is **relayed** is signed by a peer that said it first,
+//! Links are authenticated by the transport. What is **relayed** is signed by the peer that said it first,
 //! so that no relay can change it.
 
 use crate::game::PlayerId;

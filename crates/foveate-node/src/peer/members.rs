@@ -135,7 +135,7 @@ impl Members {
     }
 
     /// Takes a digest in. Old ones are told before the costly look at the signature: also those from
-    /// before their author vanished, a peer that passes them on.
+    /// before their author vanished, whichever peer passes them on.
     pub fn learn(
         &mut self,
         Reader { now, world, here }: Reader,

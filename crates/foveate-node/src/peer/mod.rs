@@ -3,8 +3,10 @@
 //! A [`Peer`] is a [`Simulation`] for the objects that it owns, ghosts of the others', and links with a
 //! bounded number of other peers. Each neighbour is an observer of the own publisher, seen from where
 //! its avatar is known to be; and each neighbour's packets fill a set of replicas. So states, bounds,
-//! budgets and losses are those of a server; this folder adds who owns what ([`known`], `own`), who is
-//! there ([`members`]), who is asked ([`asks`]), and who is believed ([`trust`], [`identity`]).
+//! budgets and losses are those of a server; this folder adds which peer owns what ([`ownership`], and the rules in
+//! `claims`, `transfer` and `takeover`), which peers there are (`membership`, [`members`]), the links with them
+//! (`links`, `neighbourhood`), which of them are believed ([`trust`], [`identity`]), and what is asked of their
+//! objects ([`asks`]).
 //!
 //! Without IO: links, messages and datagrams come in by calls and leave through an [`Outbox`]; what
 //! else is to be done comes from [`Peer::poll`]. One call of [`Peer::tick`] a round does the rest.
@@ -200,8 +202,8 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// One round, in this order: whether it was gone itself, who is gone, what becomes of what was theirs, the rules, what is asked
-    /// of others, who should own what, whom to know, what to tell.
+    /// One round, in this order: whether this peer stalled, which others are gone, what becomes of their objects, the
+    /// rules, what is asked of others, which peer should own what, which links to seek, what to send.
     pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
         let tick = self.tick_at(now);
         match self.membership.phase {
@@ -244,7 +246,8 @@ impl<G: Game> Peer<G> {
         self.simulation.input(self.avatar, input)
     }
 
-    /// The player asks something of an object, a peer that owns it.
+    /// The player asks something of an object, whichever peer owns it. False: it breaks the game's limits, or
+    /// there is no room for it.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
         let seen = self.simulation.publisher.store.tick();
         self.simulation.request(object, action, Requester::Player(self.me, seen)) == Ok(true)

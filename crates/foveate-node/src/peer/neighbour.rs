@@ -87,6 +87,8 @@ pub struct Neighbour {
     pub regrade: bool,
     pub events: Vec<u8>,
     pub patience: Patience,
+    /// States of its own objects that later ones are compared with.
+    pub audited: BTreeMap<ObjectId, (Tick, Vec<i32>)>,
 }
 
 impl Neighbour {
@@ -130,6 +132,7 @@ impl Neighbour {
             regrade: true,
             events: Vec::new(),
             patience: Patience::new(now),
+            audited: BTreeMap::new(),
         }
     }
 

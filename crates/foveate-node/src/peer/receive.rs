@@ -23,6 +23,10 @@ const MAX_AHEAD: u32 = 40;
 const MAX_CHANGES: usize = 4_096;
 /// Between two calls to peers that claim what is ours.
 const DISPUTE_EVERY: Micros = Micros(500_000);
+/// Between two looks at how a neighbour's own object changed in all.
+const AUDIT_EVERY: Micros = Micros(2_000_000);
+/// Objects of one neighbour that are looked at so.
+const MAX_AUDITED: usize = 32;
 /// Events taken from one datagram at most.
 const MAX_EVENTS: usize = 64;
 /// A move may be this much longer than the kind's speed allows: rounding, and rounds that were skipped.
@@ -181,18 +185,37 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether rules can have changed a player's own object from its last state to this one.
+    /// Whether rules can have changed a player's own object from its last state to this one, and from the one of
+    /// two seconds ago: what each step hides adds up.
     fn check_change(&mut self, link: Link, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let known = self.ownership.ghost(id).filter(|it| it.claim == claim);
         let known = known.filter(|it| it.source == Some(link) && self.tenure(id) == Tenure::Fixed);
-        let view = self.links.get(&link).and_then(|it| it.replicas.get(id));
-        let (Some(known), Some(view)) = (known, view) else { return };
+        let (Some(known), Some(neighbour)) = (known, self.links.get_mut(&link)) else { return };
+        let Some(view) = neighbour.replicas.get(id) else { return };
+        let (tick, after) = (view.tick(), view.lanes());
         let before = self.simulation.ghosts.lanes(id);
-        let Some(before) = before.filter(|_| view.tick().is_after(known.tick)) else { return };
+        let Some(before) = before.filter(|_| tick.is_after(known.tick)) else { return };
         let game = &self.simulation.game;
-        let ticks = view.tick().since(known.tick);
-        let change = StateChange::new(game.schema(), id, [before, view.lanes()], ticks);
-        if change.is_some_and(|change| !game.is_lawful(&change)) {
+        let is_lawful = |before: &[i32], since: Tick| {
+            let change = StateChange::new(game.schema(), id, [before, after], tick.since(since));
+            change.is_none_or(|change| game.is_lawful(&change))
+        };
+        let mut lawful = is_lawful(before, known.tick);
+        let span = (AUDIT_EVERY.0 / self.settings.rounds.length.0) as u32;
+        let has_room = neighbour.audited.len() < MAX_AUDITED;
+        match neighbour.audited.get_mut(&id) {
+            Some((since, lanes)) if tick.since(*since) >= span => {
+                lawful &= is_lawful(lanes, *since);
+                *since = tick;
+                lanes.copy_from_slice(after);
+            }
+            Some(_) => {}
+            None if has_room => {
+                neighbour.audited.insert(id, (tick, after.to_vec()));
+            }
+            None => {}
+        }
+        if !lawful {
             self.record_violation(link, Fault::Cheated, now);
         }
     }
