@@ -1,8 +1,8 @@
 //! What an operator sees of a server: metrics and logs.
 
-use crate::authenticator::MainDoor;
+use crate::authenticator::MainAuthenticator;
 use crate::config::Config;
-use foveate_io::Counters;
+use foveate_io::EndpointCounters;
 use foveate_io::host::{ServerHost, StepTimings};
 use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
 use foveate_node::Game;
@@ -45,7 +45,7 @@ pub struct Monitor {
 }
 
 /// Why links were refused or closed, and how many of each.
-fn troubles(counted: &Counters) -> [(&'static str, u64); 9] {
+fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 9] {
     [
         ("full", counted.refused_full),
         ("address", counted.refused_per_address),
@@ -109,7 +109,7 @@ impl Monitor {
                 r.counter("foveate_events_total", help, &[("how", how)])
             }),
             refused: Refusal::ALL.map(|why| refusal(&mut r, why)).into(),
-            links: troubles(&Counters::default()).map(|(why, _)| trouble(&mut r, why)).into(),
+            links: troubles(&EndpointCounters::default()).map(|(why, _)| trouble(&mut r, why)).into(),
             requests: r.counter("foveate_http_requests_total", "Requests for pages", &[]),
             registry: r,
             _http: listen.map(|at| MetricsServer::start(at, board.clone())).transpose()?,
@@ -124,7 +124,7 @@ impl Monitor {
     }
 
     /// A round is over.
-    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: StepTimings) {
+    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainAuthenticator>, spent: StepTimings) {
         let r = &mut self.registry;
         r.observe(self.tick, (spent.tick + spent.flush).as_secs_f64());
         r.add(self.ticks, 1);
@@ -142,7 +142,7 @@ impl Monitor {
         let strained = server.simulation.publisher.strained();
         r.set(self.quality, strained.quality_since(&self.strained));
         self.strained = strained;
-        r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
+        r.set(self.trouble, f64::from(u8::from(host.authenticator.trouble().is_some())));
         r.raise(self.bytes[0], total.sent.bytes);
         r.raise(self.bytes[1], total.received.bytes);
         // Of those who left, too: a counter goes on.

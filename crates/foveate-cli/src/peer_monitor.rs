@@ -1,6 +1,6 @@
 //! What a player's machine tells of its peer, for Prometheus.
 
-use foveate_io::Meter;
+use foveate_io::LinkMeter;
 use foveate_io::metrics::{Board, MetricsServer, Registry};
 use foveate_node::game::PlayerId;
 use foveate_node::peer::{Fault, PeerCounts};
@@ -19,7 +19,7 @@ pub struct Standing {
     /// What was counted.
     pub counts: PeerCounts,
     /// What its links carried.
-    pub total: Meter,
+    pub total: LinkMeter,
     /// Liars that it found out.
     pub liars: Vec<(PlayerId, Fault)>,
 }
@@ -96,7 +96,7 @@ mod tests {
         let mut counts = PeerCounts { given: 3, ..PeerCounts::default() };
         counts.refused[Fault::Forged as usize] = 7;
         let liars = vec![(PlayerId(77), Fault::Forged)];
-        let total = Meter::default();
+        let total = LinkMeter::default();
         let standing = Standing { players: 5, links: 4, owned: 2, counts, total, liars };
         let mut registry = Registry::default();
         // Twice: figures are put up again and again.

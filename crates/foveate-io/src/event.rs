@@ -14,7 +14,7 @@ use crate::slots::LinkId;
 /// Of each link `Connected` comes first and `Closed` last, each once. A link that was begun by
 /// `connect` may be closed without having been connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum LinkEvent {
     /// The handshake is over; both sides may send.
     Connected {
         /// Which.

@@ -15,7 +15,7 @@ use foveate_wire::{Bytes, Micros};
 use crate::admission::Origin;
 use crate::conditioner::Conditioner;
 use crate::event::{Purpose, Transport};
-use crate::meter::{Meter, Traffic};
+use crate::meter::{LinkMeter, LinkTraffic};
 use crate::options::LinkConditions;
 use crate::slots::LinkId;
 #[cfg(feature = "web")]
@@ -37,8 +37,8 @@ pub(crate) struct Link {
     /// Whom it counts for; none if this side began it.
     pub(crate) origin: Option<Origin>,
     pub(crate) flow: Flow,
-    pub(crate) received: Traffic,
-    pub(crate) sent: Traffic,
+    pub(crate) received: LinkTraffic,
+    pub(crate) sent: LinkTraffic,
     /// Whether it is in the endpoint's list of the same name.
     pub(crate) touched: bool,
     pub(crate) ready: bool,
@@ -119,8 +119,8 @@ impl Link {
             purpose: Purpose::Play,
             origin,
             flow,
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             touched: false,
             ready: false,
             dirty: false,
@@ -183,8 +183,9 @@ impl Link {
         }
     }
 
-    pub(crate) fn meter(&self) -> Meter {
-        let mut meter = Meter { received: self.received, sent: self.sent, ..Meter::default() };
+    pub(crate) fn meter(&self) -> LinkMeter {
+        let mut meter =
+            LinkMeter { received: self.received, sent: self.sent, ..LinkMeter::default() };
         match &self.carrier {
             Carrier::Quic(quic) => quic.measure(&mut meter),
             #[cfg(feature = "web")]

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 #[test]
 fn hosts_that_are_polled_play_and_never_wait() {
     let here = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+    let server =
+        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let address = server.address().unwrap();
     let settings = ServerSettings::default();
     let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
-    let client = Endpoint::client(here, &trust, Options::client()).unwrap();
+    let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
     let mut client = ClientsHost::new(client, settings.rounds.length);
     client.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
 
@@ -61,13 +62,14 @@ fn until(
 #[test]
 fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     let here = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+    let server =
+        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let address = server.address().unwrap();
     let settings = ServerSettings { budget: None, ..ServerSettings::default() };
     let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
-    let client = Endpoint::client(here, &trust, Options::client()).unwrap();
+    let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
     let mut clients = ClientsHost::new(client, settings.rounds.length);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
     let capacity = |server: &ServerHost<Patrol, AllowAll>| {

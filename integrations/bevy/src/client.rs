@@ -8,7 +8,7 @@ use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write
 use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
 use bevy_ecs::prelude::*;
 use foveate::io::host::{ClientsHost, SessionEnd};
-use foveate::io::{Endpoint, Error, Meter, Options, ServerAddress, Trust};
+use foveate::io::{Endpoint, EndpointOptions, Error, LinkMeter, ServerAddress, Trust};
 use foveate::node::client::ClientPhase;
 use foveate::node::game::PlayerId;
 use foveate::node::session::Refusal;
@@ -44,14 +44,14 @@ pub struct ClientPlugin {
     /// How often acknowledgements leave: the server's rounds a second.
     pub hz: u32,
     /// Limits, and conditions for trials.
-    pub options: Options,
+    pub options: EndpointOptions,
 }
 
 impl ClientPlugin {
     /// Joins a server under a name.
     pub fn new(connect: impl Into<ServerAddress>, name: &str, trust: Trust) -> ClientPlugin {
         let (connect, name, token) = (connect.into(), name.into(), Vec::new());
-        ClientPlugin { connect, name, token, trust, hz: 20, options: Options::client() }
+        ClientPlugin { connect, name, token, trust, hz: 20, options: EndpointOptions::client() }
     }
 }
 
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// What passed over the link so far.
-    pub fn traffic(&self) -> Meter {
+    pub fn traffic(&self) -> LinkMeter {
         self.host.endpoint.total()
     }
 

@@ -8,9 +8,9 @@ mod raw;
 mod tests;
 mod web;
 
-pub use web::Web;
+pub use web::WebConfig;
 
-use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
+use foveate_io::{Certificate, Conditions, Limits, Loss, RateLimit, token};
 use foveate_node::server::Resources;
 use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
 use foveate_wire::{Bytes, KindId, Micros};
@@ -120,7 +120,7 @@ pub struct Config {
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// What browsers are served.
-    pub web: Web,
+    pub web: WebConfig,
     /// How much is logged.
     pub level: Level,
     /// How it is logged.
@@ -364,12 +364,12 @@ impl Checker<'_> {
         Ok(Limits {
             max_links,
             max_links_per_address: per_address,
-            handshakes_per_address: Rate {
+            handshakes_per_address: RateLimit {
                 per_second: handshakes,
                 burst: rate.burst.max(handshakes),
             },
-            datagrams: Rate::per_second(datagrams),
-            bytes: Rate::per_second(bytes),
+            datagrams: RateLimit::per_second(datagrams),
+            bytes: RateLimit::per_second(bytes),
             max_message: Bytes(message),
             max_backlog: Bytes(backlog),
             ..limits

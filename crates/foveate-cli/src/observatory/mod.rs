@@ -6,8 +6,8 @@
 mod figures;
 mod orders;
 
-use crate::authenticator::MainDoor;
-use figures::Figures;
+use crate::authenticator::MainAuthenticator;
+use figures::ObservatoryFigures;
 use foveate_io::LinkId;
 use foveate_io::host::{ServerHost, StepTimings};
 use foveate_node::Game;
@@ -25,7 +25,7 @@ const EVERY: u32 = 2;
 /// Players on whom it is measured what broadcasting would take.
 const BROADCAST_SAMPLES: usize = 3;
 
-type Host<G> = ServerHost<G, MainDoor>;
+type Host<G> = ServerHost<G, MainAuthenticator>;
 /// Who is in, as operators were told: number, name, avatar, whether there is a link.
 type Roster = Vec<(u32, String, String, bool)>;
 
@@ -38,7 +38,7 @@ pub struct Observatory {
     /// Who looks on, and at whom.
     operators: BTreeMap<LinkId, Option<PlayerId>>,
     roster: Roster,
-    figures: Figures,
+    figures: ObservatoryFigures,
 }
 
 impl Observatory {
@@ -46,13 +46,20 @@ impl Observatory {
     pub fn new(name: &str, game: &'static str, document: Option<Arc<Value>>) -> Observatory {
         let (operators, roster) = (BTreeMap::new(), Vec::new());
         let name = name.into();
-        Observatory { name, game, document, operators, roster, figures: Figures::default() }
+        Observatory {
+            name,
+            game,
+            document,
+            operators,
+            roster,
+            figures: ObservatoryFigures::default(),
+        }
     }
 
     /// An operator has come in.
     pub fn connected<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         if self.operators.is_empty() {
-            self.figures = Figures::begin(host);
+            self.figures = ObservatoryFigures::begin(host);
             host.server.compare_with_broadcast(BROADCAST_SAMPLES);
         }
         self.operators.insert(link, None);

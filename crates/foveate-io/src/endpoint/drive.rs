@@ -7,7 +7,7 @@ use foveate_wire::Bytes;
 use quinn_proto::StreamEvent;
 
 use super::{Core, absorb};
-use crate::event::{CloseCode, Event, Reason};
+use crate::event::{CloseCode, LinkEvent, Reason};
 use crate::link::{Carrier, Link, Passage, Stage};
 use crate::options::duration;
 use crate::slots::LinkId;
@@ -181,7 +181,7 @@ impl Core {
         let Some(link) = self.links.get_mut(id) else { return };
         link.stage = Stage::Open;
         self.handshakes -= 1;
-        self.events.push(Event::Connected { link: id, address, purpose: link.purpose });
+        self.events.push(LinkEvent::Connected { link: id, address, purpose: link.purpose });
     }
 
     fn take_datagrams(&mut self, now: Instant, index: u32) {
@@ -202,7 +202,7 @@ impl Core {
         match link.flow.datagram(&self.options.limits, time, bytes.len()) {
             Passage::Free if link.stage == Stage::Open => {
                 link.received.datagrams += 1;
-                self.events.push(Event::Datagram { link: link.id, bytes });
+                self.events.push(LinkEvent::Datagram { link: link.id, bytes });
             }
             Passage::Free => {}
             Passage::Dropped => self.counters.datagrams_over_rate += 1,
@@ -227,7 +227,7 @@ impl Core {
         let read = quic.read(now, limits.max_message, |bytes| {
             flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
             received.messages += 1;
-            events.push(Event::Message { link: id, bytes });
+            events.push(LinkEvent::Message { link: id, bytes });
         });
         if let Err(size) = read {
             self.close_oversized(now, id, size, limits.max_message);
@@ -256,7 +256,7 @@ impl Core {
         // Nobody was told of a link that others began and that never was connected.
         let told = stage == Stage::Open || (stage == Stage::Handshake && link.origin.is_none());
         if told {
-            self.events.push(Event::Closed { link: id, reason });
+            self.events.push(LinkEvent::Closed { link: id, reason });
         }
     }
 

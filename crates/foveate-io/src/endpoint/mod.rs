@@ -24,11 +24,11 @@ use quinn_proto::{
 
 use crate::admission::Admission;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason, Transport};
+use crate::event::{CloseCode, LinkEvent, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
 use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
-use crate::meter::{Counters, Meter};
-use crate::options::{LinkConditions, Options, duration};
+use crate::meter::{EndpointCounters, LinkMeter};
+use crate::options::{EndpointOptions, LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Sockets};
 use crate::stagger::Stagger;
@@ -61,7 +61,7 @@ pub struct Endpoint {
 struct Core {
     quic: quinn_proto::Endpoint,
     role: Role,
-    options: Options,
+    options: EndpointOptions,
     origin: Instant,
     links: Slots<Link>,
     /// By connection handle: the link's index.
@@ -83,10 +83,10 @@ struct Core {
     arena_out: BytesMut,
     /// Links with conditions.
     conditioned: u32,
-    events: Vec<Event>,
-    counters: Counters,
+    events: Vec<LinkEvent>,
+    counters: EndpointCounters,
     /// Packets of the endpoint; datagrams, messages and losses of links that are gone.
-    total: Meter,
+    total: LinkMeter,
     last_received: Option<Instant>,
     closing: bool,
     /// The TCP side, if there is one, and where the UDP socket is bound.
@@ -113,7 +113,7 @@ impl Endpoint {
     pub fn server(
         address: SocketAddr,
         certificate: Certificate,
-        options: Options,
+        options: EndpointOptions,
     ) -> Result<Endpoint, Error> {
         let identity = Identity::obtain(&certificate, SystemTime::now())?;
         let transport = Arc::new(transport::config(&options, Streams::MESSAGES)?);
@@ -129,7 +129,11 @@ impl Endpoint {
 
     /// Prepares to connect from `address`, mostly `0.0.0.0:0`. For servers of the other address family a
     /// second socket is opened when the first of them is connected to.
-    pub fn client(address: SocketAddr, trust: &Trust, options: Options) -> Result<Endpoint, Error> {
+    pub fn client(
+        address: SocketAddr,
+        trust: &Trust,
+        options: EndpointOptions,
+    ) -> Result<Endpoint, Error> {
         let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
         config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
         config.token_store(Arc::new(NoneTokenStore));
@@ -159,7 +163,7 @@ impl Endpoint {
         self.core.renew(now)
     }
 
-    /// Begins to connect; `Event::Connected` or `Event::Closed` follows. `name` is what the server's
+    /// Begins to connect; `LinkEvent::Connected` or `LinkEvent::Closed` follows. `name` is what the server's
     /// certificate must be for, unless its hash is pinned.
     pub fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
         if matches!(self.core.role, Role::Client(_)) {
@@ -184,12 +188,12 @@ impl Endpoint {
         self.core.max_datagram(link)
     }
 
-    /// Closes a link. What was not sent yet is lost; `Event::Closed` follows. A stale id does nothing.
+    /// Closes a link. What was not sent yet is lost; `LinkEvent::Closed` follows. A stale id does nothing.
     pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
         self.core.close(Instant::now(), link, code, reason);
     }
 
-    /// Transmits what was handed in, or begins to if `Options::spread` says so.
+    /// Transmits what was handed in, or begins to if `EndpointOptions::spread` says so.
     pub fn flush(&mut self) {
         let now = Instant::now();
         self.core.flush(now);
@@ -202,7 +206,7 @@ impl Endpoint {
     }
 
     /// What passed over a link so far.
-    pub fn meter(&self, link: LinkId) -> Option<Meter> {
+    pub fn meter(&self, link: LinkId) -> Option<LinkMeter> {
         self.core.links.get(link).map(Link::meter)
     }
 
@@ -212,12 +216,12 @@ impl Endpoint {
     }
 
     /// What passed over all links so far, those that are gone included.
-    pub fn total(&self) -> Meter {
+    pub fn total(&self) -> LinkMeter {
         self.core.total()
     }
 
     /// What was refused or dropped so far.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &EndpointCounters {
         &self.core.counters
     }
 
@@ -228,7 +232,7 @@ impl Endpoint {
 
     /// Runs the loop until there are events or the time is over, and appends the events. What was
     /// handed in is flushed first. A time that has passed receives what waits, and returns.
-    pub fn wait(&mut self, until: Instant, events: &mut Vec<Event>) -> Result<(), Error> {
+    pub fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error> {
         let mut readable = true;
         self.core.flush(Instant::now());
         loop {
@@ -249,7 +253,7 @@ impl Endpoint {
 
     /// Says goodbye: lets messages arrive, closes all links, and stays to answer stragglers. Takes
     /// at most `limit`; returns how many links were not done by then.
-    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<Event>) -> Result<usize, Error> {
+    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let begun = Instant::now();
         self.core.closing = true;
         self.core.finish_messages();
@@ -293,7 +297,7 @@ fn server_config(
 }
 
 impl Core {
-    fn new(quic: quinn_proto::Endpoint, role: Role, options: Options) -> Core {
+    fn new(quic: quinn_proto::Endpoint, role: Role, options: EndpointOptions) -> Core {
         Core {
             quic,
             role,
@@ -315,8 +319,8 @@ impl Core {
             arena_out: BytesMut::new(),
             conditioned: 0,
             events: Vec::new(),
-            counters: Counters::default(),
-            total: Meter::default(),
+            counters: EndpointCounters::default(),
+            total: LinkMeter::default(),
             last_received: None,
             closing: false,
             #[cfg(feature = "web")]
@@ -489,7 +493,7 @@ impl Core {
         self.options.seed ^ (u64::from(id.generation) << 32 | u64::from(id.index)) << 1
     }
 
-    fn total(&self) -> Meter {
+    fn total(&self) -> LinkMeter {
         self.total.with(self.links.iter().map(Link::meter), absorb)
     }
 
@@ -536,7 +540,7 @@ fn open(links: &mut Slots<Link>, id: LinkId) -> Result<&mut Link, Error> {
 }
 
 /// Adds what the endpoint does not count itself.
-fn absorb(total: &mut Meter, link: &Meter) {
+fn absorb(total: &mut LinkMeter, link: &LinkMeter) {
     total.received.datagrams += link.received.datagrams;
     total.received.messages += link.received.messages;
     total.sent.datagrams += link.sent.datagrams;

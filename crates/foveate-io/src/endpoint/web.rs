@@ -8,13 +8,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Core, Endpoint, Role, copy, open};
 use crate::admission::{Load, Origin, Verdict};
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Purpose, Reason};
+use crate::event::{CloseCode, LinkEvent, Purpose, Reason};
 use crate::identity::Certificate;
 use crate::link::{Carrier, Link, Passage, Stage};
 use crate::slots::LinkId;
 use crate::web::{
     Answer, Arrived, Front, MAX_OBSERVERS, Method, Observe, Page, Request, Timeout, Turn, Unit,
-    Web, WebSocket, switching,
+    WebOptions, WebSocket, switching,
 };
 
 /// Visitors who come in, and requests of one of them that are answered, before others have their turn.
@@ -41,7 +41,11 @@ enum Outcome {
 impl Endpoint {
     /// Serves pages by HTTP at this TCP address, and takes links of browsers by WebSocket there and by
     /// WebTransport at the endpoint's own. Where it listens, port 0 being any.
-    pub fn listen_web(&mut self, address: SocketAddr, web: Web) -> Result<SocketAddr, Error> {
+    pub fn listen_web(
+        &mut self,
+        address: SocketAddr,
+        web: WebOptions,
+    ) -> Result<SocketAddr, Error> {
         if let Role::Client(_) = self.core.role {
             return Err(Error::Option { name: "web", what: "expected a server".into() });
         }
@@ -391,7 +395,7 @@ impl Core {
         }
         let passage = link.flow.message(&self.options.limits, time, bytes.len());
         link.received.messages += 1;
-        self.events.push(Event::Message { link: id, bytes });
+        self.events.push(LinkEvent::Message { link: id, bytes });
         if passage == Passage::Flood {
             self.close_flood(now, id.index);
         }

@@ -13,7 +13,7 @@ use foveate_wire::{Micros, ObjectId};
 use super::{Closing, EndCause, EndpointOutbox, SessionEnd, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason, Unreachable};
+use crate::event::{CloseCode, LinkEvent, Reason, Unreachable};
 use crate::server_address::ServerAddress;
 use crate::slots::LinkId;
 
@@ -23,7 +23,7 @@ const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 const MAX_SERVERS: usize = 64;
 
 /// One of the clients.
-pub struct Player<G: Game> {
+pub struct HostedClient<G: Game> {
     /// The client: replicas, prediction, news.
     pub client: Client<G>,
     /// When it asked to be let in.
@@ -45,13 +45,13 @@ pub struct Player<G: Game> {
 pub struct ClientsHost<G: Game> {
     /// The links.
     pub endpoint: Endpoint,
-    players: Vec<Player<G>>,
+    players: Vec<HostedClient<G>>,
     by_link: BTreeMap<Link, usize>,
     /// Addresses of servers as they were resolved last.
     resolved: BTreeMap<ServerAddress, Vec<SocketAddr>>,
     began: Instant,
     round: Duration,
-    events: Vec<Event>,
+    events: Vec<LinkEvent>,
     closing: Closing,
 }
 
@@ -74,7 +74,7 @@ impl<G: Game> ClientsHost<G> {
     ///
     /// The server's certificate must be for the host that is asked for, unless its hash is pinned. Addresses of
     /// a host with several are tried in turn. The first time a host is named, its name is resolved, which
-    /// blocks; a name without an address, like any other failure on the way, stands in [`Player::ended`].
+    /// blocks; a name without an address, like any other failure on the way, stands in [`HostedClient::ended`].
     pub fn join(
         &mut self,
         game: Arc<G>,
@@ -83,7 +83,7 @@ impl<G: Game> ClientsHost<G> {
         token: &[u8],
     ) -> Result<usize, Error> {
         let (now, at) = (Instant::now(), self.players.len());
-        self.players.push(Player {
+        self.players.push(HostedClient {
             client: Client::new(game, name, token),
             asked: now,
             ended: None,
@@ -175,12 +175,12 @@ impl<G: Game> ClientsHost<G> {
     }
 
     /// All clients.
-    pub fn players(&self) -> &[Player<G>] {
+    pub fn players(&self) -> &[HostedClient<G>] {
         &self.players
     }
 
     /// One of them.
-    pub fn player(&mut self, at: usize) -> &mut Player<G> {
+    pub fn player(&mut self, at: usize) -> &mut HostedClient<G> {
         &mut self.players[at]
     }
 
@@ -275,29 +275,29 @@ impl<G: Game> ClientsHost<G> {
         let now = self.now();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
-            let (Event::Connected { link, .. }
-            | Event::Datagram { link, .. }
-            | Event::Message { link, .. }
-            | Event::Closed { link, .. }) = event;
+            let (LinkEvent::Connected { link, .. }
+            | LinkEvent::Datagram { link, .. }
+            | LinkEvent::Message { link, .. }
+            | LinkEvent::Closed { link, .. }) = event;
             let Some(at) = self.by_link.get(&name(link)).copied() else { continue };
             let player = &mut self.players[at];
             match event {
-                Event::Connected { link, .. } => {
+                LinkEvent::Connected { link, .. } => {
                     player.connected = true;
                     player.client.connected(
                         name(link),
                         &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
                     );
                 }
-                Event::Datagram { bytes, .. } => player.client.datagram(&bytes, now),
-                Event::Message { bytes, .. } => {
+                LinkEvent::Datagram { bytes, .. } => player.client.datagram(&bytes, now),
+                LinkEvent::Message { bytes, .. } => {
                     player.client.message(&bytes);
                     if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
                         player.ended = Some(player.end(EndCause::Refused { code, text }));
                         self.hang_up(at);
                     }
                 }
-                Event::Closed { reason, .. } => self.closed(at, reason)?,
+                LinkEvent::Closed { reason, .. } => self.closed(at, reason)?,
             }
         }
         self.events = events;
@@ -341,7 +341,7 @@ impl<G: Game> ClientsHost<G> {
     }
 }
 
-impl<G: Game> Player<G> {
+impl<G: Game> HostedClient<G> {
     fn end(&self, cause: EndCause) -> SessionEnd {
         SessionEnd { server: self.server.clone(), address: self.address, cause }
     }

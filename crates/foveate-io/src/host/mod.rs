@@ -11,7 +11,7 @@ mod server;
 mod session_end;
 mod silac;
 
-pub use clients::{ClientsHost, Player};
+pub use clients::{ClientsHost, HostedClient};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
 pub use server::{

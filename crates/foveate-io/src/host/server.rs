@@ -15,7 +15,7 @@ use ring::rand::SecureRandom;
 use super::{Closing, EndpointOutbox, MAX_HAPPENED, MEASURE_EVERY, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{Event, Purpose};
+use crate::event::{LinkEvent, Purpose};
 use crate::slots::LinkId;
 
 /// What operators did and the program has not looked at, at most.
@@ -89,7 +89,7 @@ pub struct ServerHost<G: Game, D: Authenticator> {
     /// The links: meters, conditions, limits.
     pub endpoint: Endpoint,
     /// Decides which players may join.
-    pub door: D,
+    pub authenticator: D,
     /// Whether states keep within what each link's congestion controller lets through, so that a narrow
     /// link gets less instead of later. True at first.
     pub follow_congestion: bool,
@@ -97,7 +97,7 @@ pub struct ServerHost<G: Game, D: Authenticator> {
     round: Duration,
     tick: Tick,
     next: Instant,
-    events: Vec<Event>,
+    events: Vec<LinkEvent>,
     closing: Closing,
     happened: Vec<ServerEvent>,
     observers: Observers,
@@ -107,18 +107,20 @@ pub struct ServerHost<G: Game, D: Authenticator> {
 #[derive(Default)]
 struct Observers {
     links: BTreeSet<LinkId>,
-    events: VecDeque<Event>,
+    events: VecDeque<LinkEvent>,
 }
 
 impl Observers {
     /// Takes what is an operator's, and leaves the rest.
-    fn take(&mut self, event: Event) -> Option<Event> {
+    fn take(&mut self, event: LinkEvent) -> Option<LinkEvent> {
         let ours = match &event {
-            Event::Connected { link, purpose: Purpose::Observe, .. } => self.links.insert(*link),
-            Event::Closed { link, .. } => self.links.remove(link),
-            Event::Connected { link, .. }
-            | Event::Datagram { link, .. }
-            | Event::Message { link, .. } => self.links.contains(link),
+            LinkEvent::Connected { link, purpose: Purpose::Observe, .. } => {
+                self.links.insert(*link)
+            }
+            LinkEvent::Closed { link, .. } => self.links.remove(link),
+            LinkEvent::Connected { link, .. }
+            | LinkEvent::Datagram { link, .. }
+            | LinkEvent::Message { link, .. } => self.links.contains(link),
         };
         if !ours {
             return Some(event);
@@ -137,14 +139,14 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         game: Arc<G>,
         settings: ServerSettings,
         endpoint: Endpoint,
-        door: D,
+        authenticator: D,
     ) -> ServerHost<G, D> {
         let round = Duration::from_micros(settings.rounds.length.0);
         let now = Instant::now();
         ServerHost {
             server: Server::new(game, settings, Box::new(key)),
             endpoint,
-            door,
+            authenticator,
             follow_congestion: true,
             began: now,
             round,
@@ -170,7 +172,7 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
 
     /// What operators' pages did since the last call: connected, asked, closed. Answer with
     /// [`Endpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`] the oldest are forgotten.
-    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, Event> {
+    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, LinkEvent> {
         self.observers.events.drain(..)
     }
 
@@ -271,12 +273,14 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         for event in events.drain(..).filter_map(|event| self.observers.take(event)) {
             let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
             match event {
-                Event::Connected { link, .. } => self.server.connected(name(link), out),
-                Event::Datagram { link, bytes } => self.server.datagram(name(link), &bytes, now),
-                Event::Message { link, bytes } => {
+                LinkEvent::Connected { link, .. } => self.server.connected(name(link), out),
+                LinkEvent::Datagram { link, bytes } => {
+                    self.server.datagram(name(link), &bytes, now)
+                }
+                LinkEvent::Message { link, bytes } => {
                     self.server.message(name(link), &bytes, now, out);
                 }
-                Event::Closed { link, .. } => self.server.closed(name(link), now),
+                LinkEvent::Closed { link, .. } => self.server.closed(name(link), now),
             }
         }
         self.events = events;
@@ -285,18 +289,18 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
 
     /// Answers what the server asks.
     fn answer(&mut self) {
-        while let Some((link, entry)) = self.door.answered() {
+        while let Some((link, entry)) = self.authenticator.answered() {
             self.open(link, entry);
         }
         while let Some(event) = self.server.poll() {
             match event {
                 ServerEvent::Asked { link, name, token } => {
-                    let entry = self.door.enter(link, &name, &token);
+                    let entry = self.authenticator.enter(link, &name, &token);
                     self.open(link, entry);
                 }
                 ServerEvent::Left(player, kept) => {
                     self.note(ServerEvent::Left(player, Vec::new()));
-                    self.door.leave(player, kept);
+                    self.authenticator.leave(player, kept);
                 }
                 other => self.note(other),
             }
@@ -330,7 +334,7 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         self.server.close(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         self.answer();
         self.endpoint.shutdown(limit, &mut self.events)?;
-        Ok(self.door)
+        Ok(self.authenticator)
     }
 }
 
@@ -348,13 +352,16 @@ mod tests {
 
     #[test]
     fn who_is_gone_before_they_were_let_in_finds_everything_the_next_time() {
-        let (mut door, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
-        let LoginReply::Accepted(ada, _) = door.enter(Link(1), "ada", b"") else {
+        let (mut authenticator, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
+        let LoginReply::Accepted(ada, _) = authenticator.enter(Link(1), "ada", b"") else {
             panic!("it is open")
         };
-        door.leave(ada, kept.clone());
+        authenticator.leave(ada, kept.clone());
         for link in 2..4 {
-            assert_eq!(door.enter(Link(link), "ada", b""), LoginReply::Accepted(ada, kept.clone()));
+            assert_eq!(
+                authenticator.enter(Link(link), "ada", b""),
+                LoginReply::Accepted(ada, kept.clone())
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ use quinn_proto::{StreamEvent, crypto::rustls::HandshakeData};
 use super::Conditioning;
 use crate::event::CloseCode;
 use crate::messages::{Inbox, Outbox};
-use crate::meter::Meter;
+use crate::meter::LinkMeter;
 #[cfg(feature = "web")]
 use crate::web::{H3, Session};
 
@@ -168,7 +168,7 @@ impl Quic {
     }
 
     /// Adds what QUIC knows.
-    pub(crate) fn measure(&self, meter: &mut Meter) {
+    pub(crate) fn measure(&self, meter: &mut LinkMeter) {
         let stats = self.conn.stats();
         let micros = |span: Duration| Micros(span.as_micros() as u64);
         meter.received.packets = stats.udp_rx.datagrams;

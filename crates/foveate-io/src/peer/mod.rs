@@ -67,7 +67,7 @@ pub use state::{MAX_LINKS_PER_PEER, MAX_UNREAD};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
-use crate::meter::{Counters, Meter};
+use crate::meter::{EndpointCounters, LinkMeter};
 use crate::options::{LinkConditions, duration};
 use crate::slots::LinkId;
 use state::Shared;
@@ -191,17 +191,17 @@ impl PeerEndpoint {
     }
 
     /// What passed over a link so far.
-    pub fn meter(&self, link: LinkId) -> Option<Meter> {
+    pub fn meter(&self, link: LinkId) -> Option<LinkMeter> {
         self.shared.lock().meter(link)
     }
 
     /// What passed over all links so far, those that are gone included.
-    pub fn total(&self) -> Meter {
+    pub fn total(&self) -> LinkMeter {
         self.shared.lock().total()
     }
 
     /// What was refused or dropped so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> EndpointCounters {
         self.shared.lock().counters
     }
 

@@ -20,7 +20,7 @@ use crate::admission::{Admission, Load, Origin, Verdict};
 use crate::error::Error;
 use crate::event::{CloseCode, Reason};
 use crate::link::{Flow, Passage, Stage};
-use crate::meter::{Counters, Meter, Traffic};
+use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
 use crate::options::{LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 
@@ -56,7 +56,7 @@ impl Shared {
 
 pub(super) struct State {
     pub(super) options: PeerOptions,
-    pub(super) counters: Counters,
+    pub(super) counters: EndpointCounters,
     pub(super) closing: bool,
     key: Key,
     origin: Instant,
@@ -67,7 +67,7 @@ pub(super) struct State {
     conditioned: u32,
     events: VecDeque<PeerEvent>,
     /// What links that are gone had.
-    total: Meter,
+    total: LinkMeter,
 }
 
 struct PeerLink {
@@ -88,8 +88,8 @@ struct PeerLink {
     unread_messages: usize,
     /// Rung when the caller has read messages.
     room: Arc<Notify>,
-    received: Traffic,
-    sent: Traffic,
+    received: LinkTraffic,
+    sent: LinkTraffic,
     shortest: Micros,
     held: Option<Box<Held>>,
 }
@@ -105,7 +105,7 @@ impl State {
     fn new(key: Key, options: PeerOptions) -> State {
         State {
             options,
-            counters: Counters::default(),
+            counters: EndpointCounters::default(),
             closing: false,
             key,
             origin: Instant::now(),
@@ -114,7 +114,7 @@ impl State {
             handshakes: 0,
             conditioned: 0,
             events: VecDeque::new(),
-            total: Meter::default(),
+            total: LinkMeter::default(),
         }
     }
 
@@ -142,8 +142,8 @@ impl State {
             unread_datagrams: 0,
             unread_messages: 0,
             room: Arc::default(),
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             shortest: Micros::UNBOUNDED,
             held: None,
         });
@@ -550,18 +550,18 @@ impl State {
         }
     }
 
-    pub(super) fn meter(&mut self, id: LinkId) -> Option<Meter> {
+    pub(super) fn meter(&mut self, id: LinkId) -> Option<LinkMeter> {
         self.links.get_mut(id).map(PeerLink::meter)
     }
 
-    pub(super) fn total(&mut self) -> Meter {
+    pub(super) fn total(&mut self) -> LinkMeter {
         self.total.with(self.links.iter_mut().map(PeerLink::meter), add)
     }
 }
 
 impl PeerLink {
-    fn meter(&mut self) -> Meter {
-        let Some(conn) = &self.conn else { return Meter::default() };
+    fn meter(&mut self) -> LinkMeter {
+        let Some(conn) = &self.conn else { return LinkMeter::default() };
         let stats = conn.stats();
         let paths = conn.paths();
         let path = paths.iter().find(|path| path.is_selected()).map(|path| path.stats());
@@ -569,12 +569,12 @@ impl PeerLink {
         if round_trip > Micros::ZERO {
             self.shortest = self.shortest.min(round_trip);
         }
-        let traffic = |udp: iroh::endpoint::UdpStats, ours: Traffic| Traffic {
+        let traffic = |udp: iroh::endpoint::UdpStats, ours: LinkTraffic| LinkTraffic {
             packets: udp.datagrams,
             bytes: udp.bytes,
             ..ours
         };
-        Meter {
+        LinkMeter {
             received: traffic(stats.udp_rx, self.received),
             sent: traffic(stats.udp_tx, self.sent),
             lost_packets: stats.lost_packets,
@@ -595,7 +595,7 @@ fn open(links: &mut Slots<PeerLink>, id: LinkId) -> Result<&mut PeerLink, Error>
 }
 
 /// Hands a datagram to QUIC, whose queue lets newer ones push out older ones.
-fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut Counters) {
+fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut EndpointCounters) {
     if conn.datagram_send_buffer_space() < bytes.len() {
         counters.datagrams_outdated += 1;
     }
@@ -604,7 +604,7 @@ fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut Counters) {
 }
 
 /// Adds what passed over a link to what passed in all.
-fn add(total: &mut Meter, link: &Meter) {
+fn add(total: &mut LinkMeter, link: &LinkMeter) {
     for (sum, part) in [(&mut total.received, &link.received), (&mut total.sent, &link.sent)] {
         sum.packets += part.packets;
         sum.bytes += part.bytes;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::http::{self, Answer, MAX_HEAD, Method, Request};
-use super::options::{Origins, Web};
+use super::options::{Origins, WebOptions};
 use crate::admission::Origin;
 
 /// Connections that speak HTTP at once; further ones are told to come back.
@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Front {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
-    pub(crate) web: Web,
+    pub(crate) web: WebOptions,
     pub(crate) origins: Origins,
     pub(crate) visits: Vec<HttpConnection>,
     /// Links that WebSocket carries, by index.
@@ -38,7 +38,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    pub(crate) fn listen(address: SocketAddr, web: Web) -> io::Result<Front> {
+    pub(crate) fn listen(address: SocketAddr, web: WebOptions) -> io::Result<Front> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -271,7 +271,7 @@ mod tests {
 
     fn front() -> Front {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        Front::listen(here, Web::new(|_: &str| None)).expect("a free port")
+        Front::listen(here, WebOptions::new(|_: &str| None)).expect("a free port")
     }
 
     /// A visitor who has said this much.

@@ -20,8 +20,8 @@ use tungstenite::{Message, Utf8Bytes, error::CapacityError};
 use crate::bucket::Bucket;
 use crate::event::{CloseCode, Purpose, Reason};
 use crate::link::Conditioning;
-use crate::meter::{Meter, Traffic};
-use crate::options::{DATAGRAM_BUFFER, Limits, Options, duration};
+use crate::meter::{LinkMeter, LinkTraffic};
+use crate::options::{DATAGRAM_BUFFER, EndpointOptions, Limits, duration};
 
 /// Datagrams are dropped while a ping is unanswered for this long beyond the shortest round trip.
 pub const MAX_LAG: Duration = Duration::from_millis(300);
@@ -73,8 +73,8 @@ pub(crate) struct WebSocket {
     pub(crate) conditioning: Option<Box<Conditioning<Unit, Unit>>>,
     /// Bytes of messages that the conditioner holds on their way out.
     held: usize,
-    received: Traffic,
-    sent: Traffic,
+    received: LinkTraffic,
+    sent: LinkTraffic,
     heard: Instant,
     idle: Duration,
     pinged: Instant,
@@ -131,7 +131,7 @@ impl WebSocket {
         stream: TcpStream,
         (answer, rest): (Bytes, BytesMut),
         purpose: Purpose,
-        options: &Options,
+        options: &EndpointOptions,
         (now, time): (Instant, Micros),
     ) -> WebSocket {
         let limit = match purpose {
@@ -151,8 +151,8 @@ impl WebSocket {
             raw: Bucket::full(raw_rate(&options.limits), time),
             conditioning: None,
             held: 0,
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             heard: now,
             idle: duration(options.idle_timeout),
             pinged: now,
@@ -402,7 +402,7 @@ impl WebSocket {
     }
 
     /// Adds what is known about the connection.
-    pub(crate) fn measure(&self, meter: &mut Meter) {
+    pub(crate) fn measure(&self, meter: &mut LinkMeter) {
         let micros = |span: Duration| Micros(span.as_micros() as u64);
         (meter.received.packets, meter.received.bytes) =
             (self.received.packets, self.received.bytes);
@@ -425,7 +425,7 @@ pub(crate) enum Timeout {
     Over,
 }
 
-fn raw_rate(limits: &Limits) -> crate::bucket::Rate {
+fn raw_rate(limits: &Limits) -> crate::bucket::RateLimit {
     limits.bytes.times(limits.flood_factor)
 }
 

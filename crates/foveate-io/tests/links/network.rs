@@ -1,6 +1,6 @@
 //! Links under bad conditions.
 
-use foveate_io::{Conditions, LinkConditions, Loss, Options};
+use foveate_io::{Conditions, EndpointOptions, LinkConditions, Loss};
 use foveate_wire::Micros;
 
 use crate::harness::{Party, pair, roomy, until};
@@ -14,7 +14,8 @@ fn messages_arrive_in_order_despite_loss_delay_and_jitter() {
         pipe: None,
     };
     let ways = LinkConditions { received: bad, sent: bad };
-    let conditioned = Options { conditions: Some(ways), seed: 3, ..Options::client() };
+    let conditioned =
+        EndpointOptions { conditions: Some(ways), seed: 3, ..EndpointOptions::client() };
     let (mut server, mut client, ours, theirs) = pair(roomy(), conditioned);
     let sent: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 500]).collect();
     for message in &sent {
@@ -50,7 +51,7 @@ fn send_many(server: &mut Party, client: &mut Party, count: usize) -> usize {
 
 #[test]
 fn conditions_change_at_run_time_and_vanish() {
-    let (mut server, mut client, _, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, _, theirs) = pair(roomy(), EndpointOptions::client());
     assert_eq!(send_many(&mut server, &mut client, 50), 50);
 
     let nothing = Conditions { loss: Loss::Each(1.0), ..Conditions::default() };
