@@ -199,7 +199,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             args,
             game,
             brains,
-            host: ClientsHost::new(endpoint, Micros(1_000_000 / u64::from(args.tick_hz))),
+            host: ClientsHost::new(endpoint),
             secret: args.secret.as_deref().map(Secret::read).transpose()?,
             truth: file.map(Truth::create).transpose()?,
             present: matches!(witness, Some(Witness::Present(_))),

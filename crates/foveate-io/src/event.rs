@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use foveate_node::Link;
+use foveate_node::node::{NodeInput, Remote};
 use foveate_wire::Bytes;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
@@ -19,8 +21,10 @@ pub enum LinkEvent {
     Connected {
         /// Which.
         link: LinkId,
-        /// The other side.
-        address: SocketAddr,
+        /// The other side's; none if it is reached through a relay.
+        address: Option<SocketAddr>,
+        /// What the handshake has proven about the other side.
+        remote: Remote,
         /// What it is for.
         purpose: Purpose,
     },
@@ -45,6 +49,28 @@ pub enum LinkEvent {
         /// Why.
         reason: Reason,
     },
+}
+
+impl LinkEvent {
+    /// The link that it happened to.
+    pub fn link(&self) -> LinkId {
+        let (LinkEvent::Connected { link, .. }
+        | LinkEvent::Datagram { link, .. }
+        | LinkEvent::Message { link, .. }
+        | LinkEvent::Closed { link, .. }) = self;
+        *link
+    }
+
+    /// What it is to a node.
+    pub fn input<C>(&self) -> NodeInput<'_, C> {
+        let link = Link(self.link().to_bits());
+        match self {
+            LinkEvent::Connected { remote, .. } => NodeInput::Connected(link, *remote),
+            LinkEvent::Datagram { bytes, .. } => NodeInput::Datagram(link, bytes),
+            LinkEvent::Message { bytes, .. } => NodeInput::Message(link, bytes),
+            LinkEvent::Closed { .. } => NodeInput::Closed(link),
+        }
+    }
 }
 
 /// What a link's bytes travel by.
@@ -103,6 +129,8 @@ impl CloseCode {
     pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
     /// Bytes came that are against the rules of WebSocket or HTTP/3.
     pub const MALFORMED: CloseCode = CloseCode(4);
+    /// There are enough links between the same two peers.
+    pub const ENOUGH: CloseCode = CloseCode(5);
 }
 
 /// Why a link was closed.

@@ -67,7 +67,9 @@ pub mod host;
 mod identity;
 pub mod keys;
 mod link;
+mod link_endpoint;
 pub mod lobby;
+pub mod memory;
 mod messages;
 mod meter;
 pub mod metrics;
@@ -97,6 +99,7 @@ pub use identity::{
     Certificate, CertificateHash, CertificateHashError, Identity, PROTOCOL, RENEWED_BEFORE, Trust,
     VALID_FOR,
 };
+pub use link_endpoint::{DialAddress, LinkEndpoint};
 pub use meter::{EndpointCounters, LinkMeter, LinkTraffic};
 pub use options::{EndpointOptions, Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET};
 pub use server_address::{ServerAddress, ServerAddressError};

@@ -19,7 +19,7 @@ fn hosts_that_are_polled_play_and_never_wait() {
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
     let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
-    let mut client = ClientsHost::new(client, settings.rounds.length);
+    let mut client = ClientsHost::new(client);
     client.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
 
     let (begun, mut polls, mut rounds, mut walked) = (Instant::now(), 0, 0, 0.0);
@@ -70,7 +70,7 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
     let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
-    let mut clients = ClientsHost::new(client, settings.rounds.length);
+    let mut clients = ClientsHost::new(client);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
     let capacity = |server: &ServerHost<Patrol, AllowAll>| {
         server.server.present_players().next().and_then(|it| it.capacity).map(|bytes| bytes.0)

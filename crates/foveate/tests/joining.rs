@@ -70,7 +70,7 @@ fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
 fn clients(trust: &Trust) -> Clients {
     let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::client() };
     let endpoint = Endpoint::client("0.0.0.0:0".parse().unwrap(), trust, options).unwrap();
-    ClientsHost::new(endpoint, ServerSettings::default().rounds.length)
+    ClientsHost::new(endpoint)
 }
 
 fn ask(host: &str, address: SocketAddr) -> ServerAddress {

@@ -70,7 +70,7 @@ fn bots(server: SocketAddr, count: usize, seconds: u64) -> Result<(), Box<dyn Er
     // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
     let trust = Trust::InsecureDevelopmentOnly;
     let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, EndpointOptions::client())?;
-    let mut host = ClientsHost::new(endpoint, ROUND);
+    let mut host = ClientsHost::new(endpoint);
     let mut brains = vec![Gatherer::default(); count];
     for nth in 0..count {
         host.join(orchard.clone(), server, &format!("bot {nth}"), &[])?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use foveate_node::node::Remote;
 use foveate_wire::Bytes;
 use quinn_proto::StreamEvent;
 
@@ -181,7 +182,12 @@ impl Core {
         let Some(link) = self.links.get_mut(id) else { return };
         link.stage = Stage::Open;
         self.handshakes -= 1;
-        self.events.push(LinkEvent::Connected { link: id, address, purpose: link.purpose });
+        self.events.push(LinkEvent::Connected {
+            link: id,
+            address: Some(address),
+            remote: Remote::Anonymous,
+            purpose: link.purpose,
+        });
     }
 
     fn take_datagrams(&mut self, now: Instant, index: u32) {

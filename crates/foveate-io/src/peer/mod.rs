@@ -14,7 +14,9 @@
 //!
 //! ```
 //! use foveate_io::keys::KeyPair;
-//! use foveate_io::peer::{PeerEndpoint, PeerEvent, PeerOptions};
+//! use foveate_io::LinkEvent;
+//! use foveate_io::peer::{PeerEndpoint, PeerOptions};
+//! use foveate_node::node::Remote;
 //! use foveate_node::peer::Signer;
 //! use std::time::{Duration, Instant};
 //!
@@ -29,13 +31,13 @@
 //! while !heard && Instant::now() < deadline {
 //!     one.wait(Instant::now() + Duration::from_millis(5), &mut events)?;
 //!     for event in events.drain(..) {
-//!         if let PeerEvent::Connected { peer, .. } = event {
-//!             assert_eq!(peer, bob.key());
+//!         if let LinkEvent::Connected { remote, .. } = event {
+//!             assert_eq!(remote, Remote::Keyed { key: bob.key(), dialled: true });
 //!             one.send_datagram(link, b"hello")?;
 //!         }
 //!     }
 //!     two.wait(Instant::now() + Duration::from_millis(5), &mut events)?;
-//!     heard |= events.drain(..).any(|event| matches!(event, PeerEvent::Datagram { .. }));
+//!     heard |= events.drain(..).any(|event| matches!(event, LinkEvent::Datagram { .. }));
 //! }
 //! assert!(heard);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,12 +62,11 @@ use iroh::{EndpointAddr, RelayMode, RelayUrl, SecretKey};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-pub use event::PeerEvent;
 pub use options::PeerOptions;
 pub use state::{MAX_LINKS_PER_PEER, MAX_UNREAD};
 
 use crate::error::Error;
-use crate::event::CloseCode;
+use crate::event::{CloseCode, LinkEvent};
 use crate::keys::KeyPair;
 use crate::meter::{EndpointCounters, LinkMeter};
 use crate::options::{LinkConditions, duration};
@@ -140,7 +141,7 @@ impl PeerEndpoint {
         self.quic.bound_sockets()
     }
 
-    /// Begins to connect to a peer; `PeerEvent::Connected` or `PeerEvent::Closed` follows. At most
+    /// Begins to connect to a peer; `LinkEvent::Connected` or `LinkEvent::Closed` follows. At most
     /// [`MAX_TRIED`] addresses are tried, and the relay, if there is one.
     pub fn connect(&mut self, peer: Key, addresses: &[SocketAddr]) -> Result<LinkId, Error> {
         let refused = |what: &str| Error::Peer { peer, what: what.into() };
@@ -178,7 +179,7 @@ impl PeerEndpoint {
         self.shared.lock().max_datagram(link)
     }
 
-    /// Closes a link. What was not sent yet is lost; `PeerEvent::Closed` follows. A stale id does
+    /// Closes a link. What was not sent yet is lost; `LinkEvent::Closed` follows. A stale id does
     /// nothing.
     pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
         self.shared.lock().close(link, code, reason);
@@ -211,7 +212,7 @@ impl PeerEndpoint {
     }
 
     /// Waits until there are events or the time is over, and appends the events.
-    pub fn wait(&mut self, until: Instant, events: &mut Vec<PeerEvent>) -> Result<(), Error> {
+    pub fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error> {
         loop {
             let now = Instant::now();
             let gathered = self.last.map_or(now, |last| last + self.gather).min(until);
@@ -237,7 +238,7 @@ impl PeerEndpoint {
 
     /// Says goodbye: lets messages arrive, and closes all links. Takes at most `limit`; returns how
     /// many links had messages that were not known to have arrived by then.
-    pub fn shutdown(mut self, limit: Micros, events: &mut Vec<PeerEvent>) -> Result<usize, Error> {
+    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let begun = Instant::now();
         self.shared.lock().closing = true;
         self.shared.lock().finish_messages();

@@ -8,17 +8,17 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use foveate_node::node::Remote;
 use foveate_node::peer::Key;
 use foveate_wire::{Bytes, Micros};
 use iroh::endpoint::{Connection, VarInt};
 use tokio::sync::{Notify, mpsc};
 
-use super::event::PeerEvent;
 use super::held::{Arrival, Held};
 use super::options::PeerOptions;
 use crate::admission::{Admission, Load, Origin, Verdict};
 use crate::error::Error;
-use crate::event::{CloseCode, Reason};
+use crate::event::{CloseCode, LinkEvent, Purpose, Reason};
 use crate::link::{Flow, Passage, Stage};
 use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
 use crate::options::{LinkConditions, duration};
@@ -65,7 +65,7 @@ pub(super) struct State {
     handshakes: u32,
     /// Links that hold something back.
     conditioned: u32,
-    events: VecDeque<PeerEvent>,
+    events: VecDeque<LinkEvent>,
     /// What links that are gone had.
     total: LinkMeter,
 }
@@ -214,7 +214,12 @@ impl State {
         (link.stage, link.outbox) = (Stage::Open, Some(sender));
         let (dialled, room) = (link.origin.is_none(), Arc::clone(&link.room));
         self.handshakes -= 1;
-        self.events.push_back(PeerEvent::Connected { link: id, peer, address, dialled });
+        self.events.push_back(LinkEvent::Connected {
+            link: id,
+            address,
+            remote: Remote::Keyed { key: peer, dialled },
+            purpose: Purpose::Play,
+        });
         Some(Opened { dialled, outbox, room })
     }
 
@@ -260,7 +265,7 @@ impl State {
         }
         match silent {
             true => self.forget(id),
-            false => self.events.push_back(PeerEvent::Closed { link: id, reason }),
+            false => self.events.push_back(LinkEvent::Closed { link: id, reason }),
         }
     }
 
@@ -310,7 +315,7 @@ impl State {
         }
         link.unread_datagrams += bytes.len();
         link.received.datagrams += 1;
-        self.events.push_back(PeerEvent::Datagram { link: id, bytes });
+        self.events.push_back(LinkEvent::Datagram { link: id, bytes });
     }
 
     fn flood(&mut self, id: LinkId) {
@@ -341,7 +346,7 @@ impl State {
     fn hand_over(&mut self, id: LinkId, bytes: bytes::Bytes) {
         if let Some(link) = self.links.get_mut(id) {
             link.received.messages += 1;
-            self.events.push_back(PeerEvent::Message { link: id, bytes });
+            self.events.push_back(LinkEvent::Message { link: id, bytes });
         }
     }
 
@@ -529,22 +534,22 @@ impl State {
     }
 
     /// Hands out what happened.
-    pub(super) fn take(&mut self, events: &mut Vec<PeerEvent>) {
+    pub(super) fn take(&mut self, events: &mut Vec<LinkEvent>) {
         while let Some(event) = self.events.pop_front() {
             match &event {
-                PeerEvent::Connected { .. } => {}
-                PeerEvent::Datagram { link, bytes } => {
+                LinkEvent::Connected { .. } => {}
+                LinkEvent::Datagram { link, bytes } => {
                     if let Some(link) = self.links.get_mut(*link) {
                         link.unread_datagrams -= bytes.len();
                     }
                 }
-                PeerEvent::Message { link, bytes } => {
+                LinkEvent::Message { link, bytes } => {
                     if let Some(link) = self.links.get_mut(*link) {
                         link.unread_messages -= bytes.len();
                         link.room.notify_one();
                     }
                 }
-                PeerEvent::Closed { link, .. } => self.forget(*link),
+                LinkEvent::Closed { link, .. } => self.forget(*link),
             }
             events.push(event);
         }

@@ -54,7 +54,7 @@ fn messages_arrive_whole_in_order_and_before_a_shutdown_ends() {
     for message in &sent {
         one.endpoint.send_message(there, message).expect("the backlog takes it");
     }
-    let Party { endpoint, .. } = one;
+    let Party { mut endpoint, .. } = one;
     let reader = std::thread::spawn(move || {
         let deadline = Instant::now() + PATIENCE;
         while two.messages.len() < 200 && Instant::now() < deadline {
