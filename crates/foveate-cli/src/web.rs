@@ -8,7 +8,7 @@ use crate::site::Site;
 use foveate_arena::{Arena, ArenaDocument};
 use foveate_io::LinkEvent;
 use foveate_io::host::ServerHost;
-use foveate_io::metrics::Board;
+use foveate_io::metrics::MetricsBoard;
 use foveate_io::web::WebOptions;
 use foveate_node::Game;
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl ShownGame for CrowdGame {
 pub fn open<G: ShownGame>(
     config: &config::WebConfig,
     host: &mut ServerHost<G, MainAuthenticator>,
-    board: &Board,
+    board: &MetricsBoard,
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
     let game = &host.server.simulation.game;

@@ -9,7 +9,7 @@ use crate::observatory::Observatory;
 use crate::web;
 use foveate_arena::Arena;
 use foveate_io::host::ServerHost;
-use foveate_io::metrics::Board;
+use foveate_io::metrics::MetricsBoard;
 use foveate_io::web::Observe;
 use foveate_io::{Certificate, Endpoint, EndpointOptions, Error};
 use foveate_node::server::ServerSettings;
@@ -58,7 +58,7 @@ impl PeerWindow {
             metrics: false,
             observe: Observe::Loopback,
         };
-        let address = web::open(&pages, &mut host, &Board::default(), None)?;
+        let address = web::open(&pages, &mut host, &MetricsBoard::default(), None)?;
         let observatory = web::observatory("peer", &host);
         Ok(PeerWindow { host, observatory, address })
     }

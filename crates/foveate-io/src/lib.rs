@@ -56,6 +56,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// The code in the book.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/TRANSPORTS.md")]
+    mod transports {}
+}
+
 mod admission;
 mod bucket;
 mod conditioner;

@@ -3,7 +3,7 @@
 //! Every transport implements [`LinkEndpoint`]: QUIC, WebTransport and WebSocket together in
 //! [`Endpoint`](crate::Endpoint), iroh in `PeerEndpoint`, memory in
 //! [`MemoryEndpoint`](crate::memory::MemoryEndpoint). Hosts are generic over it, so a further transport is one
-//! file; `docs/DESIGN.md` shows one.
+//! file; `docs/TRANSPORTS.md` adds one.
 
 use std::net::SocketAddr;
 use std::time::Instant;

@@ -29,7 +29,6 @@ const DOUBLED: &[&str] = &[
     "Meter",
     "Outcome",
     "Pace",
-    "PeerEvent",
     "Pose",
     "Refused",
     "Seen",

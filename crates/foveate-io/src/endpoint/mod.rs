@@ -6,10 +6,17 @@
 mod drive;
 #[cfg(feature = "web")]
 mod h3;
+mod quic;
 mod receive;
 mod transmit;
 #[cfg(feature = "web")]
 mod web;
+#[cfg(feature = "web")]
+mod websocket;
+
+pub(crate) use quic::QUIC_STEPS;
+#[cfg(feature = "web")]
+pub(crate) use websocket::WEB_SOCKET_STEPS;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,15 +26,15 @@ use bytes::BytesMut;
 use foveate_wire::{Bytes, Micros};
 use quinn_proto::{
     EndpointConfig, HashedConnectionIdGenerator, NoneTokenStore, RandomConnectionIdGenerator,
-    SendDatagramError, TransportConfig,
+    TransportConfig,
 };
 
 use crate::admission::Admission;
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
-use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
-use crate::meter::{EndpointCounters, LinkMeter};
+use crate::link::{Carrier, Flow, Link, Quic, Stage};
+use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
 use crate::options::{EndpointOptions, LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Sockets};
@@ -58,7 +65,7 @@ pub struct Endpoint {
 }
 
 /// Everything but the socket, so that packets can be handed on while the socket is read.
-struct Core {
+pub(crate) struct Core {
     quic: quinn_proto::Endpoint,
     role: Role,
     options: EndpointOptions,
@@ -94,6 +101,24 @@ struct Core {
     front: Option<Box<crate::web::Front>>,
     #[cfg(feature = "web")]
     udp: Option<SocketAddr>,
+}
+
+/// What the loop does with links of one carrier, each by its place or id.
+pub(crate) struct CarrierSteps {
+    /// A datagram that fits.
+    send_datagram: fn(&mut Core, LinkId, &[u8]) -> Result<(), Error>,
+    /// A message that is within its limits.
+    send_message: fn(&mut Core, LinkId, &[u8]),
+    /// The carrier's time has come.
+    timeout: fn(&mut Core, Instant, u32),
+    /// Lets pass what a conditioner has held long enough.
+    release: fn(&mut Core, Instant, u32),
+    /// Something happened to the link: from the carrier to events.
+    drive: fn(&mut Core, Instant, u32),
+    /// From the carrier to the socket.
+    transmit: fn(&mut Core, Instant, u32),
+    /// The link is gone.
+    removed: fn(&mut Core, &mut Link),
 }
 
 enum Role {
@@ -388,73 +413,46 @@ impl Core {
         Ok(link)
     }
 
-    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        let link = open(&mut self.links, link)?;
-        let id = link.id;
-        let Some(quic) = link.carrier.quic() else {
-            #[cfg(feature = "web")]
-            self.send_web_datagram(id, bytes)?;
-            return Ok(());
-        };
-        let limit = quic.max_datagram().ok_or(Error::NotConnected)?;
-        if bytes.len() > limit {
-            let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
+    fn send_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, id)?;
+        let limit = link.carrier.max_datagram().ok_or(Error::NotConnected)?;
+        let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        if size > limit || limit.0 == 0 {
             return Err(Error::DatagramTooLarge { size, limit });
         }
-        let copy = copy(&mut self.arena_out, quic.prefix(), bytes).freeze();
-        let mut datagrams = quic.conn.datagrams();
-        if datagrams.send_buffer_space() < copy.len() {
-            self.counters.datagrams_outdated += 1;
-        }
-        datagrams.send(copy, true).map_err(|cause| match cause {
-            SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
-                Error::NotConnected
-            }
-            SendDatagramError::TooLarge | SendDatagramError::Blocked(_) => {
-                Error::DatagramTooLarge {
-                    size: Bytes(bytes.len() as u32),
-                    limit: Bytes(limit as u32),
-                }
-            }
-        })?;
-        link.sent.datagrams += 1;
-        if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(id.index);
-        }
+        let send = link.carrier.steps().send_datagram;
+        send(self, id, bytes)?;
+        self.queued(id, |sent| sent.datagrams += 1);
         Ok(())
     }
 
-    fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
-        match &mut self.links.get_mut(link)?.carrier {
-            Carrier::Quic(quic) => quic.max_datagram().map(|size| Bytes(size as u32)),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.max_datagram(),
+    /// Something waits for `flush`.
+    fn queued(&mut self, id: LinkId, count: impl FnOnce(&mut LinkTraffic)) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        count(&mut link.sent);
+        if !std::mem::replace(&mut link.dirty, true) {
+            self.dirty.push(id.index);
         }
     }
 
-    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        let link = open(&mut self.links, link)?;
+    fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
+        self.links.get_mut(link)?.carrier.max_datagram()
+    }
+
+    fn send_message(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, id)?;
         let (limit, backlog) = link.purpose.message_limits(&self.options.limits);
         let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         if size > limit {
             return Err(Error::MessageTooLarge { size, limit });
         }
-        let waiting = link.backlog();
+        let waiting = link.carrier.backlog();
         if waiting.0.saturating_add(size.0) > backlog.0 {
             return Err(Error::BacklogFull { waiting, limit: backlog });
         }
-        link.sent.messages += 1;
-        if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(link.id.index);
-        }
-        match &mut link.carrier {
-            Carrier::Quic(quic) => quic.push_message(Instant::now(), bytes),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(_) => {
-                let id = link.id;
-                self.send_web_message(id, bytes);
-            }
-        }
+        let send = link.carrier.steps().send_message;
+        send(self, id, bytes);
+        self.queued(id, |sent| sent.messages += 1);
         Ok(())
     }
 
@@ -463,11 +461,7 @@ impl Core {
         if link.stage == Stage::Closed {
             return;
         }
-        match &mut link.carrier {
-            Carrier::Quic(quic) => quic.close(now, code, reason),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.close(now, code, reason),
-        }
+        link.carrier.close(now, code, reason);
         self.ended(id, Reason::Here { code, reason: reason.to_owned() });
         self.touch(id.index);
     }
@@ -475,16 +469,7 @@ impl Core {
     fn set_conditions(&mut self, id: LinkId, ways: Option<LinkConditions>) -> bool {
         let seed = self.seed(id);
         let Some(link) = self.links.get_mut(id) else { return false };
-        match &mut link.carrier {
-            Carrier::Quic(quic) => {
-                let fresh = Conditioning::set(&mut quic.conditioning, ways, seed);
-                self.conditioned += u32::from(fresh);
-            }
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => {
-                Conditioning::set(&mut socket.conditioning, ways, seed);
-            }
-        }
+        self.conditioned += u32::from(link.carrier.set_conditions(ways, seed));
         true
     }
 
@@ -504,7 +489,7 @@ impl Core {
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let handle = begun.0;
-        let carrier = Carrier::Quic(Box::new(Quic::new(begun, now)));
+        let carrier = Box::new(Quic::new(begun, now));
         let id = self.add_link(now, carrier, origin);
         if self.handles.len() <= handle.0 {
             self.handles.resize(handle.0 + 1, u32::MAX);
@@ -517,7 +502,7 @@ impl Core {
     fn add_link(
         &mut self,
         now: Instant,
-        carrier: Carrier,
+        carrier: Box<dyn Carrier>,
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let flow = Flow::new(&self.options.limits, self.micros(now));

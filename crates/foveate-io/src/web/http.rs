@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
+use super::options::Page;
+
 /// Bytes of a request's line and headers at most.
 pub const MAX_HEAD: usize = 8 * 1024;
 /// Headers of a request at most.
@@ -49,6 +51,17 @@ impl Answer {
             content_type: "text/plain; charset=utf-8".into(),
             headers: vec![("Cache-Control", "no-store".into())],
             body: format!("{text}\n").into(),
+        }
+    }
+
+    /// A page, kept by browsers for ever or never.
+    pub(crate) fn page(page: Page) -> Answer {
+        let keep = if page.forever { "public, max-age=31536000, immutable" } else { "no-cache" };
+        Answer {
+            status: 200,
+            content_type: page.content_type.into_owned(),
+            headers: vec![("Cache-Control", keep.into())],
+            body: page.bytes,
         }
     }
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::metrics::Board;
+use crate::metrics::MetricsBoard;
 
 /// Letters of an operator's token.
 pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
@@ -31,7 +31,7 @@ pub struct WebOptions {
     /// Who may connect to `/observe`.
     pub observe: Observe,
     /// What `/metrics` and `/healthz` tell; without it there are none.
-    pub metrics: Option<Board>,
+    pub metrics: Option<MetricsBoard>,
 }
 
 impl WebOptions {

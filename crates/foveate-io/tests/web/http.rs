@@ -1,6 +1,6 @@
 //! Pages.
 
-use foveate_io::metrics::Board;
+use foveate_io::metrics::MetricsBoard;
 use foveate_io::web::{MAX_HEAD, MAX_VISITS_PER_ADDRESS, WebOptions};
 use std::time::Instant;
 
@@ -76,7 +76,7 @@ fn a_page_is_told_how_to_connect() {
 
 #[test]
 fn metrics_are_there_if_given() {
-    let board = Board::default();
+    let board = MetricsBoard::default();
     let mut server = Server::start(
         WebOptions { metrics: Some(board.clone()), ..WebOptions::new(pages) },
         options(),
