@@ -10,7 +10,6 @@ mod driver;
 mod peer;
 mod server;
 mod session_end;
-mod silac;
 
 pub use clients::{ClientsHost, HostedClient};
 pub use driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
@@ -18,7 +17,6 @@ pub use driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
 pub use peer::PeerHost;
 pub use server::{AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost};
 pub use session_end::{EndCause, SessionEnd};
-pub use silac::SilacHost;
 
 use std::collections::VecDeque;
 
