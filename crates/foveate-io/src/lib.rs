@@ -3,7 +3,7 @@
 //! An [`Endpoint`] is a UDP socket with its links, for a server or for a thousand clients in one
 //! process. It is single-threaded and synchronous: the caller waits, gets events, hands in what is
 //! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
-//! it can be metered, and put under bad [`Conditions`] while it runs.
+//! it can be metered, and put under bad [`LinkConditions`] while it runs.
 //!
 //! Peers have links of their own kind, dialled by key: `peer` (feature `peer`); [`keys`] are what
 //! they prove and sign with.
@@ -98,7 +98,7 @@ pub mod web;
 
 pub use admission::MAX_ADDRESSES;
 pub use bucket::RateLimit;
-pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
+pub use conditioner::{Conditioner, MAX_HELD};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseCode, LinkEvent, Purpose, Reason, Transport, Unreachable};

@@ -97,7 +97,7 @@ pub(crate) struct Conditioning<I, O> {
     ending: bool,
 }
 
-impl<I, O> Conditioning<I, O> {
+impl<I: Clone, O: Clone> Conditioning<I, O> {
     /// From now on these conditions, or none. True if there were none and now are.
     pub(crate) fn set(
         conditioning: &mut Option<Box<Conditioning<I, O>>>,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use foveate_node::link_model::LinkSpec;
 use foveate_wire::{Bytes, Micros};
 
 use crate::bucket::RateLimit;
-use crate::conditioner::Conditions;
 
 /// Smallest UDP payload that `EndpointOptions::packet` may name: what QUIC needs to shake hands.
 pub const MIN_PACKET: Bytes = Bytes(1_200);
@@ -50,9 +50,9 @@ pub struct EndpointOptions {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkConditions {
     /// For what comes in.
-    pub received: Conditions,
+    pub received: LinkSpec,
     /// For what goes out.
-    pub sent: Conditions,
+    pub sent: LinkSpec,
 }
 
 /// What is allowed. Beyond it is a refusal and a counter.

@@ -3,7 +3,8 @@
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
 
-use foveate::io::{Conditions, LinkConditions, Pipe};
+use foveate::io::LinkConditions;
+use foveate::node::link_model::{LinkSpec, Rate};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
 use std::time::{Duration, Instant};
@@ -78,8 +79,8 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
 
     // Not even acknowledgements pass as fast as they are sent: they queue, and round trips grow.
-    let pipe = Some(Pipe { per_second: Bytes(300), queue: Bytes(1 << 20) });
-    let sent = Conditions { pipe, ..Conditions::default() };
+    let rate = Some(Rate { bytes_per_second: 300.0, queue: 1 << 20 });
+    let sent = LinkSpec { rate, ..LinkSpec::PERFECT };
     let link = server.server.present_players().next().and_then(|it| it.link).unwrap();
     let link = foveate::io::LinkId::from_bits(link.0);
     let narrow = LinkConditions { sent, ..LinkConditions::default() };

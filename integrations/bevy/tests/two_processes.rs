@@ -7,7 +7,8 @@ mod common;
 use bevy_app::{ScheduleRunnerPlugin, prelude::*};
 use bevy_ecs::prelude::*;
 use common::{Mood, Order, Walker, all, client, until};
-use foveate_bevy::foveate::io::{Conditions, EndpointOptions, LinkConditions, Loss};
+use foveate_bevy::foveate::io::{EndpointOptions, LinkConditions};
+use foveate_bevy::foveate::node::link_model::{LinkSpec, Loss};
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
 use foveate_bevy::{Client, Server};
@@ -32,11 +33,7 @@ fn home(nth: u16) -> [f32; 2] {
 
 /// A lossy and slow network, at both ends of the way.
 fn bad(options: EndpointOptions) -> EndpointOptions {
-    let way = Conditions {
-        delay: Micros::from_millis(80),
-        loss: Loss::Each(0.1),
-        ..Conditions::default()
-    };
+    let way = LinkSpec { loss: Loss::Bernoulli(0.1), ..LinkSpec::delayed(Micros::from_millis(80)) };
     EndpointOptions {
         conditions: Some(LinkConditions { received: way, sent: way }),
         seed: 7,

@@ -50,6 +50,7 @@ pub(crate) struct Quic {
 }
 
 /// A packet held on its way in.
+#[derive(Clone)]
 pub(crate) struct Incoming {
     pub(crate) from: SocketAddr,
     pub(crate) to: Option<IpAddr>,
@@ -58,6 +59,7 @@ pub(crate) struct Incoming {
 }
 
 /// A packet held on its way out.
+#[derive(Clone)]
 pub(crate) struct Outgoing {
     pub(crate) to: SocketAddr,
     pub(crate) source: Option<IpAddr>,

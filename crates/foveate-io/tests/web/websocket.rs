@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use foveate_io::web::WebOptions;
-use foveate_io::{
-    CloseCode, Conditions, EndpointOptions, Error, LinkConditions, Loss, Purpose, Reason,
-};
+use foveate_io::{CloseCode, EndpointOptions, Error, LinkConditions, Purpose, Reason};
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_wire::{Bytes, Micros};
 use tungstenite::Message;
 
@@ -236,11 +235,9 @@ fn a_flood_ends_the_link() {
 
 #[test]
 fn conditions_lose_datagrams_and_keep_messages_in_order() {
-    let bad = Conditions {
-        delay: Micros::from_millis(5),
-        jitter: Micros::from_millis(20),
-        loss: Loss::Each(0.5),
-        pipe: None,
+    let bad = LinkSpec {
+        loss: Loss::Bernoulli(0.5),
+        ..LinkSpec::jittered(Micros::from_millis(5), Micros::from_millis(20))
     };
     let (mut server, mut socket) = joined();
     let link = server.link();
