@@ -1,5 +1,5 @@
 //! Who may come in, and what is kept of them: tokens and storage, as the configuration has them; or a peer's
-//! own player and nobody else.
+//! own player only.
 
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
@@ -29,7 +29,7 @@ pub struct MainAuthenticator {
 enum Keeper {
     /// Nowhere: numbers are handed out as they come.
     Memory(AllowAll),
-    /// With their peer: whoever comes in is this player.
+    /// With their peer: every session is this player's.
     Peer(PlayerId),
     /// In a file; who waits for an answer.
     File { writer: Box<Writer>, asked: BTreeMap<String, Link>, parts: u32 },
@@ -121,7 +121,7 @@ impl MainAuthenticator {
         }
     }
 
-    /// Whether the token lets somebody in under this name.
+    /// Whether the token admits a player under this name.
     fn check(&mut self, name: &str, token: &[u8]) -> Result<(), Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(()) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;

@@ -269,8 +269,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let (inside, all) = (self.joins.len(), self.args.count);
         let out = self.host.players().iter().find(|player| player.client.joined().is_none());
         match out.and_then(|player| player.ended.as_ref()) {
-            Some(end) => format!("{inside} of {all} got in; {end}"),
-            None => format!("{inside} of {all} got in at {}; no answer", self.args.connect),
+            Some(end) => format!("{inside} of {all} bots joined; {end}"),
+            None => format!("{inside} of {all} bots joined at {}; no answer", self.args.connect),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Somebody who means harm, from one address: garbage, handshakes without end, and a link that is
+//! An attacker at one address: garbage, handshakes without end, and a link that is
 //! let in and sends far more than it may.
 
 use foveate_io::{Endpoint, EndpointOptions, LinkEvent, LinkId, Trust};

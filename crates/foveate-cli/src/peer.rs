@@ -44,7 +44,7 @@ pub struct PeerArgs {
     /// Lobby to find the game at, and to be listed at; once for each family, or for several
     #[arg(long, required = true)]
     pub lobby: Vec<SocketAddr>,
-    /// Name of the game; whoever finds nobody in it begins it. Without it: what is played
+    /// Name of the game; the first peer in it begins it. Without it: what is played
     #[arg(long)]
     game: Option<String>,
     /// How peers tell each other what happens
@@ -57,7 +57,7 @@ pub struct PeerArgs {
     /// peer, for the player at --web
     #[arg(long, default_value_t = 0)]
     bots: usize,
-    /// Serve the page there, for a browser of this machine: whoever opens it plays as this peer, in the
+    /// Serve the page there, for a browser of this machine, which plays as this peer, in the
     /// place of its bot
     #[arg(long, value_parser = local)]
     web: Option<SocketAddr>,
@@ -245,7 +245,7 @@ pub fn run(args: &PeerArgs) -> Result<(), Box<dyn Error>> {
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Somebody in a game without a server.
+/// A participant of a game without a server.
 pub trait PeerApp {
     /// The next round. True once a second, when it is in the game and listed.
     fn step(&mut self) -> Result<bool, Failure>;
@@ -257,7 +257,7 @@ pub trait PeerApp {
     fn end(self, span: Duration) -> Result<String, Failure>;
 }
 
-/// Plays until the end; whoever waits for it is told when the player is inside and listed.
+/// Plays until the end; sends a word when the player is inside and listed.
 fn play<P: PeerApp>(
     mut player: P,
     seconds: Option<u64>,
@@ -270,7 +270,7 @@ fn play<P: PeerApp>(
         let noted = player.step()?;
         player.lobbies().poll();
         if let Some(inside) = inside.take_if(|_| noted) {
-            // Nobody waits if this is the only one here.
+            // The receiver is gone if this is the only peer of the process.
             inside.send(()).unwrap_or(());
         }
     }
@@ -284,7 +284,7 @@ struct Match<'a> {
     about: About,
     lobbies: Lobbies,
     host: PeerHost<Arena>,
-    /// Plays while nobody else does.
+    /// Plays while no player sits at the window.
     brain: Option<Fighter>,
     window: Option<PeerWindow>,
     monitor: Option<PeerMonitor>,
@@ -447,7 +447,7 @@ impl<'a> Match<'a> {
     fn ask_again(&mut self) -> Result<(), Failure> {
         self.tries += 1;
         if self.tries > TRIES {
-            return Err("nobody who is listed lets this peer in".into());
+            return Err("no listed peer let this one in; check the lobby and the network".into());
         }
         let found = self.lobbies.contacts(self.args.game())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
@@ -529,7 +529,7 @@ impl<'a> Match<'a> {
     }
 }
 
-/// Prints a line. Whoever started the program may have gone before: that is no reason to leave without a word.
+/// Prints a line. A closed standard output is no reason to end without leaving the game.
 pub fn print(line: &str) {
     writeln!(std::io::stdout(), "{line}").unwrap_or(());
 }
@@ -545,7 +545,7 @@ fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
     }
 }
 
-/// An address of this machine: whoever reaches the page plays as the peer.
+/// An address of this machine: a browser that reaches the page plays as the peer.
 fn local(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "expected address and port".to_owned())?;
     match address.ip().is_loopback() {

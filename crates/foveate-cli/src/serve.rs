@@ -72,7 +72,7 @@ pub struct Serve {
     /// Serve pages there, by HTTP
     #[arg(long)]
     web: Option<SocketAddr>,
-    /// Let operators of this machine look on at everything, by a page of --web
+    /// Let operators on this machine observe everything, on a page of --web
     #[arg(long)]
     observe: bool,
     /// Show the reports in this folder, as `foveate lab --report` makes them
@@ -98,7 +98,7 @@ impl Serve {
         let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
             Some(file) => Config::load(file, told)?,
-            // Nobody has said anything: not who may join, either.
+            // Nothing is configured, not even which players may join.
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
@@ -228,7 +228,7 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     play(args, config, host)
 }
 
-/// An address as this machine connects to it: whoever listens everywhere listens on loopback, too.
+/// An address as this machine connects to it: loopback for a server that listens on all addresses.
 fn from_here(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let v4 = address.is_ipv4();
@@ -287,7 +287,7 @@ fn play<G: ShownGame>(
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
         }
-        // Nobody else asks for the figures, and they grow with every round.
+        // Only this loop drains them, and they grow with every round.
         if args.measured {
             meter.add(&host, spent);
         }

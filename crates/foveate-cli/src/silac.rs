@@ -176,7 +176,9 @@ impl<'a> SilacWalk<'a> {
 
     fn heed(&mut self, event: SilacEvent) -> Result<(), Failure> {
         match event {
-            SilacEvent::Unanswered => return Err("nobody who is listed lets this node in".into()),
+            SilacEvent::Unanswered => {
+                return Err("no listed node let this one in; check the lobby and the network".into());
+            }
             SilacEvent::Rejected(why) => return Err(format!("turned away: {why:?}").into()),
             SilacEvent::Heard { hop, .. } => self.hops[usize::from(hop).min(2)] += 1,
             SilacEvent::Did(by, deed) => {

@@ -68,7 +68,7 @@ impl PeerWindow {
         self.address
     }
 
-    /// Whether somebody plays.
+    /// Whether a player is connected.
     pub fn is_taken(&self) -> bool {
         self.host.server.present_players().any(|present| present.link.is_some())
     }

@@ -53,7 +53,7 @@ pub(crate) struct Admission {
 
 struct Known {
     links: u32,
-    /// Handshakes begun by whoever claims this address, and by those who proved it.
+    /// Handshakes begun from this address, proven or not, and those that proved it.
     claimed: Bucket,
     proved: Bucket,
 }

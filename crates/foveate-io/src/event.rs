@@ -100,7 +100,7 @@ impl Transport {
 pub enum Purpose {
     /// A player's.
     Play,
-    /// An operator's, who looks on from a web page. Carries messages only.
+    /// An operator's, who observes from a web page. Carries messages only.
     Observe,
 }
 
@@ -153,13 +153,13 @@ pub enum Reason {
         reason: String,
     },
     /// Nothing was heard for longer than the idle timeout.
-    #[error("nothing was heard from the peer for too long")]
+    #[error("timed out: no packet arrived within the idle timeout")]
     Idle,
     /// The server takes no further link, in all or from this address.
-    #[error("refused by the server: it is full, or has enough links from this address")]
+    #[error("refused: the server is full, or has too many links from this address")]
     Refused,
     /// The other side knows nothing of this link, for example because it was started again.
-    #[error("the peer does not know this link any more")]
+    #[error("reset by the peer, which may have restarted")]
     Reset,
     /// The network says that packets cannot reach the address; nothing waits for a timeout.
     #[error("{0}")]

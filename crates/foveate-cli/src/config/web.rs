@@ -17,7 +17,7 @@ pub struct WebConfig {
     pub origins: Vec<String>,
     /// Whether metrics are served there.
     pub metrics: bool,
-    /// Who may look on.
+    /// Which operators may observe.
     pub observe: Observe,
 }
 
@@ -82,9 +82,9 @@ impl Display for WebConfig {
             return f.write_str("none");
         }
         let observe = match self.observe {
-            Observe::Off => "nobody looks on",
-            Observe::Loopback => "this machine looks on",
-            Observe::Token(_) => "the operator observes",
+            Observe::Off => "observing is disabled",
+            Observe::Loopback => "operators on this machine may observe",
+            Observe::Token(_) => "operators with the token may observe",
         };
         write!(f, "{}, {observe}", self.listen)?;
         self.origins.iter().try_for_each(|origin| write!(f, ", pages of {origin}"))

@@ -58,7 +58,7 @@ impl ObservatoryFigures {
         let mut observers = Vec::new();
         for present in host.server.present_players() {
             let Some((after, link_after)) = self.before.get(&present.player) else { continue };
-            // Whoever came within this second began with nothing.
+            // A player that joined within this second began with nothing.
             let (start, link_start) = before.get(&present.player).copied().unwrap_or_default();
             let passed = since(after, &start);
             sum.add(&passed);

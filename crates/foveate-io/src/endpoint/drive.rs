@@ -133,7 +133,7 @@ impl Core {
             self.handshakes -= 1;
             self.counters.handshakes_failed += 1;
         }
-        // Nobody was told of a link that others began and that never was connected.
+        // A link that the other side began and that was never connected was never reported.
         let told = stage == Stage::Open || (stage == Stage::Handshake && link.origin.is_none());
         if told {
             self.events.push(LinkEvent::Closed { link: id, reason });

@@ -112,7 +112,7 @@ impl Core {
         Ok(())
     }
 
-    /// Lets go who was too slow. Nothing stirs then, so that it is a matter of time alone.
+    /// Closes HTTP connections that were too slow.
     pub(super) fn expire_visits(&mut self, now: Instant) {
         if let Some(front) = &mut self.front {
             self.counters.http_slow += front.expire(now);
@@ -196,7 +196,7 @@ impl Core {
             },
             (_, path) => match self.page(now, path) {
                 Some(answer) => return Outcome::Answer(answer),
-                None => Answer::text(404, "there is nothing here"),
+                None => Answer::text(404, "not found"),
             },
         };
         self.counters.http_refused += 1;
@@ -265,7 +265,7 @@ impl Core {
             let here = front.sockets.iter().filter(observers).count();
             if here >= MAX_OBSERVERS {
                 self.counters.refused_full += 1;
-                return Err(Answer::text(503, "enough operators are looking on"));
+                return Err(Answer::text(503, "too many operators are observing; try again later"));
             }
         }
         let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
@@ -314,13 +314,13 @@ fn flags(reads: bool, writes: bool) -> PollFlags {
     flags
 }
 
-/// Whether an operator may look on.
+/// Whether an operator may observe.
 fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Result<(), Answer> {
     let token = match observe {
-        Observe::Off => return Err(Answer::text(403, "nobody may look on")),
+        Observe::Off => return Err(Answer::text(403, "observing is disabled")),
         Observe::Loopback if address.ip().to_canonical().is_loopback() => return Ok(()),
         Observe::Loopback => {
-            return Err(Answer::text(403, "only who is on the server's machine may look on"));
+            return Err(Answer::text(403, "observing is allowed from the server's machine only"));
         }
         Observe::Token(token) => token,
     };
@@ -332,6 +332,6 @@ fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Res
     };
     match token.is(offered) {
         true => Ok(()),
-        false => Err(Answer::text(403, "this is not the operator's token")),
+        false => Err(Answer::text(403, "wrong operator token")),
     }
 }

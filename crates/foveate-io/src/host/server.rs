@@ -279,7 +279,7 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
     }
 }
 
-/// 128 bits from the system, which nobody can guess, whatever other keys they know.
+/// 128 random bits from the system, independent of all other keys.
 fn key() -> ResumeKey {
     let mut bytes = [0; 16];
     // Without randomness from the system QUIC would not have started either.

@@ -280,7 +280,7 @@ impl Quic {
         self.session.as_ref().map_or(&[], |session| session.prefix())
     }
 
-    /// A datagram without what stands before it; `None` if it is nobody's.
+    /// A datagram without its prefix; `None` if it belongs to no session.
     pub(crate) fn unwrap(&self, datagram: bytes::Bytes) -> Option<bytes::Bytes> {
         match &self.session {
             Some(session) => session.unwrap(datagram),

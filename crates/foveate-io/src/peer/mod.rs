@@ -1,6 +1,6 @@
 //! Links between peers, dialled by key: iroh behind the same synchronous face as [`Endpoint`](crate::Endpoint).
 //!
-//! A [`PeerEndpoint`] connects to a [`Key`] at addresses that somebody named, and is connected to;
+//! A [`PeerEndpoint`] connects to a [`Key`] at known addresses, and accepts connections;
 //! both sides prove their keys in the handshake (TLS 1.3 with raw public keys). A link carries
 //! datagrams and messages as between client and server. If two peers dial each other at once there
 //! are two links; which one stays is the node's to decide.
@@ -145,7 +145,7 @@ impl PeerEndpoint {
     /// [`MAX_TRIED`] addresses are tried, and the relay, if there is one.
     pub fn connect(&mut self, peer: Key, addresses: &[SocketAddr]) -> Result<LinkId, Error> {
         let refused = |what: &str| Error::Peer { peer, what: what.into() };
-        let id = iroh::EndpointId::from_bytes(&peer.0).map_err(|_| refused("that is no key"))?;
+        let id = iroh::EndpointId::from_bytes(&peer.0).map_err(|_| refused("not a valid key"))?;
         let mut to = EndpointAddr::new(id);
         for address in addresses.iter().take(MAX_TRIED) {
             to = to.with_ip_addr(*address);
@@ -292,7 +292,7 @@ impl Background {
 
     fn stop(&mut self, limit: Duration) {
         if let Some(stop) = self.stop.take() {
-            // If nobody hears it, the thread has ended.
+            // It fails if the thread has ended.
             stop.send(limit).unwrap_or(());
         }
         if let Some(thread) = self.thread.take() {

@@ -165,7 +165,7 @@ impl State {
         Ok(self.add(now, None))
     }
 
-    /// What to do with somebody who begins a link. All who come through a relay count as one address.
+    /// What to do with a handshake from outside. All that come through a relay count as one address.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -250,7 +250,7 @@ impl State {
     fn finish(&mut self, id: LinkId, reason: Reason) {
         let Some(link) = self.links.get_mut(id) else { return };
         let was = std::mem::replace(&mut link.stage, Stage::Closed);
-        // A link that nobody here knows of ends in silence.
+        // The end of a link that was never reported is not reported either.
         let silent = was == Stage::Handshake && link.origin.is_some();
         link.finishing = false;
         link.outbox = None;
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    /// A datagram came; false if nobody wants more of this link.
+    /// A datagram came; false if the link is closed.
     pub(super) fn datagram(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
         let at = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return false };

@@ -11,7 +11,7 @@ pub const MAX_HEAD: usize = 8 * 1024;
 /// Headers of a request at most.
 const MAX_HEADERS: usize = 64;
 
-/// What somebody asks for.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) authorization: Option<String>,
-    /// The key of somebody who asks to go on by WebSocket.
+    /// The key of a request to upgrade to WebSocket.
     pub(crate) socket_key: Option<String>,
     /// Whether more requests may follow on the same connection.
     pub(crate) stays: bool,

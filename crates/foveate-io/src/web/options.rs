@@ -1,4 +1,4 @@
-//! What a web listener is told: its pages, whose pages may connect, who may look on.
+//! Options of the web listener: its pages, origins that may connect, operators that may observe.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct WebOptions {
 }
 
 impl WebOptions {
-    /// Pages alone: nobody may look on, and no metrics.
+    /// Pages alone: no operators, no metrics.
     pub fn new(pages: impl Pages) -> WebOptions {
         WebOptions {
             pages: Box::new(pages),
@@ -70,7 +70,7 @@ impl<F: Fn(&str) -> Option<Page> + Send + Sync + 'static> Pages for F {
 pub struct Page {
     /// Such as `text/html; charset=utf-8`.
     pub content_type: Cow<'static, str>,
-    /// The content, shared with whoever gave it.
+    /// The content; it may be shared.
     pub bytes: Bytes,
     /// Whether it never changes under this path, because its name has a hash.
     pub forever: bool,
@@ -91,12 +91,12 @@ impl Page {
 /// Who may connect to `/observe`: an operator's view has no secrets.
 #[derive(Clone, Debug, Default)]
 pub enum Observe {
-    /// Nobody.
+    /// None.
     #[default]
     Off,
-    /// Whoever connects from this machine. Not behind a proxy: all visitors look like that there.
+    /// Those on this machine. Not behind a proxy: all connections come from this machine there.
     Loopback,
-    /// Whoever has the token.
+    /// Those with the token.
     Token(OperatorToken),
 }
 
