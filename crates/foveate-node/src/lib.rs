@@ -41,6 +41,7 @@ mod bytes;
 pub mod client;
 pub mod game;
 mod ids;
+pub mod link_model;
 pub mod lobby;
 pub mod node;
 pub mod outbox;

@@ -64,7 +64,7 @@ pub mod prelude {
     #[cfg(feature = "io")]
     pub use foveate_io::host::{AllowAll, ClientsHost, EndCause, ServerHost, SessionEnd};
     #[cfg(feature = "io")]
-    pub use foveate_io::{Certificate, Endpoint, Options, ServerAddress, Trust};
+    pub use foveate_io::{Certificate, Endpoint, EndpointOptions, ServerAddress, Trust};
     pub use foveate_node::client::ClientPhase;
     pub use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
     pub use foveate_node::server::ServerSettings;

@@ -94,7 +94,7 @@ pub struct RunResult {
     /// First states as they arrived: frame, node, thing.
     pub appeared: Vec<(usize, usize, usize)>,
     /// How far off the things of others were at the second player, in units.
-    pub error: Error,
+    pub error: ReplicaErrors,
     /// For each order that the authority acted on, the frames since the player gave it.
     pub order_delays: Vec<usize>,
     /// Positions of units that had not collided for half a second, after the first of each.
@@ -103,7 +103,7 @@ pub struct RunResult {
 
 /// Errors of replicas, in units.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Error {
+pub struct ReplicaErrors {
     sum: f64,
     samples: u64,
     pub max: f64,
@@ -111,7 +111,7 @@ pub struct Error {
     pub last: f64,
 }
 
-impl Error {
+impl ReplicaErrors {
     fn add(&mut self, error: f64) {
         (self.sum, self.samples) = (self.sum + error, self.samples + 1);
         self.max = self.max.max(error);
@@ -249,7 +249,7 @@ pub fn play(
         meter: TrafficMeter::new(nodes),
         counters: Counters::default(),
         appeared: Vec::new(),
-        error: Error::default(),
+        error: ReplicaErrors::default(),
         order_delays: Vec::new(),
         idle_positions: 0,
     };
