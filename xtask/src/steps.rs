@@ -22,6 +22,7 @@ pub const STEPS: &[Step] = &[
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
+    // The program joins crates that are not published (`sources`), so it is not published either.
     // Makes every package that would be published, without asking a registry about our own:
     // packages of the workspace find each other in an overlay that cargo makes for the occasion,
     // and `--no-verify` leaves out compiling them a second time. It still catches a path dependency
@@ -29,7 +30,7 @@ pub const STEPS: &[Step] = &[
     // usual state before a commit.
     Step::command(
         "package",
-        "cargo package --workspace --exclude xtask --no-verify --allow-dirty --quiet",
+        "cargo package --workspace --exclude xtask --exclude foveate-cli --exclude foveate-gvo --exclude foveate-silac --no-verify --allow-dirty --quiet",
     ),
     Step::call("deny", "licences, bans and sources of the dependencies", supply::run),
 ];
