@@ -125,6 +125,11 @@ impl Link {
         Link { spec, rng, in_burst: false, busy_until: Micros::ZERO }
     }
 
+    /// What the link does.
+    pub fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
     /// Replaces what the link does from now on: a cut, a recovery.
     pub fn set(&mut self, spec: LinkSpec) {
         self.spec = spec;
