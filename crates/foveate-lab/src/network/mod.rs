@@ -230,6 +230,9 @@ pub trait Host<N: Node> {
         event: N::Event,
     ) -> Option<Reaction<N::Command>>;
 
+    /// Something that a node sends to another, before the network does anything to it.
+    fn on_sent(&mut self, _from: usize, _to: usize, _outgoing: &Outgoing) {}
+
     /// What the transport proves about the node at a place.
     fn remote(&self, _at: usize, _dialled: bool) -> Remote {
         Remote::Anonymous
@@ -540,6 +543,9 @@ impl<N: Node> Network<N> {
     /// Carries out what a node sent and asked for. Public for hosts that call the node itself.
     pub fn settle(&mut self, at: usize, out: RecordingOutbox, host: &mut impl Host<N>) {
         for (link, outgoing) in out.0 {
+            if let Some(wire) = self.wires.get(link.0 as usize) {
+                host.on_sent(at, wire.ends[1 - wire.end_of(at)], &outgoing);
+            }
             self.post(at, link.0 as usize, outgoing);
         }
         while let Some(node) = self.nodes[at].as_mut() {

@@ -5,7 +5,7 @@ use crate::net::Link as Path;
 use foveate_node::client::{ClientPhase, News};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::{ClientCommand, NodeInput, ServerCommand};
-use foveate_node::outbox::{Outbox, RecordingOutbox};
+use foveate_node::outbox::{Outbox, Outgoing, RecordingOutbox};
 use foveate_node::server::{Keys, ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Client, Link, Node, Server};
@@ -106,12 +106,17 @@ impl Lodge {
         }
     }
 
+    /// Players are numbered from 1 in the order in which they were added, whose hello arrives first or not.
+    fn number(&mut self, name: &str) -> u32 {
+        let next = self.players.len() as u32 + 1;
+        *self.players.entry(name.into()).or_insert(next)
+    }
+
     fn on_event(&mut self, event: &ServerEvent) -> Option<(Micros, ServerCommand)> {
         let answer = match event {
             ServerEvent::Asked { .. } if self.rng.f64() < self.unanswered => return None,
             ServerEvent::Asked { link, name, token } if token.is_empty() => {
-                let next = self.players.len() as u32 + 1;
-                let player = *self.players.entry(name.clone()).or_insert(next);
+                let player = self.number(name);
                 let kept = self.kept.remove(&player).unwrap_or_default();
                 ServerCommand::Admit(*link, PlayerId(player), kept)
             }
@@ -137,6 +142,8 @@ pub struct Sessions<G: Game> {
     pub server_events: Vec<ServerEvent>,
     /// What clients said, with their places.
     pub news: Vec<(usize, News<G::Event>)>,
+    /// Everything that was sent, from and to which place, while it is kept.
+    pub sent: Option<Vec<(usize, usize, Outgoing)>>,
     /// Clients whose link ended, or who cannot reach the server, dial again after this time.
     pub redial_after: Option<Micros>,
     game: Arc<G>,
@@ -146,6 +153,7 @@ struct SessionHost<'a, G: Game, D> {
     lodge: &'a mut Lodge,
     server_events: &'a mut Vec<ServerEvent>,
     news: &'a mut Vec<(usize, News<G::Event>)>,
+    sent: Option<&'a mut Vec<(usize, usize, Outgoing)>>,
     redial_after: Option<Micros>,
     decide: D,
 }
@@ -188,6 +196,12 @@ where
         }
     }
 
+    fn on_sent(&mut self, from: usize, to: usize, outgoing: &Outgoing) {
+        if let Some(sent) = &mut self.sent {
+            sent.push((from, to, outgoing.clone()));
+        }
+    }
+
     /// A client that was refused would be refused again.
     fn redial(&mut self, _: usize, node: &Placed<Participant<G>>, _: usize) -> Option<Micros> {
         match &node.node {
@@ -207,6 +221,7 @@ impl<G: Game> Sessions<G> {
             lodge: Lodge::new(spec.seed),
             server_events: Vec::new(),
             news: Vec::new(),
+            sent: None,
             redial_after: None,
             game: Arc::clone(&game),
         };
@@ -224,14 +239,15 @@ impl<G: Game> Sessions<G> {
 
     /// A client that connects now; its place.
     pub fn join(&mut self, name: &str, token: &[u8]) -> usize {
-        let client = Client::new(Arc::clone(&self.game), name, token);
-        let at = self.add(client, Placement::PLAIN);
+        let at = self.add(name, token, Placement::PLAIN);
         self.connect(at);
         at
     }
 
     /// A client without a link; its place.
-    pub fn add(&mut self, client: Client<G>, placement: Placement) -> usize {
+    pub fn add(&mut self, name: &str, token: &[u8], placement: Placement) -> usize {
+        let client = Client::new(Arc::clone(&self.game), name, token);
+        self.lodge.number(name);
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.add(Participant::Client(Box::new(client)), placement, &mut host)
     }
@@ -293,9 +309,9 @@ impl<G: Game> Sessions<G> {
     where
         D: FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
     {
-        let Sessions { network, lodge, server_events, news, redial_after, .. } = self;
-        let redial_after = *redial_after;
-        (network, SessionHost { lodge, server_events, news, redial_after, decide })
+        let Sessions { network, lodge, server_events, news, sent, redial_after, .. } = self;
+        let (sent, redial_after) = (sent.as_mut(), *redial_after);
+        (network, SessionHost { lodge, server_events, news, sent, redial_after, decide })
     }
 }
 
