@@ -4,11 +4,15 @@
 use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample, SenderAudit};
 use crate::avatar::{Avatar, AvatarSpec};
 use crate::movement::{Movement, Pose};
-use crate::net::{Agenda, Fate, Link, LinkSpec};
-use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
+use crate::net::{Link as Path, LinkSpec};
+use crate::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
+use foveate_node::outbox::{Outbox, Outgoing};
+use foveate_node::{Link, Node, NodeInput, Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::Policy;
 use foveate_sync::{Budget, Observer, ObserverId, Pivots, ReplicaSet, Rounds, Slot};
 use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Schema, SchemaError, Tick};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// What a session is made of, but for the movement.
@@ -33,23 +37,85 @@ pub struct SessionSpec {
     pub audited: bool,
 }
 
-/// One participant: an avatar, an observer, a viewer and its two links.
+/// The source and its viewers as nodes.
+enum Party {
+    Source(Box<Source>, BTreeMap<Link, ObserverId>),
+    Viewer(Box<Viewer>),
+}
+
+impl Node for Party {
+    type Command = Tick;
+    type Event = Infallible;
+
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, Tick>, out: &mut impl Outbox) {
+        match (self, input) {
+            (Party::Source(source, observers), NodeInput::Command(tick)) => {
+                source.handle(now, SourceInput::Round(tick));
+                while let Some(output) = source.poll() {
+                    let Output::Transmit(to, bytes) = output else { continue };
+                    let link = observers.iter().find(|(_, observer)| **observer == to);
+                    link.into_iter().for_each(|(link, _)| out.datagram(*link, &bytes));
+                }
+            }
+            (Party::Source(source, observers), NodeInput::Datagram(link, bytes)) => {
+                if let Some(observer) = observers.get(&link) {
+                    source.handle(now, SourceInput::Datagram(*observer, bytes));
+                }
+            }
+            (Party::Viewer(viewer), NodeInput::Datagram(link, bytes)) => {
+                viewer.handle(now, ViewerInput::Datagram(bytes));
+                while let Some(output) = viewer.poll() {
+                    let Output::Transmit((), bytes) = output else { continue };
+                    out.datagram(link, &bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self) -> Option<Infallible> {
+        None
+    }
+
+    fn next_wake(&self, _: Micros) -> Micros {
+        Micros(u64::MAX)
+    }
+}
+
+/// One participant: an avatar, an observer, and where its viewer is.
 struct Seat {
     slot: Slot,
     observer: ObserverId,
-    viewer: Viewer,
+    place: usize,
+    link: Link,
     /// What the viewer would know had every packet arrived at once.
     told: ReplicaSet,
-    down: Link,
-    up: Link,
-    /// A packet of this round was lost.
+    /// Packets lost so far, and whether one of this round was.
+    lost: u64,
     lost_now: bool,
-    up_bytes: u64,
 }
 
-enum Arrival {
-    AtViewer(usize, Vec<u8>),
-    AtSource(usize, Vec<u8>),
+/// Lets every seat's second opinion hear what is sent.
+struct Tap<'a>(&'a mut [Option<Seat>]);
+
+impl Host<Party> for Tap<'_> {
+    fn on_event(
+        &mut self,
+        _: Micros,
+        _: usize,
+        _: &mut Placed<Party>,
+        event: Infallible,
+    ) -> Option<Reaction<Tick>> {
+        match event {}
+    }
+
+    fn on_sent(&mut self, from: usize, to: usize, outgoing: &Outgoing) {
+        let seat = self.0.iter_mut().flatten().find(|seat| from == 0 && seat.place == to);
+        if let (Some(seat), Outgoing::Datagram(bytes)) = (seat, outgoing) {
+            // What cannot be decoded is missing from what was told, and found there.
+            let _ = seat.told.receive(bytes, |_| {});
+        }
+    }
 }
 
 /// A running session.
@@ -57,30 +123,11 @@ pub struct Session<M> {
     movement: M,
     spec: SessionSpec,
     schema: Arc<Schema>,
-    source: Source,
+    network: Network<Party>,
     seats: Vec<Option<Seat>>,
-    agenda: Agenda<Arrival>,
     tick: Tick,
     audit: Audit,
     sender: SenderAudit,
-    digest: Digest,
-}
-
-/// FNV-1a over all packets in the order of sending: two runs that agree in it sent the same bytes.
-struct Digest(u64);
-
-impl Digest {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn packet(&mut self, seat: usize, bytes: &[u8]) {
-        self.add(&(seat as u32).to_le_bytes());
-        self.add(&(bytes.len() as u32).to_le_bytes());
-        self.add(bytes);
-    }
 }
 
 impl<M: Movement> Session<M> {
@@ -88,12 +135,14 @@ impl<M: Movement> Session<M> {
     pub fn new(movement: M, spec: SessionSpec) -> Result<Session<M>, SchemaError> {
         let schema = spec.avatar.schema()?;
         let source = Source::new(Arc::clone(&schema), Rounds::every(spec.round));
+        let source = Party::Source(Box::new(source), BTreeMap::new());
+        let mut network = Network::new(NetworkSpec::delayed(Micros::ZERO, spec.seed));
+        network.add(source, Placement::PLAIN, &mut Tap(&mut []));
         let seats = std::iter::repeat_with(|| None).take(movement.len()).collect();
         let audit = Audit::new(movement.len(), &schema, spec.round);
         let sender = SenderAudit::new(movement.len(), spec.avatar, spec.round);
-        let (agenda, digest) = (Agenda::default(), Digest(0xcbf2_9ce4_8422_2325));
         let tick = Tick(0);
-        Ok(Session { movement, spec, schema, source, seats, agenda, tick, audit, sender, digest })
+        Ok(Session { movement, spec, schema, network, seats, tick, audit, sender })
     }
 
     /// The same, with findings by distance in so many bins of this width.
@@ -115,13 +164,21 @@ impl<M: Movement> Session<M> {
 
     /// Findings begin now: what came before was warming up. Nobody must have left by then.
     pub fn begin_findings(&mut self) {
-        self.audit.begin(self.source.publisher.totals());
+        let totals = self.source().publisher.totals();
+        self.audit.begin(totals);
         self.sender.begin();
     }
 
     /// A hash of all packets so far, in both directions.
     pub fn digest(&self) -> u64 {
-        self.digest.0
+        self.network.digest()
+    }
+
+    fn source(&mut self) -> &mut Source {
+        match self.network.nodes[0].as_mut().map(|placed| &mut placed.node) {
+            Some(Party::Source(source, _)) => source,
+            _ => unreachable!("the source is at place 0 for good"),
+        }
     }
 
     /// One round; false when the movement has ended.
@@ -132,11 +189,14 @@ impl<M: Movement> Session<M> {
         self.tick = self.tick.plus(1);
         let now = self.spec.round * self.tick.0;
         self.move_all();
-        self.deliver(now);
-        self.seats.iter_mut().flatten().for_each(|seat| seat.lost_now = false);
-        self.source.handle(now, SourceInput::Round(self.tick));
-        self.transmit(now);
-        self.deliver(now);
+        let Session { network, seats, tick, .. } = self;
+        network.run_until(now, &mut Tap(seats));
+        network.command(0, *tick, &mut Tap(seats));
+        network.run_until(now, &mut Tap(seats));
+        for seat in seats.iter_mut().flatten() {
+            let lost = network.lost(seat.link, 0);
+            seat.lost_now = lost > std::mem::replace(&mut seat.lost, lost);
+        }
         let present = self.seats.iter().flatten().count() as u64;
         self.audit.count_round(present, self.movement.updates().unwrap_or(present));
         if self.spec.audited {
@@ -149,8 +209,9 @@ impl<M: Movement> Session<M> {
         for at in 0..self.movement.len() {
             match (self.movement.pose(at), &self.seats[at]) {
                 (Some(pose), Some(seat)) => {
+                    let slot = seat.slot;
                     // The slot is this seat's own and alive, and of the only kind there is.
-                    let moved = self.source.publisher.store.set(seat.slot, &Avatar::from(pose));
+                    let moved = self.source().publisher.store.set(slot, &Avatar::from(pose));
                     debug_assert!(moved.is_ok());
                 }
                 (Some(pose), None) => self.seats[at] = self.join(at, pose),
@@ -161,94 +222,55 @@ impl<M: Movement> Session<M> {
     }
 
     fn join(&mut self, at: usize, pose: Pose) -> Option<Seat> {
-        let id = self.audit.name(at);
-        let store = &mut self.source.publisher.store;
-        let slot = store.create(id, OwnerId(at as u32), &Avatar::from(pose)).ok()?;
-        let policy = Arc::clone(&self.spec.policy);
-        let mut observer = Observer::new(policy, Pivots::Object(slot), self.tick);
-        if let Some(bytes) = self.spec.budget {
+        let (id, tick, policy) = (self.audit.name(at), self.tick, Arc::clone(&self.spec.policy));
+        let budget = self.spec.budget;
+        let publisher = &mut self.source().publisher;
+        let slot = publisher.store.create(id, OwnerId(at as u32), &Avatar::from(pose)).ok()?;
+        let mut observer = Observer::new(policy, Pivots::Object(slot), tick);
+        if let Some(bytes) = budget {
             observer = observer.with_budget(Budget::per_round(bytes, 8));
         }
-        let observer = self.source.publisher.add(observer.without_own_objects());
+        let observer = publisher.add(observer.without_own_objects());
         let seed = self.spec.seed.wrapping_mul(0x9e37_79b9).wrapping_add(at as u64 * 2);
-        Some(Seat {
-            slot,
-            observer,
-            viewer: Viewer::new(Arc::clone(&self.schema), self.tick),
-            told: ReplicaSet::new(Arc::clone(&self.schema), self.tick),
-            down: Link::new(self.spec.down, seed),
-            up: Link::new(self.spec.up, seed + 1),
-            lost_now: false,
-            up_bytes: 0,
-        })
+        let paths = [Path::new(self.spec.down, seed), Path::new(self.spec.up, seed + 1)];
+        let viewer = Viewer::new(Arc::clone(&self.schema), tick);
+        let (host, viewer) = (&mut Tap(&mut []), Party::Viewer(Box::new(viewer)));
+        let place = self.network.add(viewer, Placement::PLAIN, host);
+        let link = self.network.connect_over(0, place, paths, host)?;
+        if let Some(Party::Source(_, observers)) = self.network.nodes[0].as_deref_mut() {
+            observers.insert(link, observer);
+        }
+        let told = ReplicaSet::new(Arc::clone(&self.schema), tick);
+        Some(Seat { slot, observer, place, link, told, lost: 0, lost_now: false })
     }
 
     fn leave(&mut self, at: usize) {
         let Some(seat) = self.seats[at].take() else { return };
-        if let Some(observer) = self.source.publisher.remove(seat.observer) {
-            let refused = seat.viewer.refused();
+        let viewer = self.network.crash(seat.place);
+        if let Some(Party::Source(_, observers)) = self.network.nodes[0].as_deref_mut() {
+            observers.remove(&seat.link);
+        }
+        if let Some(observer) = self.source().publisher.remove(seat.observer)
+            && let Some(Placed { node: Party::Viewer(viewer), sent, .. }) = viewer
+        {
+            let refused = viewer.refused();
             let refused = Refusals {
                 malformed: refused.malformed,
                 duplicate: refused.duplicate,
                 too_old: refused.too_old,
             };
-            self.audit.left(observer.counters(), seat.up_bytes, refused);
+            self.audit.left(observer.counters(), sent.bytes(), refused);
         }
-        let removed = self.source.publisher.store.remove(seat.slot);
+        let removed = self.source().publisher.store.remove(seat.slot);
         debug_assert!(removed.is_ok());
         self.audit.forget(at);
         self.sender.forget(at);
     }
 
-    /// Whose observer it is: observers are seats' own.
-    fn transmit(&mut self, now: Micros) {
-        while let Some(output) = self.source.poll() {
-            let Output::Transmit(to, bytes) = output else { continue };
-            let found = self.seats.iter_mut().enumerate().find_map(|(at, seat)| {
-                let seat = seat.as_mut().filter(|seat| seat.observer == to)?;
-                Some((at, seat))
-            });
-            let Some((at, seat)) = found else { continue };
-            self.digest.packet(at, &bytes);
-            if self.spec.audited {
-                // What cannot be decoded is missing from what was told, and found there.
-                let _ = seat.told.receive(&bytes, |_| {});
-            }
-            let agenda = &mut self.agenda;
-            let fate = seat.down.carry(now, bytes.len(), |when| {
-                agenda.plan(when, Arrival::AtViewer(at, bytes.clone()));
-            });
-            seat.lost_now |= !matches!(fate, Fate::Arrives(_));
-        }
-    }
-
-    fn deliver(&mut self, until: Micros) {
-        while let Some((now, arrival)) = self.agenda.next(until) {
-            match arrival {
-                Arrival::AtViewer(at, bytes) => {
-                    let Some(seat) = &mut self.seats[at] else { continue };
-                    seat.viewer.handle(now, ViewerInput::Datagram(&bytes));
-                    while let Some(output) = seat.viewer.poll() {
-                        let Output::Transmit((), bytes) = output else { continue };
-                        seat.up_bytes += bytes.len() as u64;
-                        self.digest.packet(at, &bytes);
-                        let agenda = &mut self.agenda;
-                        seat.up.carry(now, bytes.len(), |when| {
-                            agenda.plan(when, Arrival::AtSource(at, bytes.clone()));
-                        });
-                    }
-                }
-                Arrival::AtSource(at, bytes) => {
-                    let Some(seat) = &self.seats[at] else { continue };
-                    self.source.handle(now, SourceInput::Datagram(seat.observer, &bytes));
-                }
-            }
-        }
-    }
-
     /// The auditors compare what every observer was told, and what it has, with the truth.
     fn look(&mut self) {
-        let Session { audit, sender, seats, source, movement, tick, spec, .. } = self;
+        let Session { audit, sender, seats, network, movement, tick, spec, .. } = self;
+        let Some(Party::Source(source, _)) = network.nodes[0].as_deref() else { return };
         let (publisher, now) = (&source.publisher, *tick);
         for (at, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
@@ -265,6 +287,9 @@ impl<M: Movement> Session<M> {
         let mut waiting = vec![None; seats.len()];
         for (watcher, seat) in seats.iter().enumerate() {
             let Some(seat) = seat else { continue };
+            let Some(Party::Viewer(viewer)) = network.nodes[seat.place].as_deref() else {
+                continue;
+            };
             for (slot, sent) in publisher.references(seat.observer) {
                 let pair = (watcher, mover_of(publisher.store.id(slot)));
                 audit.sent(pair, sent, now, seat.lost_now);
@@ -283,7 +308,7 @@ impl<M: Movement> Session<M> {
                     grade,
                     distance,
                     truth: places[object].unwrap_or_default(),
-                    replica: seat.viewer.replicas.get(publisher.store.id(other.slot)),
+                    replica: viewer.replicas.get(publisher.store.id(other.slot)),
                     waiting: waiting[object],
                     now,
                 });
