@@ -112,6 +112,11 @@ impl Lodge {
         *self.players.entry(name.into()).or_insert(next)
     }
 
+    /// Gives a player the number that its program wants, instead of the next one.
+    pub fn set_number(&mut self, name: &str, player: u32) {
+        self.players.insert(name.into(), player);
+    }
+
     fn on_event(&mut self, event: &ServerEvent) -> Option<(Micros, ServerCommand)> {
         let answer = match event {
             ServerEvent::Asked { .. } if self.rng.f64() < self.unanswered => return None,
@@ -281,6 +286,21 @@ impl<G: Game> Sessions<G> {
         let until = self.network.now() + time;
         let (network, mut host) = self.split(decide);
         network.run_until(until, &mut host);
+    }
+
+    /// Lets a client's program do something, now; what the client sends goes on its way.
+    pub fn act(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Client<G>, Micros, &mut RecordingOutbox),
+    ) {
+        let now = self.network.now();
+        let Some(node) = self.network.nodes.get_mut(at).and_then(Option::as_mut) else { return };
+        let (clock, mut out) = (node.clock(now), RecordingOutbox::default());
+        let Participant::Client(client) = &mut node.node else { return };
+        act(client, clock, &mut out);
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.settle(at, out, &mut host);
     }
 
     /// Hands a command to a client, now.
