@@ -4,8 +4,8 @@
 //! A [`Movement`] stands in for the game's rules: in every round each avatar is put where its mover is.
 
 use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit};
-use crate::avatar::{Avatar, AvatarSpec};
-use crate::movement::{Movement, Pose};
+use crate::avatar::{AvatarSpec, LabAvatar};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::{Link as Path, LinkSpec};
 use crate::network::{NetworkSpec, Participant, Placement, Sessions, WakeUps};
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
@@ -45,14 +45,14 @@ pub struct SessionSpec {
 struct Moved {
     schema: Arc<Schema>,
     policy: Arc<dyn Policy>,
-    poses: RwLock<Vec<Option<Pose>>>,
+    poses: RwLock<Vec<Option<AvatarPose>>>,
 }
 
 /// The policy's name in the one view that there is.
 const POLICY: &str = "session";
 
 impl Moved {
-    fn pose(&self, mover: usize) -> Option<Pose> {
+    fn pose(&self, mover: usize) -> Option<AvatarPose> {
         let poses = self.poses.read().unwrap_or_else(PoisonError::into_inner);
         poses.get(mover).copied().flatten()
     }
@@ -77,12 +77,12 @@ impl Game for Moved {
 
     fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
         let pose = self.pose(mover_of_player(player.0)).unwrap_or_default();
-        Spawn::new(&self.schema, &Avatar::from(pose)).into_iter().collect()
+        Spawn::new(&self.schema, &LabAvatar::from(pose)).into_iter().collect()
     }
 
     fn step(&self, turn: &mut StepContext<'_, Moved>, _: &[u8]) {
         if let Some(pose) = self.pose(mover_of(turn.id())) {
-            turn.set(&Avatar::from(pose));
+            turn.set(&LabAvatar::from(pose));
         }
     }
 

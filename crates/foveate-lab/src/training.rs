@@ -4,9 +4,9 @@
 //! packets of a graded session. Copies of the first at other scales keep the table useful for games
 //! that it has not seen.
 
-use crate::avatar::{Avatar, AvatarSpec};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::experiments::ExperimentError;
-use crate::movement::{Movement, Pose, Recorded};
+use crate::movement::{AvatarPose, Movement, Recorded};
 use crate::net::LinkSpec;
 use crate::session::{Session, SessionSpec};
 use foveate_sync::interest::presets;
@@ -42,9 +42,9 @@ pub fn avatar_of(movement: &Recorded, scale: f32) -> AvatarSpec {
 }
 
 /// The lanes of a pose.
-pub fn lanes_of(kind: &Kind, pose: Pose) -> Vec<i32> {
+pub fn lanes_of(kind: &Kind, pose: AvatarPose) -> Vec<i32> {
     let mut lanes = vec![0; kind.lane_count()];
-    Avatar::from(pose).put(kind, &mut lanes);
+    LabAvatar::from(pose).put(kind, &mut lanes);
     lanes
 }
 
