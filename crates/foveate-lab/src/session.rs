@@ -293,32 +293,36 @@ impl<M: Movement> Session<M> {
         let (publisher, now) = (&server.simulation.publisher, *tick);
         let admitted: Vec<Option<(&Seat, Admitted)>> = seats
             .iter()
-            .map(|seat| {
-                Some((seat.as_ref().filter(|it| it.known)?, seat.as_ref()?.admitted(server)?))
-            })
+            .map(|seat| Some((seat.as_ref()?, seat.as_ref()?.admitted(server)?)))
             .collect();
+        let known = || present(&admitted).filter(|(_, (seat, _))| seat.known);
         for (at, (_, it)) in present(&admitted) {
             audit.truth(at, now, publisher.store.lanes(it.slot));
+        }
+        for (at, (_, it)) in known() {
             if let Ok(shown) = publisher.store.get(it.slot) {
                 sender.publish(at, it.id, shown, now);
             }
         }
-        for (at, (seat, _)) in present(&admitted) {
+        for (at, (seat, _)) in known() {
             sender.look(at, &*spec.policy, &seat.told, now);
         }
         let places: Vec<_> = (0..seats.len()).map(|at| Some(movement.pose(at)?.pos)).collect();
         let mut waiting = vec![None; seats.len()];
         for (watcher, (seat, it)) in present(&admitted) {
-            let Some(Participant::Client(client)) = nodes[seat.place].as_deref() else { continue };
             for (slot, sent) in publisher.references(it.observer) {
                 let pair = (watcher, mover_of(publisher.store.id(slot)));
                 audit.sent(pair, sent, now, seat.lost_now);
+            }
+            let Some(Participant::Client(client)) = nodes[seat.place].as_deref() else { continue };
+            if !seat.known {
+                continue;
             }
             waiting.fill(None);
             for (slot, since) in publisher.waiting(it.observer) {
                 waiting[mover_of(publisher.store.id(slot))] = Some(since);
             }
-            for (object, (_, other)) in present(&admitted).filter(|(at, _)| *at != watcher) {
+            for (object, (_, other)) in known().filter(|(at, _)| *at != watcher) {
                 let Some((grade, distance)) = publisher.grade_of(it.observer, other.slot) else {
                     continue;
                 };
