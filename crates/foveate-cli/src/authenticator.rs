@@ -1,10 +1,10 @@
 //! Who may come in, and what is kept of them: tokens and storage, as the configuration has them; or a peer's
-//! own player and nobody else.
+//! own player only.
 
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
 use foveate_io::host::{AllowAll, Authenticator, Kept, LoginReply};
-use foveate_io::storage::{Change, RESERVED, Storage, Writer};
+use foveate_io::storage::{RESERVED, Storage, StorageChange, Writer};
 use foveate_io::token::{Secret, TokenError, Verifier};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::session::Refusal;
@@ -20,7 +20,7 @@ fn parts(tick_hz: u32) -> u32 {
 }
 
 /// The authenticator of `foveate serve`, and of a peer's window.
-pub struct MainDoor {
+pub struct MainAuthenticator {
     verifier: Option<Verifier>,
     keeper: Keeper,
 }
@@ -29,26 +29,26 @@ pub struct MainDoor {
 enum Keeper {
     /// Nowhere: numbers are handed out as they come.
     Memory(AllowAll),
-    /// With their peer: whoever comes in is this player.
+    /// With their peer: every session is this player's.
     Peer(PlayerId),
     /// In a file; who waits for an answer.
     File { writer: Box<Writer>, asked: BTreeMap<String, Link>, parts: u32 },
 }
 
-impl MainDoor {
+impl MainAuthenticator {
     /// Opens what the configuration names, and puts the world that was kept into the simulation; a new one
     /// if there was none.
     pub fn open<G: Game>(
         config: &Config,
         simulation: &mut Simulation<G>,
-    ) -> Result<MainDoor, Box<dyn Error>> {
+    ) -> Result<MainAuthenticator, Box<dyn Error>> {
         let mut verifier = match &config.tokens {
             Tokens::Open => None,
             Tokens::Secret(file) => Some(Verifier::new(Secret::read(file)?, &config.name)),
         };
         let Some(path) = &config.storage else {
             simulation.populate()?;
-            return Ok(MainDoor { verifier, keeper: Keeper::Memory(AllowAll::default()) });
+            return Ok(MainAuthenticator { verifier, keeper: Keeper::Memory(AllowAll::default()) });
         };
         let mut storage = Storage::open(path, simulation.game.schema())?;
         simulation.ids = IdAllocator::for_server(storage.reserve_ids()?);
@@ -66,15 +66,16 @@ impl MainDoor {
         }
         let writer = Box::new(storage.write_behind()?);
         let (asked, parts) = (BTreeMap::new(), parts(config.tick_hz));
-        let mut door = MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } };
+        let mut door =
+            MainAuthenticator { verifier, keeper: Keeper::File { writer, asked, parts } };
         // A new world is saved at once: of one that is half saved the other half would never be made.
         door.save_all(simulation);
         Ok(door)
     }
 
     /// For a peer's window: every page that joins plays as the peer's player.
-    pub fn of_peer(player: PlayerId) -> MainDoor {
-        MainDoor { verifier: None, keeper: Keeper::Peer(player) }
+    pub fn of_peer(player: PlayerId) -> MainAuthenticator {
+        MainAuthenticator { verifier: None, keeper: Keeper::Peer(player) }
     }
 
     /// After each tick: saves the part of the kept objects whose turn it is, of which unchanged ones cost
@@ -82,7 +83,7 @@ impl MainDoor {
     pub fn save<G: Game>(&mut self, simulation: &mut Simulation<G>, tick: u32) {
         let Keeper::File { parts, writer, .. } = &mut self.keeper else { return };
         let removed = simulation.removed().iter().filter(|id| simulation.game.keeps(id.kind()));
-        writer.save(removed.map(|id| Change::Removed(*id)));
+        writer.save(removed.map(|id| StorageChange::Removed(*id)));
         if simulation.ids.left() < RESERVED / 2 {
             writer.reserve_ids(simulation.ids.next() + RESERVED);
             simulation.ids.extend_to(writer.reserved_ids());
@@ -101,7 +102,7 @@ impl MainDoor {
         let store = &simulation.publisher.store;
         let some =
             store.iter().filter(|(id, slot)| simulation.game.keeps(id.kind()) && is_one(slot.0));
-        writer.save(some.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+        writer.save(some.map(|(id, slot)| StorageChange::Saved(id, store.lanes(slot))));
     }
 
     /// Why the last write failed, if it did.
@@ -120,7 +121,7 @@ impl MainDoor {
         }
     }
 
-    /// Whether the token lets somebody in under this name.
+    /// Whether the token admits a player under this name.
     fn check(&mut self, name: &str, token: &[u8]) -> Result<(), Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(()) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
@@ -143,7 +144,7 @@ impl MainDoor {
     }
 }
 
-impl Authenticator for MainDoor {
+impl Authenticator for MainAuthenticator {
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
         if let Err(why) = self.check(name, token) {
             return LoginReply::Rejected(why);
@@ -180,7 +181,7 @@ impl Authenticator for MainDoor {
             // The objects are the peer's all the while.
             Keeper::Peer(_) => {}
             Keeper::File { writer, .. } => {
-                writer.save(objects.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
+                writer.save(objects.iter().map(|(id, lanes)| StorageChange::Saved(*id, lanes)));
                 objects.iter().for_each(|(id, _)| writer.forget(*id));
             }
         }
@@ -219,14 +220,14 @@ mod tests {
                 Storage::open(&folder.join("world.db"), simulation.game.schema()).unwrap();
             storage.world().unwrap().into_iter().map(|saved| (saved.id, saved.lanes)).collect()
         };
-        MainDoor::open(&config, &mut simulation).unwrap().close().unwrap();
+        MainAuthenticator::open(&config, &mut simulation).unwrap().close().unwrap();
         assert!(!saved(&simulation).is_empty());
         assert_eq!(saved(&simulation), kept(&simulation));
 
         // And whole again at the end, whatever changed since it was saved last.
         let mut simulation =
             Simulation::new(Arc::clone(&simulation.game), Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
         for (id, mut lanes) in kept(&simulation) {
             lanes[LANE_EPOCH] += 1;
             let slot = simulation.publisher.store.find(id).unwrap();
@@ -250,7 +251,7 @@ mod tests {
         let (mut made, mut there) = (Vec::new(), Vec::new());
         for run in 0..3 {
             let mut simulation = Simulation::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
-            let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+            let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
             let store = &simulation.publisher.store;
             let kept: Vec<_> = store.iter().map(|it| it.0).filter(|id| id.is_minted()).collect();
             assert_eq!(kept, there, "run {run}");
@@ -277,7 +278,7 @@ mod tests {
         let token = crate::token::issue(&secret, "ada", None, Duration::from_secs(60)).unwrap();
         let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
         let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
         assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
         assert_eq!(door.check("ada", token.as_bytes()), Ok(()));
         assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
