@@ -45,6 +45,7 @@ pub mod lobby;
 pub mod node;
 pub mod outbox;
 pub mod peer;
+pub mod region;
 mod remote_objects;
 pub mod server;
 pub mod session;

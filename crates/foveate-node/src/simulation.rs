@@ -7,7 +7,7 @@ use crate::ids::IdAllocator;
 use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Inputs of one player that one tick takes at most; later ones wait.
@@ -40,6 +40,9 @@ pub struct Simulation<G: Game> {
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
     pub ghosts: RemoteObjects,
+    /// Objects of the store that this node does not step: replicas of what other nodes own. Rules read them, and
+    /// actions asked of them go [elsewhere](Simulation::drain_elsewhere).
+    pub relayed: BTreeSet<ObjectId>,
     /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
     pub ids: IdAllocator,
     /// As whose the objects are published.
@@ -68,6 +71,7 @@ impl<G: Game> Simulation<G> {
         Simulation {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
             ghosts: RemoteObjects::new(Arc::clone(game.schema())),
+            relayed: BTreeSet::new(),
             ids: IdAllocator::for_server(0..u64::MAX),
             owner: OwnerId(0),
             game,
@@ -204,7 +208,8 @@ impl<G: Game> Simulation<G> {
         let asked = std::mem::take(&mut self.waiting);
         self.interactions.clear();
         for (id, action, by) in &asked {
-            if let Some(slot) = self.publisher.store.find(*id) {
+            let here = self.publisher.store.find(*id).filter(|_| !self.relayed.contains(id));
+            if let Some(slot) = here {
                 if let Some(half_life) = self.game.interaction(action) {
                     let by = match *by {
                         Requester::Object(object) => object,
@@ -215,7 +220,7 @@ impl<G: Game> Simulation<G> {
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
                 self.turn(tick, (*id, slot), |game, turn| game.act(turn, action, *by));
-            } else if self.ghosts.lanes(*id).is_some() {
+            } else if self.relayed.contains(id) || self.ghosts.lanes(*id).is_some() {
                 self.elsewhere.push((*id, action.clone(), *by));
             }
         }
@@ -223,7 +228,8 @@ impl<G: Game> Simulation<G> {
         self.waiting.clear();
         let mut turns = std::mem::take(&mut self.turns);
         turns.clear();
-        turns.extend(self.publisher.store.iter().filter(|(id, _)| self.game.steps(id.kind())));
+        let own = self.publisher.store.iter().filter(|(id, _)| !self.relayed.contains(id));
+        turns.extend(own.filter(|(id, _)| self.game.steps(id.kind())));
         let mut inputs = std::mem::take(&mut self.inputs);
         for turn in &turns {
             let given = inputs.get(&turn.0).map_or(&[][..], Vec::as_slice);
@@ -232,6 +238,14 @@ impl<G: Game> Simulation<G> {
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
+    }
+
+    /// One tick of one object alone, without inputs: for one that came late and has to catch up.
+    pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
+        let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
+        if let Some(slot) = slot {
+            self.turn(tick, (id, slot), |game, turn| game.step(turn, &[]));
+        }
     }
 
     /// Puts an eighth of the objects of this node into their teams, and calls `sorted` with those that
