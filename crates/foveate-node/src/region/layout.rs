@@ -126,6 +126,22 @@ pub enum LayoutError {
     /// Another version wrote it.
     #[error("the layout record has version {0}, this server reads version {VERSION}")]
     Version(u8),
+    /// The world is another game's, or another version's.
+    #[error("the world has schema {world:016x}, this server has {server:016x}; run the same game")]
+    Schema {
+        /// The world's.
+        world: u64,
+        /// The server's.
+        server: u64,
+    },
+    /// The world's rounds have another length.
+    #[error("the world's rounds take {world:?}, this server's {server:?}")]
+    Round {
+        /// The world's.
+        world: Micros,
+        /// The server's.
+        server: Micros,
+    },
     /// The tree is no tree, or its leaves are not the regions.
     #[error("the layout record has a broken tree: {0}")]
     Tree(&'static str),

@@ -151,9 +151,8 @@ impl StandbyWatch {
     }
 
     /// The append is known to have failed: decide anew.
-    pub fn give_up(&mut self, now: Micros) {
+    pub fn give_up(&mut self) {
         self.taking = false;
-        self.heard = now;
     }
 
     /// Whether the region is being asked for.

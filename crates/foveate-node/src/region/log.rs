@@ -170,12 +170,14 @@ pub struct LogView {
     pub accepted: BTreeMap<ObjectId, AcceptedIn>,
     /// Whether a whole snapshot was read.
     pub complete: bool,
-    /// What left the region or was removed, and at what tick: a replica of it is a memory.
-    pub gone: BTreeMap<ObjectId, u32>,
+    /// What left the region or was removed, its epoch since, and the tick: a replica of it is a memory.
+    pub gone: BTreeMap<ObjectId, (u32, u32)>,
     /// The snapshot that was completed last began here,
     begun: u64,
     /// and the one before: entries from before that are not needed any more.
     pub needed_from: u64,
+    /// What was dropped of it by this server.
+    pub truncated: u64,
 }
 
 impl LogView {
@@ -206,7 +208,10 @@ impl LogView {
             LogEntry::Fence { epoch } => self.epoch = self.epoch.max(*epoch),
             LogEntry::Out { object, epoch, to, state, sequence: first } => {
                 let id = ObjectId(*object);
-                self.leave(id);
+                // In a snapshot it may have come back already.
+                if self.objects.get(&id).is_none_or(|it| it.epoch < *epoch) {
+                    self.leave(id, *epoch);
+                }
                 let (sequence, state) = (first.unwrap_or(sequence), state.clone());
                 self.pending.insert(id, PendingOut { epoch: *epoch, to: *to, sequence, state });
             }
@@ -229,10 +234,12 @@ impl LogView {
                 // Written by the owner after its `Out`, and before that was known to be appended.
                 if let Some(pending) = self.pending.get_mut(&id).filter(|it| it.epoch > *epoch) {
                     pending.state = state.clone();
+                } else if self.gone.get(&id).is_some_and(|gone| gone.0 > *epoch) {
+                    // It was written before the object left.
                 } else if let Some(state) = state {
                     self.come(id, *epoch, state);
                 } else {
-                    self.leave(id);
+                    self.leave(id, *epoch + 1);
                 }
             }
             LogEntry::Accepted { object, epoch, from, sequence } => {
@@ -246,7 +253,7 @@ impl LogView {
                 // The snapshot before this one stays, for followers that are late.
                 (self.needed_from, self.begun) = (self.begun, begun);
                 let tick = self.tick;
-                self.gone.retain(|_, gone| tick.saturating_sub(*gone) < REMEMBERED);
+                self.gone.retain(|_, gone| tick.saturating_sub(gone.1) < REMEMBERED);
             }
         }
     }
@@ -256,9 +263,9 @@ impl LogView {
         self.objects.insert(id, Logged { epoch, state: state.clone() });
     }
 
-    fn leave(&mut self, id: ObjectId) {
+    fn leave(&mut self, id: ObjectId, epoch: u32) {
         self.objects.remove(&id);
-        self.gone.insert(id, self.tick);
+        self.gone.insert(id, (epoch, self.tick));
     }
 
     /// Whether the log shows that an object arrived in this epoch.
