@@ -147,9 +147,7 @@ pub struct PendingOut {
 pub struct AcceptedIn {
     /// Its epoch.
     pub epoch: u32,
-    /// The region that it came from.
-    pub from: RegionId,
-    /// The entry of that region's log.
+    /// The entry of the giver's log.
     pub sequence: u64,
 }
 
@@ -167,7 +165,8 @@ pub struct LogView {
     /// What it gave away.
     pub pending: BTreeMap<ObjectId, PendingOut>,
     /// What it took in.
-    pub accepted: BTreeMap<ObjectId, AcceptedIn>,
+    /// Keyed by the giver as well: an object may have come from several before the first of them is done.
+    pub accepted: BTreeMap<(ObjectId, RegionId), AcceptedIn>,
     /// Whether a whole snapshot was read.
     pub complete: bool,
     /// What left the region or was removed, its epoch since, and the tick: a replica of it is a memory.
@@ -186,9 +185,9 @@ impl LogView {
         if sequence <= self.last {
             return false;
         }
-        if sequence > self.last + 1 {
-            // What is in between was truncated; what is kept begins with a snapshot.
-            *self = LogView { epoch: self.epoch, tick: self.tick, ..LogView::default() };
+        if sequence > self.last + 1 || self.last == 0 {
+            // What is in between was truncated; what is kept begins with a snapshot, in whatever epoch.
+            *self = LogView { epoch: batch.epoch, tick: self.tick, ..LogView::default() };
         }
         self.last = sequence;
         let fences = batch
@@ -220,8 +219,7 @@ impl LogView {
                 if let Some(state) = state {
                     self.come(id, *epoch, state);
                 }
-                let accepted = AcceptedIn { epoch: *epoch, from: *from, sequence: *sequence };
-                self.accepted.insert(id, accepted);
+                self.accept((id, *from), *epoch, *sequence);
             }
             LogEntry::Done { object, epoch } => {
                 let id = ObjectId(*object);
@@ -243,8 +241,7 @@ impl LogView {
                 }
             }
             LogEntry::Accepted { object, epoch, from, sequence } => {
-                let accepted = AcceptedIn { epoch: *epoch, from: *from, sequence: *sequence };
-                self.accepted.insert(ObjectId(*object), accepted);
+                self.accept((ObjectId(*object), *from), *epoch, *sequence);
             }
             LogEntry::Begin => {}
             LogEntry::End { begun } => {
@@ -268,15 +265,22 @@ impl LogView {
         self.gone.insert(id, (epoch, self.tick));
     }
 
-    /// Whether the log shows that an object arrived in this epoch.
+    fn accept(&mut self, key: (ObjectId, RegionId), epoch: u32, sequence: u64) {
+        if self.accepted.get(&key).is_none_or(|it| it.epoch < epoch) {
+            self.accepted.insert(key, AcceptedIn { epoch, sequence });
+        }
+    }
+
+    /// Whether the log shows that an object arrived in this epoch, or a later one.
     pub fn has_accepted(&self, object: ObjectId, epoch: u32) -> bool {
-        self.accepted.get(&object).is_some_and(|it| it.epoch >= epoch)
+        let from = (object, RegionId(0))..=(object, RegionId(u32::MAX));
+        self.accepted.range(from).any(|(_, it)| it.epoch >= epoch)
     }
 
     /// Forgets objects that were taken in and whose giver, whose log is `from`, has logged `Done`.
     pub fn forget_done(&mut self, region: RegionId, from: &LogView) {
-        self.accepted.retain(|id, it| {
-            it.from != region
+        self.accepted.retain(|(id, from_region), it| {
+            *from_region != region
                 || !from.complete
                 || from.last < it.sequence
                 || from.pending.get(id).is_some_and(|pending| pending.epoch <= it.epoch)
@@ -315,6 +319,7 @@ mod tests {
     fn nothing_counts_that_a_fenced_owner_appends() {
         let mut view = LogView::default();
         assert!(view.apply(1, &batch(1, vec![LogEntry::Fence { epoch: 1 }])));
+        assert_eq!(view.epoch, 1);
         let checkpoint = |tick| LogEntry::Checkpoint { object: X, epoch: 0, state: state(tick) };
         assert!(view.apply(2, &batch(1, vec![checkpoint(5)])));
         assert!(!view.apply(2, &batch(1, vec![checkpoint(6)])), "read before");
@@ -350,14 +355,55 @@ mod tests {
         taker.forget_done(A, &giver);
         assert!(taker.has_accepted(ObjectId(X), 1), "the giver's log was not read so far yet");
         let whole = [LogEntry::Begin, LogEntry::End { begun: 0 }];
-        giver.apply(1, &batch(1, [vec![fence], whole.into(), vec![out(1)]].concat()));
+        giver.apply(1, &batch(1, [vec![fence], whole.clone().into(), vec![out(1)]].concat()));
         taker.forget_done(A, &giver);
         assert!(taker.has_accepted(ObjectId(X), 1));
         giver.apply(2, &batch(1, vec![LogEntry::Done { object: X, epoch: 1 }]));
         taker.forget_done(B, &giver);
         assert!(taker.has_accepted(ObjectId(X), 1), "another region's log");
+        let again = LogEntry::In { object: X, epoch: 9, from: B, sequence: 1, state: state(2) };
+        taker.apply(2, &batch(1, vec![again]));
         taker.forget_done(A, &giver);
+        assert!(taker.has_accepted(ObjectId(X), 9), "another giver's");
+        let mut other = LogView::default();
+        other.apply(1, &batch(1, [vec![LogEntry::Fence { epoch: 1 }], whole.into()].concat()));
+        taker.forget_done(B, &other);
         assert!(!taker.has_accepted(ObjectId(X), 1));
+    }
+
+    #[test]
+    fn a_late_follower_begins_with_the_snapshot_that_is_kept() {
+        let mut view = LogView::default();
+        view.apply(1, &batch(5, vec![LogEntry::Fence { epoch: 5 }]));
+        let checkpoint = LogEntry::Checkpoint { object: X, epoch: 4, state: state(2) };
+        let whole = vec![LogEntry::Begin, checkpoint, LogEntry::End { begun: 0 }];
+        for mut view in [view, LogView::default()] {
+            assert!(
+                view.apply(9, &batch(3, whole.clone())),
+                "written before the epoch that it knew"
+            );
+            assert!(view.complete && view.objects.contains_key(&ObjectId(X)));
+            assert!(view.apply(10, &batch(6, vec![LogEntry::Fence { epoch: 6 }])));
+            assert_eq!((view.epoch, view.last), (6, 10));
+        }
+    }
+
+    #[test]
+    fn one_giver_that_is_done_does_not_speak_for_another() {
+        let (mut slow, mut quick, mut taker) =
+            (LogView::default(), LogView::default(), LogView::default());
+        let begin =
+            || vec![LogEntry::Fence { epoch: 1 }, LogEntry::Begin, LogEntry::End { begun: 0 }];
+        slow.apply(1, &batch(1, [begin(), vec![out(1)]].concat()));
+        quick.apply(1, &batch(1, begin()));
+        let arrived =
+            |epoch, from| LogEntry::In { object: X, epoch, from, sequence: 1, state: None };
+        let third = RegionId(3);
+        taker.apply(1, &batch(1, [begin(), vec![arrived(1, A), arrived(3, third)]].concat()));
+        taker.forget_done(third, &quick);
+        assert!(taker.has_accepted(ObjectId(X), 1), "its first giver may still repeat it");
+        taker.forget_done(A, &slow);
+        assert!(taker.has_accepted(ObjectId(X), 1));
     }
 
     #[test]

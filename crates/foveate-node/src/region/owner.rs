@@ -648,8 +648,8 @@ impl<G: Game> Region<G> {
                     sequence: Some(it.sequence),
                 });
             }
-            for (id, it) in view.iter().flat_map(|view| &view.accepted) {
-                let (epoch, from, sequence) = (it.epoch, it.from, it.sequence);
+            for ((id, from), it) in view.iter().flat_map(|view| &view.accepted) {
+                let (from, epoch, sequence) = (*from, it.epoch, it.sequence);
                 self.queue.push(LogEntry::Accepted { object: id.0, epoch, from, sequence });
             }
             self.queue.push(LogEntry::End { begun: cursor.begun });

@@ -240,7 +240,8 @@ impl<G: Game> RegionServer<G> {
         for (id, (epoch, batch)) in &mut self.opening {
             let subject = Subject::Log(*id);
             let Some(view) = self.logs.get(id) else { continue };
-            if self.appends.pending(subject).is_some() || view.epoch >= *epoch {
+            let partly = view.last > 0 && !view.complete;
+            if self.appends.pending(subject).is_some() || view.epoch >= *epoch || partly {
                 continue;
             }
             let mut simulation = Simulation::new(Arc::clone(&self.game), self.settings.rounds);

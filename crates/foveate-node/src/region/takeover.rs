@@ -23,7 +23,7 @@ pub(super) fn fence<G: Game>(
     (view, tick): (&LogView, u32),
 ) -> LogBatch {
     let mut entries = vec![LogEntry::Fence { epoch }];
-    if !view.complete {
+    if view.last == 0 {
         entries.push(LogEntry::Begin);
         if layout.get(region).is_some_and(|info| info.populates) {
             entries.extend(first_objects(simulation, layout, region, tick));
