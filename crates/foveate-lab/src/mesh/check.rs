@@ -77,8 +77,8 @@ pub struct Checker {
     pub takeovers: Vec<Micros>,
     /// Findings.
     pub findings: Vec<MeshFinding>,
-    /// How many there were.
-    pub count: u64,
+    /// How many of each kind there were.
+    pub tally: BTreeMap<FindingKind, u64>,
     /// Turns that were looked at.
     pub looked: u64,
 }
@@ -98,21 +98,16 @@ impl Checker {
             down: BTreeMap::new(),
             takeovers: Vec::new(),
             findings: Vec::new(),
-            count: 0,
+            tally: BTreeMap::new(),
             looked: 0,
         }
     }
 
     fn find(&mut self, kind: FindingKind, at: Micros, text: String) {
-        self.count += 1;
+        *self.tally.entry(kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(MeshFinding { kind, at, text });
         }
-    }
-
-    /// How many findings of a kind are kept.
-    pub fn found(&self, kind: FindingKind) -> usize {
-        self.findings.iter().filter(|it| it.kind == kind).count()
     }
 
     /// The ledger took an append.

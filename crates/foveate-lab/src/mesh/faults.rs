@@ -120,6 +120,15 @@ impl FaultSpec {
         layout_every: Micros(8_000_000),
         ..FaultSpec::NONE
     };
+
+    /// One server at a time crashes.
+    pub const CRASHES: FaultSpec = FaultSpec {
+        crashes: 1.0,
+        drift: 50_000,
+        trouble_every: Micros(6_000_000),
+        max_down: 1,
+        ..FaultSpec::NONE
+    };
 }
 
 /// A mistake that servers could make. The checker must find each.
@@ -146,6 +155,16 @@ impl Sabotage {
         Sabotage::AcksWhileTaking,
         Sabotage::NoIn,
     ];
+
+    /// Circumstances in which it matters.
+    pub fn faults(self) -> FaultSpec {
+        let faults = FaultSpec { sabotage: Some(self), ..FaultSpec::ALL };
+        match self {
+            // States of earlier handoffs arrive late.
+            Sabotage::NoEpochCheck => FaultSpec { double: 0.3, stalls: 0.05, ..faults },
+            _ => faults,
+        }
+    }
 
     /// Whether appends to a subject name its last entry.
     pub fn checks(self, subject: Subject) -> bool {

@@ -1,13 +1,18 @@
 //! One run: a world that begins, is troubled, and settles.
 
-use super::check::{Checker, FindingKind, MeshFinding};
+use super::check::{Checker, FindingKind, MeshFinding, layout};
 use super::faults::FaultSpec;
-use super::game::{Drift, DriftSpec};
+use super::game::{Drift, DriftSpec, WALKER};
 use super::world::{MeshCounts, MeshWorld};
+use foveate_node::Simulation;
 use foveate_node::game::Game;
 use foveate_node::region::RegionSettings;
 use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
-use foveate_wire::{Metres, Micros, SchemaError};
+use foveate_node::region::ledger::Subject;
+use foveate_node::region::log::{LogEntry, read_batch};
+use foveate_sync::Rounds;
+use foveate_wire::{Metres, Micros, ObjectId, SchemaError, Tick};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -59,8 +64,8 @@ pub struct MeshResult {
     pub counts: MeshCounts,
     /// What must not have happened.
     pub findings: Vec<MeshFinding>,
-    /// How many of those.
-    pub found: u64,
+    /// How many of each kind.
+    pub tally: BTreeMap<FindingKind, u64>,
     /// Turns that were looked at.
     pub looked: u64,
     /// Kept objects in the end.
@@ -69,6 +74,8 @@ pub struct MeshResult {
     pub pings_lost: u64,
     /// How long regions had no owner after a crash.
     pub takeovers: Vec<Micros>,
+    /// Walkers that are not where they would be on one server. Those of a run in which servers crash are.
+    pub differing: u64,
     /// Virtual time.
     pub time: Micros,
     /// A hash of all that was said and appended.
@@ -76,9 +83,9 @@ pub struct MeshResult {
 }
 
 impl MeshResult {
-    /// Findings of a kind that were kept.
+    /// How many findings of a kind there were.
     pub fn found(&self, kind: FindingKind) -> u64 {
-        self.findings.iter().filter(|it| it.kind == kind).count() as u64
+        self.tally.get(&kind).copied().unwrap_or(0)
     }
 }
 
@@ -132,7 +139,8 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
     checker.lose(&lost, world.now());
     MeshResult {
         digest: world.digest(),
-        found: checker.count,
+        tally: checker.tally.clone(),
+        differing: differing(&world),
         looked: checker.looked,
         kept: checker.kept(),
         pings_lost: checker.pings_lost(),
@@ -141,6 +149,33 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
         time: world.now(),
         counts: world.counts,
     }
+}
+
+/// Walkers that are not where a run on one server would have brought them: their rule reads nobody, and so the
+/// same number of turns from the same beginning leads to the same state, to the last bit.
+fn differing(world: &MeshWorld) -> u64 {
+    let (mut begun, ledger) = (BTreeMap::new(), world.ledger());
+    let regions = layout(ledger).map_or(0, |layout| layout.regions().count() as u32);
+    for (_, bytes) in (0..regions).filter_map(|id| ledger.history(Subject::Log(RegionId(id))).next()) {
+        let Ok((_, batch)) = read_batch(bytes) else { continue };
+        for entry in batch.entries {
+            if let LogEntry::Checkpoint { object, state: Some(state), .. } = entry {
+                begun.insert(ObjectId(object), state);
+            }
+        }
+    }
+    let mut differing = 0;
+    for region in world.servers().flat_map(|server| server.regions()) {
+        for (id, row) in region.owned().filter(|(id, _)| id.kind() == WALKER) {
+            let (Some(first), Some(now)) = (begun.get(&id), region.state(id)) else { continue };
+            let mut alone = Simulation::new(Arc::clone(&world.game), Rounds::every(ROUND));
+            let restored = alone.restore(id, &first.lanes);
+            (first.tick + 1..=row.stepped).for_each(|tick| alone.step_one(Tick(tick), id));
+            let lanes = restored.ok().map(|slot| alone.publisher.store.lanes(slot));
+            differing += u64::from(lanes != Some(&now.lanes[..]));
+        }
+    }
+    differing
 }
 
 #[cfg(test)]
