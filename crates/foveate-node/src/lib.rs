@@ -4,7 +4,7 @@
 //! with players: they join, resume and leave, give inputs, and are told; a [`Client`] is one of
 //! them, and foresees its own avatar. [`session`] is what the two say to each other. Without a game
 //! there is one link: a [`Source`] tells its observers, a [`Viewer`] is told, and acknowledges.
-//! Without a server there are [`peer`]s.
+//! Without a server there are [`peer`]s; on many servers there are [`region`]s.
 //!
 //! The very same types run in the lab's virtual network and on sockets. They open no socket, ask for
 //! no clock and draw no random number but from a seed.
@@ -59,6 +59,7 @@ pub use ids::IdAllocator;
 pub use node::{Node, NodeInput};
 pub use outbox::{Link, Outbox};
 pub use peer::Peer;
+pub use region::RegionServer;
 pub use remote_objects::RemoteObjects;
 pub use server::Server;
 pub use simulation::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Simulation};

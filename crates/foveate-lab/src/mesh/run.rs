@@ -111,6 +111,8 @@ pub fn begin(spec: &MeshSpec) -> Result<MeshWorld, MeshError> {
     let extent = Rect { min: [-half; 2], max: [half; 2] };
     let settings = RegionSettings {
         hysteresis: Metres(1.0),
+        // So that a snapshot has several parts.
+        snapshot_part: 6,
         ..RegionSettings::new(ROUND, Metres(16.0), extent)
     };
     let layout = random_layout(spec, game.schema().hash())?;
@@ -156,7 +158,9 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
 fn differing(world: &MeshWorld) -> u64 {
     let (mut begun, ledger) = (BTreeMap::new(), world.ledger());
     let regions = layout(ledger).map_or(0, |layout| layout.regions().count() as u32);
-    for (_, bytes) in (0..regions).filter_map(|id| ledger.history(Subject::Log(RegionId(id))).next()) {
+    for (_, bytes) in
+        (0..regions).filter_map(|id| ledger.history(Subject::Log(RegionId(id))).next())
+    {
         let Ok((_, batch)) = read_batch(bytes) else { continue };
         for entry in batch.entries {
             if let LogEntry::Checkpoint { object, state: Some(state), .. } = entry {

@@ -1,6 +1,6 @@
 //! Actions across borders: asked until answered, carried out once.
 //!
-//! A region numbers what it asks of each object: 1, 2, 3… in its epoch. The object's owner carries them out in that
+//! A region numbers what it asks of each object, one after the other, in its epoch. The object's owner carries them out in that
 //! order, and the number of the last one, the object's [`Mark`] for that region, travels and is logged with the
 //! object's state. So whatever is repeated, forwarded or asked of a new owner is recognised. What is given up is
 //! skipped: each question names the oldest number that is still wanted.
@@ -17,6 +17,10 @@ pub const MAX_MARKS: usize = 32;
 pub const ASK_AGAIN: Micros = Micros(200_000);
 /// and given up after this.
 pub const GIVE_UP: Micros = Micros(10_000_000);
+/// After this nothing is remembered of an object that is asked nothing any more.
+const FORGET_AFTER: Micros = Micros(60_000_000);
+/// Numbers that a tick has room for; no more than [`MAX_WAITING_ASKS`] are used.
+const NUMBERS_A_TICK: u64 = 256;
 /// For so many ticks a region forwards actions for an object that it gave away: ten seconds of twenty ticks.
 pub const FORWARD_FOR: u32 = 200;
 
@@ -24,7 +28,7 @@ pub const FORWARD_FOR: u32 = 200;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Asked {
     /// Its number.
-    pub number: u32,
+    pub number: u64,
     /// The action and who asks, as the game writes them.
     pub action: Vec<u8>,
     /// It may leave once the log has everything up to this tick.
@@ -36,7 +40,8 @@ pub struct Asked {
 /// What one region asked of one object.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Questions {
-    next: u32,
+    last: u64,
+    asked: Micros,
     waiting: VecDeque<Asked>,
 }
 
@@ -47,20 +52,29 @@ pub struct RemoteAsks {
 }
 
 impl RemoteAsks {
-    /// An action is asked; false: too many wait, and it is lost.
-    pub fn ask(&mut self, object: ObjectId, action: Vec<u8>, after: u32, now: Micros) -> bool {
-        let questions = self.by_object.entry(object).or_default();
+    /// An action is asked in a tick; false: too many wait, and it is lost.
+    pub fn ask(
+        &mut self,
+        object: ObjectId,
+        (action, after): (Vec<u8>, u32),
+        tick: u32,
+        now: Micros,
+    ) -> bool {
+        // What was asked before and is forgotten had lower numbers: fewer than this are answered in a tick.
+        let first = u64::from(tick) * NUMBERS_A_TICK;
+        let fresh = || Questions { last: first, ..Questions::default() };
+        let questions = self.by_object.entry(object).or_insert_with(fresh);
         if questions.waiting.len() >= MAX_WAITING_ASKS {
             return false;
         }
-        questions.next += 1;
-        let asked = Asked { number: questions.next, action, after, since: now, sent: None };
+        (questions.last, questions.asked) = (questions.last + 1, now);
+        let asked = Asked { number: questions.last, action, after, since: now, sent: None };
         questions.waiting.push_back(asked);
         true
     }
 
     /// An answer came; whether it was waited for.
-    pub fn on_answer(&mut self, object: ObjectId, number: u32) -> bool {
+    pub fn on_answer(&mut self, object: ObjectId, number: u64) -> bool {
         let Some(questions) = self.by_object.get_mut(&object) else { return false };
         let before = questions.waiting.len();
         questions.waiting.retain(|it| it.number != number);
@@ -75,6 +89,7 @@ impl RemoteAsks {
             questions.waiting.retain(|it| now - it.since < GIVE_UP);
             lost += (before - questions.waiting.len()) as u64;
         }
+        self.by_object.retain(|_, it| !it.waiting.is_empty() || now - it.asked < FORGET_AFTER);
         lost
     }
 
@@ -89,10 +104,10 @@ impl RemoteAsks {
         &mut self,
         confirmed: u32,
         now: Micros,
-        mut send: impl FnMut(ObjectId, u32, &Asked),
+        mut send: impl FnMut(ObjectId, u64, &Asked),
     ) {
         for (object, questions) in &mut self.by_object {
-            let oldest = questions.waiting.front().map_or(questions.next + 1, |it| it.number);
+            let oldest = questions.waiting.front().map_or(questions.last + 1, |it| it.number);
             for asked in &mut questions.waiting {
                 let rests = asked.sent.is_some_and(|sent| now - sent < ASK_AGAIN);
                 if asked.after > confirmed || rests {
@@ -117,7 +132,7 @@ pub enum Judgement {
 }
 
 /// Judges a question by the object's marks, and sets the mark if it is to be carried out.
-pub fn judge(marks: &mut Vec<Mark>, nonce: Mark, oldest: u32) -> Judgement {
+pub fn judge(marks: &mut Vec<Mark>, nonce: Mark, oldest: u64) -> Judgement {
     let at = marks.iter().position(|mark| mark.region == nonce.region);
     let done = match at.map(|at| marks[at]) {
         Some(mark) if mark.epoch > nonce.epoch => return Judgement::Wait,
@@ -143,7 +158,7 @@ mod tests {
     use super::super::layout::RegionId;
     use super::*;
 
-    fn nonce(epoch: u32, number: u32) -> Mark {
+    fn nonce(epoch: u32, number: u64) -> Mark {
         Mark { region: RegionId(1), epoch, number }
     }
 
@@ -163,8 +178,10 @@ mod tests {
     #[test]
     fn questions_are_repeated_until_answered_and_given_up_in_the_end() {
         let (mut asks, object) = (RemoteAsks::default(), ObjectId(3));
-        assert!(asks.ask(object, vec![1], 5, Micros(0)) && asks.ask(object, vec![2], 9, Micros(0)));
-        let mut sent = |asks: &mut RemoteAsks, confirmed, now| {
+        let ask =
+            |asks: &mut RemoteAsks, tick, after, now| asks.ask(object, (vec![1], after), tick, now);
+        assert!(ask(&mut asks, 0, 5, Micros(0)) && ask(&mut asks, 0, 9, Micros(0)));
+        let sent = |asks: &mut RemoteAsks, confirmed, now| {
             let mut sent = Vec::new();
             asks.send_due(confirmed, now, |_, oldest, it| sent.push((oldest, it.number)));
             sent
@@ -176,5 +193,9 @@ mod tests {
         assert!(asks.on_answer(object, 1) && !asks.on_answer(object, 1));
         assert_eq!(sent(&mut asks, 9, ASK_AGAIN * 2), [(2, 2)]);
         assert_eq!((asks.give_up(GIVE_UP), asks.waiting()), (1, 0));
+        asks.give_up(FORGET_AFTER);
+        assert!(ask(&mut asks, 9, 0, FORGET_AFTER));
+        let first = 9 * NUMBERS_A_TICK + 1;
+        assert_eq!(sent(&mut asks, 9, FORGET_AFTER), [(first, first)], "above all earlier ones");
     }
 }

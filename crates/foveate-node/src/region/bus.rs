@@ -80,7 +80,7 @@ pub struct RemoteAsk {
     /// The asking region in its epoch, and the number of this action among those that it asked of this object.
     pub nonce: Mark,
     /// All actions below this number are answered or given up.
-    pub oldest: u32,
+    pub oldest: u64,
     /// The server to be answered.
     pub answer_to: ServerId,
     /// The action and who asks, as the game writes them.

@@ -25,7 +25,7 @@ pub struct Mark {
     /// in this epoch.
     pub epoch: u32,
     /// The number.
-    pub number: u32,
+    pub number: u64,
 }
 
 /// An object as it travels.

@@ -55,8 +55,10 @@ pub struct RegionSettings {
     pub hysteresis: Metres,
     /// Where the world's objects are, for looking them up; those outside are found, too, but slower.
     pub extent: Rect,
-    /// Ticks between two snapshots in a region's log.
+    /// Ticks between two snapshots in a region's log,
     pub snapshot_every: u32,
+    /// and objects in each part of one.
+    pub snapshot_part: usize,
 }
 
 impl RegionSettings {
@@ -65,7 +67,8 @@ impl RegionSettings {
         let rounds = Rounds::every(round);
         let snapshot_every = rounds.count(Micros(10_000_000));
         let hysteresis = Metres(0.05 * view.0);
-        RegionSettings { rounds, border: view, hysteresis, extent, snapshot_every }
+        let snapshot_part = 256;
+        RegionSettings { rounds, border: view, hysteresis, extent, snapshot_every, snapshot_part }
     }
 }
 

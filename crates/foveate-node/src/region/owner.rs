@@ -27,8 +27,8 @@ const IDS_A_TICK: u64 = 16;
 const IDS_AHEAD: u64 = 16;
 /// Entries of one append at most.
 const MAX_BATCH: usize = 512;
-/// Objects of one part of a snapshot.
-const SNAPSHOT_PART: usize = 256;
+/// Objects that wait to be taken in at most; their states are repeated.
+const MAX_ARRIVALS: usize = 4_096;
 /// Questions of other regions that wait for a tick at most.
 const MAX_QUESTIONS: usize = 4_096;
 
@@ -154,7 +154,8 @@ pub struct Region<G: Game> {
     pub ticked: u32,
     given: BTreeMap<ObjectId, (RegionId, u32)>,
     questions: BTreeMap<(ObjectId, Mark), RemoteAsk>,
-    answers: Vec<(u32, ServerId, ObjectId, Mark)>,
+    /// Answers, each with the tick that the log must have reached and the server that asked.
+    answers: BTreeMap<(ObjectId, Mark), (u32, ServerId)>,
     snapshot: Option<SnapshotCursor>,
     snapshot_due: u32,
     /// Positions outside of its area of what it owns, for its neighbours.
@@ -202,7 +203,7 @@ impl<G: Game> Region<G> {
             ticked: tick,
             given: BTreeMap::new(),
             questions: BTreeMap::new(),
-            answers: Vec::new(),
+            answers: BTreeMap::new(),
             snapshot: None,
             snapshot_due: tick + settings.snapshot_every,
             points: Vec::new(),
@@ -462,8 +463,20 @@ impl<G: Game> Region<G> {
             };
             let after = if kept { self.ticked } else { 0 };
             if let Ok(bytes) = postcard::to_allocvec(&(action, by)) {
-                self.asks.ask(object, bytes, after, now);
+                self.asks.ask(object, (bytes, after), self.ticked, now);
             }
+        }
+    }
+
+    /// An object comes from another region; it is taken in with the next tick.
+    pub(super) fn arrive(&mut self, from: RegionId, handoff: HandoffState) {
+        let id = ObjectId(handoff.object);
+        let fits = match self.arrivals.get(&id) {
+            Some((_, held)) => held.epoch <= handoff.epoch,
+            None => self.arrivals.len() < MAX_ARRIVALS,
+        };
+        if fits {
+            self.arrivals.insert(id, (from, handoff));
         }
     }
 
@@ -491,7 +504,8 @@ impl<G: Game> Region<G> {
                         }
                     }
                     let gate = if self.simulation.game.keeps(id.kind()) { tick } else { 0 };
-                    self.answers.push((gate, ask.answer_to, id, nonce));
+                    // One that waits was given the earlier gate when it was carried out.
+                    self.answers.entry((id, nonce)).or_insert((gate, ask.answer_to));
                     continue;
                 }
                 Some(Row::Owned(_)) => None,
@@ -549,7 +563,7 @@ impl<G: Game> Region<G> {
         }
         let mut answers: BTreeMap<ServerId, Vec<(u64, Mark, bool)>> = BTreeMap::new();
         let confirmed = self.confirmed;
-        self.answers.retain(|(after, to, object, nonce)| {
+        self.answers.retain(|(object, nonce), (after, to)| {
             let leaves = *after <= confirmed;
             if leaves {
                 answers.entry(*to).or_default().push((object.0, *nonce, true));
@@ -621,13 +635,14 @@ impl<G: Game> Region<G> {
             self.snapshot_due = self.ticked + around.settings.snapshot_every;
             self.queue.push(LogEntry::Begin);
         }
+        let size = around.settings.snapshot_part;
         let after = cursor.last.map_or(0, |last| last.0 + 1);
         let part: Vec<ObjectId> = self
             .rows
             .range(ObjectId(after)..)
             .filter(|(_, row)| matches!(row, Row::Owned(row) if row.offered.is_none()))
             .map(|(id, _)| *id)
-            .take(SNAPSHOT_PART)
+            .take(size)
             .collect();
         for id in &part {
             let state = self.state(*id);
@@ -637,7 +652,7 @@ impl<G: Game> Region<G> {
             self.queue.push(LogEntry::Checkpoint { object: id.0, epoch, state });
         }
         cursor.last = part.last().copied();
-        if part.len() < SNAPSHOT_PART {
+        if part.len() < size {
             let view = around.logs.get(&self.id);
             for (id, it) in view.iter().flat_map(|view| &view.pending) {
                 self.queue.push(LogEntry::Out {

@@ -196,14 +196,7 @@ impl<G: Game> RegionServer<G> {
                     return;
                 }
                 let Some(region) = self.regions.get_mut(&to) else { return };
-                for it in objects {
-                    let id = ObjectId(it.object);
-                    let older =
-                        region.arrivals.get(&id).is_some_and(|(_, held)| held.epoch > it.epoch);
-                    if !older {
-                        region.arrivals.insert(id, (by.region, it));
-                    }
-                }
+                objects.into_iter().for_each(|it| region.arrive(by.region, it));
             }
             BusMessage::Asks(to, asks) => {
                 if let Some(region) = self.regions.get_mut(&to) {
