@@ -71,7 +71,7 @@ pub struct Checker {
     acting: BTreeMap<RegionId, (ServerId, u32)>,
     /// Pings that each crate was sent and did not get, in the end; the least of several looks, because some are on
     /// their way.
-    pings: BTreeMap<ObjectId, u16>,
+    pub pings: BTreeMap<ObjectId, u16>,
     /// When an owner crashed.
     down: BTreeMap<RegionId, Micros>,
     /// How long regions were without an owner after its crash.

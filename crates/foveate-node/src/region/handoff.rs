@@ -170,7 +170,7 @@ impl<G: Game> Region<G> {
     ) {
         let state = self.state(id).filter(|_| matches!(self.rows.get(&id), Some(Row::Owned(_))));
         if let Some(state) = &state {
-            self.relay(id, to, state.tick);
+            self.relay(id, to, (state.tick, around.now));
         }
         let (since, after) = (self.ticked, self.unlogged_until());
         let transfer = Transfer { epoch, to, sequence, state, since, logged: false, after };

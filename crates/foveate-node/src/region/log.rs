@@ -171,6 +171,8 @@ pub struct LogView {
     pub complete: bool,
     /// What left the region or was removed, its epoch since, and the tick: a replica of it is a memory.
     pub gone: BTreeMap<ObjectId, (u32, u32)>,
+    /// The first entry that was read without a gap.
+    first: u64,
     /// The snapshot that was completed last began here,
     begun: u64,
     /// and the one before: entries from before that are not needed any more.
@@ -187,7 +189,8 @@ impl LogView {
         }
         if sequence > self.last + 1 || self.last == 0 {
             // What is in between was truncated; what is kept begins with a snapshot, in whatever epoch.
-            *self = LogView { epoch: batch.epoch, tick: self.tick, ..LogView::default() };
+            let first = sequence;
+            *self = LogView { epoch: batch.epoch, tick: self.tick, first, ..LogView::default() };
         }
         self.last = sequence;
         let fences = batch
@@ -245,8 +248,8 @@ impl LogView {
             }
             LogEntry::Begin => {}
             LogEntry::End { begun } => {
-                self.complete = true;
                 let begun = if *begun == 0 { sequence } else { *begun };
+                self.complete |= begun >= self.first;
                 // The snapshot before this one stays, for followers that are late.
                 (self.needed_from, self.begun) = (self.begun, begun);
                 let tick = self.tick;
@@ -386,6 +389,17 @@ mod tests {
             assert!(view.apply(10, &batch(6, vec![LogEntry::Fence { epoch: 6 }])));
             assert_eq!((view.epoch, view.last), (6, 10));
         }
+    }
+
+    #[test]
+    fn the_rest_of_a_snapshot_is_none() {
+        let mut view = LogView::default();
+        view.apply(7, &batch(2, vec![LogEntry::Fence { epoch: 2 }]));
+        view.apply(8, &batch(2, vec![LogEntry::End { begun: 6 }]));
+        assert!(!view.complete, "its beginning was not read");
+        view.apply(9, &batch(2, vec![LogEntry::Begin]));
+        view.apply(10, &batch(2, vec![LogEntry::End { begun: 9 }]));
+        assert!(view.complete);
     }
 
     #[test]

@@ -18,8 +18,7 @@ use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Ticks that an object which comes late is stepped for; what is older is skipped. Less than the time for which
-/// a region has no owner in a takeover, so that no two owners ever step an object in the same tick.
+/// Ticks that an object which comes late is stepped for; what is older is skipped.
 pub const MAX_CATCH_UP: u32 = 8;
 /// Numbers for new objects in each tick, on average,
 const IDS_A_TICK: u64 = 16;
@@ -152,6 +151,8 @@ pub struct Region<G: Game> {
     confirmed: u32,
     /// The last tick.
     pub ticked: u32,
+    /// No object is stepped here in an earlier tick: a former owner may have done so.
+    pub(super) first_tick: u32,
     given: BTreeMap<ObjectId, (RegionId, u32)>,
     questions: BTreeMap<(ObjectId, Mark), RemoteAsk>,
     /// Answers, each with the tick that the log must have reached and the server that asked.
@@ -201,6 +202,7 @@ impl<G: Game> Region<G> {
             queue: Vec::new(),
             confirmed: tick,
             ticked: tick,
+            first_tick: if epoch > 1 { tick } else { 0 },
             given: BTreeMap::new(),
             questions: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -250,10 +252,11 @@ impl<G: Game> Region<G> {
         if !self.write(id, &state.lanes) {
             return false;
         }
+        let stepped = state.tick.max(self.first_tick.saturating_sub(1));
         let row = OwnedRow {
             epoch,
-            stepped: state.tick,
-            from: state.tick + 1,
+            stepped,
+            from: stepped + 1,
             since: self.ticked,
             outside: 0,
             marks: state.marks.clone(),
@@ -276,9 +279,9 @@ impl<G: Game> Region<G> {
         }
     }
 
-    /// Another region owns the object from now on: the row stays.
-    pub fn relay(&mut self, id: ObjectId, from: RegionId, tick: u32) {
-        self.rows.insert(id, Row::Relayed { from, tick, stale: None });
+    /// Another region owns the object from now on: the row stays, until that region tells of it or does not.
+    pub fn relay(&mut self, id: ObjectId, from: RegionId, (tick, now): (u32, Micros)) {
+        self.rows.insert(id, Row::Relayed { from, tick, stale: Some(now) });
         self.owned.remove(id);
     }
 
@@ -313,17 +316,22 @@ impl<G: Game> Region<G> {
         let fresh = match self.rows.get(&id) {
             Some(Row::Owned(_)) => false,
             // No object is stepped twice in a tick: the later state is its present owner's.
-            Some(Row::Relayed { tick: known, stale, .. }) => tick > *known || stale.is_some(),
+            Some(Row::Relayed { tick: known, .. }) => tick > *known,
             None => true,
         };
         if fresh && self.write(id, lanes) {
             self.rows.insert(id, Row::Relayed { from, tick, stale: None });
+        } else if let Some(Row::Relayed { from: source, stale, .. }) = self.rows.get_mut(&id)
+            && *source == from
+        {
+            *stale = None;
         }
     }
 
-    /// A neighbour has nothing more to tell of an object.
+    /// A neighbour has nothing more to tell of an object. One that has just been given the object, and has told
+    /// nothing of it since, speaks of an earlier time.
     pub fn hear_gone(&mut self, id: ObjectId, from: RegionId) {
-        if let Some(Row::Relayed { from: source, .. }) = self.rows.get(&id)
+        if let Some(Row::Relayed { from: source, stale: None, .. }) = self.rows.get(&id)
             && *source == from
         {
             self.forget(id);

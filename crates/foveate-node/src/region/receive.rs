@@ -119,12 +119,8 @@ impl<G: Game> RegionServer<G> {
     ) -> Option<AppendId> {
         let (by, batch) = read_batch(bytes).ok()?;
         self.clock.hear(u64::from(batch.tick) * self.settings.rounds.length.0, now);
-        let own = self.appends.pending(Subject::Log(id)).is_some_and(|it| it.id == by);
-        // Its own is applied when the append is settled.
-        if !own {
-            self.logs.entry(id).or_default().apply(sequence, &batch);
-            self.forget_done(id);
-        }
+        self.logs.entry(id).or_default().apply(sequence, &batch);
+        self.forget_done(id);
         let view = self.logs.get(&id)?;
         if self.regions.get(&id).is_some_and(|region| region.epoch < view.epoch) {
             self.drop_region(id);

@@ -10,7 +10,7 @@ use super::owner::Region;
 use super::{Intent, LayoutChange, MeshStep, RegionEvent, RegionServer, Standby, takeover};
 use crate::game::Game;
 use crate::simulation::Simulation;
-use foveate_wire::Micros;
+use foveate_wire::{Micros, ObjectId};
 use std::sync::Arc;
 
 /// An owner without a standby looks for one after this.
@@ -118,7 +118,10 @@ impl<G: Game> RegionServer<G> {
             }
             let runs = self.regions.contains_key(&id);
             match self.opening.get(&id).map(|it| it.0) {
-                Some(epoch) if !mine || epoch != info.epoch => drop(self.opening.remove(&id)),
+                Some(epoch) if !mine || epoch != info.epoch => {
+                    self.opening.remove(&id);
+                    self.appends.forget(Subject::Log(id));
+                }
                 _ => {}
             }
             if mine && !runs && !self.opening.contains_key(&id) {
@@ -256,7 +259,8 @@ impl<G: Game> RegionServer<G> {
 
     /// The log is fenced: the region is run from now on.
     pub(super) fn on_fenced(&mut self, id: RegionId, sequence: u64, now: Micros) {
-        let Some((epoch, Some(batch))) = self.opening.remove(&id) else { return };
+        let Some((epoch, Some(batch))) = self.opening.get(&id).cloned() else { return };
+        self.opening.remove(&id);
         let Some(view) = self.logs.get_mut(&id) else { return };
         view.apply(sequence, &batch);
         let tick = self.clock.tick(now, self.settings.rounds.length).map_or(0, |it| it.0);
@@ -264,7 +268,14 @@ impl<G: Game> RegionServer<G> {
         let standby = info.and_then(|info| info.standby);
         let (game, settings) = (&self.game, &self.settings);
         let mut region = Region::new(game, settings, (id, epoch), standby, (tick, now));
-        region.rebuild(view, self.inherited.remove(&id).as_ref());
+        let (view, logs) = (view.clone(), &self.logs);
+        let elsewhere = |object: ObjectId| {
+            let others = logs.iter().filter(|(other, _)| **other != id).map(|(_, view)| view);
+            others
+                .into_iter()
+                .any(|it| it.objects.contains_key(&object) || it.pending.contains_key(&object))
+        };
+        region.rebuild(&view, self.inherited.remove(&id).as_ref(), elsewhere);
         self.regions.insert(id, region);
         self.reach(MeshStep::Fenced);
     }

@@ -3,8 +3,12 @@
 //! The layout names the server and the epoch. The server then fences the log: the append names the last entry that
 //! it has read, so that it succeeds only once everything before it was read, and nothing that the former owner
 //! tries afterwards counts. The region is what the log says, with what the standby was told since.
+//!
+//! Objects go on in the tick at hand, not where they were: the former owner may have stepped them for as long as its
+//! lease lasted. That tick is later than any of its own: it acted for 1.0 s after a beacon that the standby received
+//! 1.25 s ago, and the beacon carried its time.
 
-use super::border::Feed;
+use super::border::{Feed, creator};
 use super::handoff::Transfer;
 use super::layout::{Layout, RegionId};
 use super::log::{LogBatch, LogEntry, LogView, Logged, ObjectState};
@@ -56,8 +60,14 @@ fn first_objects<G: Game>(
 }
 
 impl<G: Game> Region<G> {
-    /// Fills a region with what its log says and its standby was told.
-    pub(super) fn rebuild(&mut self, view: &LogView, feed: Option<&Feed>) {
+    /// Fills a region with what its log says and its standby was told. `elsewhere`: whether another region's log
+    /// mentions an object.
+    pub(super) fn rebuild(
+        &mut self,
+        view: &LogView,
+        feed: Option<&Feed>,
+        elsewhere: impl Fn(ObjectId) -> bool,
+    ) {
         let newest = |id: ObjectId, tick: u32| -> Option<(u32, Vec<i32>)> {
             let replica = feed?.replicas.get(id)?;
             let told = replica.tick().0;
@@ -80,6 +90,9 @@ impl<G: Game> Region<G> {
         }
         for (id, it) in &view.pending {
             let state = it.state.as_ref().map(|state| state_of(*id, state));
+            // The former owner may have stepped it for longer than is known.
+            let tick = self.first_tick.saturating_sub(1);
+            let state = state.map(|it| ObjectState { tick: it.tick.max(tick), ..it });
             let (epoch, to, sequence, since) = (it.epoch, it.to, it.sequence, self.ticked);
             let transfer = Transfer { epoch, to, sequence, state, since, logged: false, after: 0 };
             self.transfers.insert(*id, transfer);
@@ -90,8 +103,10 @@ impl<G: Game> Region<G> {
             let logged = view.objects.contains_key(&id)
                 || view.pending.contains_key(&id)
                 || view.gone.contains_key(&id);
-            // A kept object that the log does not know was never created.
-            if !logged && !game.keeps(id.kind()) {
+            // What the log does not know was created here of late, and is not kept; or it was taken in, and its giver will
+            // repeat that. A kept object that the log does not know was never created.
+            let created_here = id.is_minted() && id.creator() == creator(self.id);
+            if !logged && created_here && !elsewhere(id) && !game.keeps(id.kind()) {
                 let state = ObjectState {
                     tick: replica.tick().0,
                     lanes: replica.lanes().to_vec(),
