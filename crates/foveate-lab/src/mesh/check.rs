@@ -121,7 +121,8 @@ impl Checker {
         for entry in &batch.entries {
             match entry {
                 LogEntry::Fence { epoch } => drop(self.fenced.insert(region, *epoch)),
-                LogEntry::Checkpoint { object, state, .. } => {
+                LogEntry::Checkpoint { object, state, .. }
+                | LogEntry::Amend { object, state, .. } => {
                     let id = ObjectId(*object);
                     // Logs are not ordered among each other: what was removed stays removed.
                     match state {

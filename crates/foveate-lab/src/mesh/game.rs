@@ -30,7 +30,7 @@ const PASS_EVERY: u32 = 83;
 /// Goes about.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 #[replicate(max_speed = 60.0)]
-pub struct Walker {
+pub struct Drifter {
     /// Where it is.
     #[replicate(place, motion, precision = 0.0625, extent = 1024.0)]
     pub pos: [f32; 2],
@@ -56,7 +56,7 @@ pub struct Crate {
 /// Is carried.
 #[derive(Clone, PartialEq, Debug, Replicate)]
 #[replicate(max_speed = 120.0)]
-pub struct Item {
+pub struct CarriedItem {
     /// Where it is.
     #[replicate(place, motion, precision = 0.0625, extent = 1024.0)]
     pub pos: [f32; 2],
@@ -103,7 +103,7 @@ pub struct Drift {
 impl Drift {
     /// The game of a world.
     pub fn new(spec: DriftSpec) -> Result<Drift, SchemaError> {
-        let kinds = vec![Walker::spec(), Crate::spec(), Item::spec(), Seed::spec()];
+        let kinds = vec![Drifter::spec(), Crate::spec(), CarriedItem::spec(), Seed::spec()];
         Ok(Drift { spec, schema: Arc::new(Schema::new(kinds)?) })
     }
 
@@ -121,7 +121,7 @@ impl Drift {
     fn target(&self, id: ObjectId, leg: u16) -> [f32; 2] {
         // Partners go about together, a little apart.
         let (pair, aside) = match id.kind() {
-            CRATE => (id.0 | 1, if id.serial() % 2 == 0 { 1.5 } else { -1.5 }),
+            CRATE => (id.0 | 1, if id.serial().is_multiple_of(2) { 1.5 } else { -1.5 }),
             _ => (id.0, 0.0),
         };
         let mut rng = fastrand::Rng::with_seed(
@@ -145,24 +145,24 @@ impl Drift {
         let (id, tick) = (turn.id(), turn.tick().0);
         self.wander(id, &mut it.pos, &mut it.leg);
         let partner = Drift::partner(id);
-        let due = (tick + id.serial()) % PING_EVERY == 0;
+        let due = (tick + id.serial()).is_multiple_of(PING_EVERY);
         if due && turn.world().get::<Crate>(partner).is_some() {
             it.sent = it.sent.wrapping_add(1);
             turn.ask(partner, ());
         }
-        if (tick + 7 * id.serial()) % SEED_EVERY == 0 {
+        if (tick + 7 * id.serial()).is_multiple_of(SEED_EVERY) {
             turn.spawn_world(&Seed { pos: it.pos, leg: 0, born: tick });
         }
         turn.set(&it);
     }
 
-    fn step_item(&self, turn: &mut StepContext<'_, Self>, mut it: Item) {
+    fn step_item(&self, turn: &mut StepContext<'_, Self>, mut it: CarriedItem) {
         let (id, tick, world) = (turn.id(), turn.tick().0, turn.world());
-        let holder = holder(&it).and_then(|holder| world.get::<Walker>(holder));
+        let holder = holder(&it).and_then(|holder| world.get::<Drifter>(holder));
         if let Some(holder) = &holder {
             it.pos = holder.pos;
         }
-        if (tick + 3 * id.serial()) % PASS_EVERY == 0 || holder.is_none() {
+        if (tick + 3 * id.serial()).is_multiple_of(PASS_EVERY) || holder.is_none() {
             let near = world.near([it.pos[0], it.pos[1], 0.0], 12.0);
             let mut walkers = near.iter().filter(|near| near.kind() == WALKER);
             if let Some(next) = walkers.next_back() {
@@ -174,7 +174,7 @@ impl Drift {
 }
 
 /// The walker that has an item.
-fn holder(item: &Item) -> Option<ObjectId> {
+fn holder(item: &CarriedItem) -> Option<ObjectId> {
     item.holder.checked_sub(1).map(|serial| ObjectId::new(WALKER, 0, u32::from(serial)))
 }
 
@@ -196,14 +196,14 @@ impl Game for Drift {
         let place = |kind, serial| self.target(ObjectId::new(kind, 0, serial), u16::MAX);
         let walkers_even = walkers.next_multiple_of(2);
         let walker =
-            |serial| Spawn::new(&self.schema, &Walker { pos: place(WALKER, serial), leg: 0 });
+            |serial| Spawn::new(&self.schema, &Drifter { pos: place(WALKER, serial), leg: 0 });
         let crates = (0..crates).map(|at| place(CRATE, walkers_even + at));
         let crates = crates
             .filter_map(|pos| Spawn::new(&self.schema, &Crate { pos, leg: 0, sent: 0, got: 0 }));
         let items = (0..items).filter_map(|at| {
             let holder = (at % walkers) as u16;
             let pos = place(WALKER, u32::from(holder));
-            Spawn::new(&self.schema, &Item { pos, holder: holder + 1 })
+            Spawn::new(&self.schema, &CarriedItem { pos, holder: holder + 1 })
         });
         (0..walkers_even).filter_map(walker).chain(crates).chain(items).collect()
     }
@@ -214,12 +214,12 @@ impl Game for Drift {
 
     fn step(&self, turn: &mut StepContext<'_, Self>, _: &[()]) {
         let id = turn.id();
-        if let Some(mut it) = turn.get::<Walker>() {
+        if let Some(mut it) = turn.get::<Drifter>() {
             self.wander(id, &mut it.pos, &mut it.leg);
             turn.set(&it);
         } else if let Some(it) = turn.get::<Crate>() {
             self.step_crate(turn, it);
-        } else if let Some(it) = turn.get::<Item>() {
+        } else if let Some(it) = turn.get::<CarriedItem>() {
             self.step_item(turn, it);
         } else if let Some(mut it) = turn.get::<Seed>() {
             self.wander(id, &mut it.pos, &mut it.leg);
@@ -242,8 +242,8 @@ impl Game for Drift {
     }
 
     fn carrier(&self, world: &World<'_>, object: ObjectId) -> Option<ObjectId> {
-        let holder = holder(&world.get::<Item>(object)?)?;
-        world.get::<Walker>(holder).is_some().then_some(holder)
+        let holder = holder(&world.get::<CarriedItem>(object)?)?;
+        world.get::<Drifter>(holder).is_some().then_some(holder)
     }
 
     fn view(&self, which: u8) -> Option<View> {

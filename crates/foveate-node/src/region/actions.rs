@@ -1,11 +1,11 @@
 //! Actions across borders: asked until answered, carried out once.
 //!
 //! A region numbers what it asks of each object, one after the other, in its epoch. The object's owner carries them out in that
-//! order, and the number of the last one, the object's [`Mark`] for that region, travels and is logged with the
+//! order, and the number of the last one, the object's [`AskMark`] for that region, travels and is logged with the
 //! object's state. So whatever is repeated, forwarded or asked of a new owner is recognised. What is given up is
 //! skipped: each question names the oldest number that is still wanted.
 
-use super::log::Mark;
+use super::log::AskMark;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +26,7 @@ pub const FORWARD_FOR: u32 = 200;
 
 /// One action on its way.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Asked {
+pub struct PendingAsk {
     /// Its number.
     pub number: u64,
     /// The action and who asks, as the game writes them.
@@ -42,7 +42,7 @@ pub struct Asked {
 struct Questions {
     last: u64,
     asked: Micros,
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingAsk>,
 }
 
 /// What a region asked of others' objects.
@@ -68,7 +68,7 @@ impl RemoteAsks {
             return false;
         }
         (questions.last, questions.asked) = (questions.last + 1, now);
-        let asked = Asked { number: questions.last, action, after, since: now, sent: None };
+        let asked = PendingAsk { number: questions.last, action, after, since: now, sent: None };
         questions.waiting.push_back(asked);
         true
     }
@@ -104,7 +104,7 @@ impl RemoteAsks {
         &mut self,
         confirmed: u32,
         now: Micros,
-        mut send: impl FnMut(ObjectId, u64, &Asked),
+        mut send: impl FnMut(ObjectId, u64, &PendingAsk),
     ) {
         for (object, questions) in &mut self.by_object {
             let oldest = questions.waiting.front().map_or(questions.last + 1, |it| it.number);
@@ -132,7 +132,7 @@ pub enum Judgement {
 }
 
 /// Judges a question by the object's marks, and sets the mark if it is to be carried out.
-pub fn judge(marks: &mut Vec<Mark>, nonce: Mark, oldest: u64) -> Judgement {
+pub fn judge(marks: &mut Vec<AskMark>, nonce: AskMark, oldest: u64) -> Judgement {
     let at = marks.iter().position(|mark| mark.region == nonce.region);
     let done = match at.map(|at| marks[at]) {
         Some(mark) if mark.epoch > nonce.epoch => return Judgement::Wait,
@@ -158,8 +158,8 @@ mod tests {
     use super::super::layout::RegionId;
     use super::*;
 
-    fn nonce(epoch: u32, number: u64) -> Mark {
-        Mark { region: RegionId(1), epoch, number }
+    fn nonce(epoch: u32, number: u64) -> AskMark {
+        AskMark { region: RegionId(1), epoch, number }
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl StreamNames {
     }
 
     /// A new one.
-    pub fn next(&mut self) -> u64 {
+    pub fn name(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
@@ -304,7 +304,7 @@ impl<G: Game> Region<G> {
             let feed = self
                 .feeds
                 .entry(id)
-                .or_insert_with(|| Feed::new(&schema, streams.next(), self.ticked, around.now));
+                .or_insert_with(|| Feed::new(&schema, streams.name(), self.ticked, around.now));
             if !feed.is_due(around.now) {
                 continue;
             }

@@ -5,7 +5,7 @@
 
 use super::layout::{RegionId, ServerId};
 use super::ledger::{RecordError, read_record, write_record};
-use super::log::{Mark, ObjectState};
+use super::log::{AskMark, ObjectState};
 use foveate_wire::Micros;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub struct RemoteAsk {
     /// The object.
     pub object: u64,
     /// The asking region in its epoch, and the number of this action among those that it asked of this object.
-    pub nonce: Mark,
+    pub nonce: AskMark,
     /// All actions below this number are answered or given up.
     pub oldest: u64,
     /// The server to be answered.
@@ -105,7 +105,7 @@ pub enum BusMessage {
     /// Actions for objects of this region.
     Asks(RegionId, Vec<RemoteAsk>),
     /// Actions that were carried out, or found no object: each with whether it was done.
-    Answers(Vec<(u64, Mark, bool)>),
+    Answers(Vec<(u64, AskMark, bool)>),
 }
 
 impl Envelope {
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn messages_return_and_any_bytes_are_read_or_refused() {
         let by = RegionEpoch { region: RegionId(3), epoch: 9 };
-        let nonce = Mark { region: RegionId(1), epoch: 2, number: 3 };
+        let nonce = AskMark { region: RegionId(1), epoch: 2, number: 3 };
         let state = ObjectState { tick: 5, lanes: vec![1, -2, 3], marks: vec![nonce] };
         let subscription = Subscription {
             to: RegionId(1),

@@ -31,7 +31,7 @@ const MAX_CARRIED: usize = 8;
 
 /// An object that was given away and may not have arrived.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Transfer {
+pub struct OutboundTransfer {
     /// Its epoch after the handoff.
     pub epoch: u32,
     /// The region.
@@ -173,7 +173,7 @@ impl<G: Game> Region<G> {
             self.relay(id, to, (state.tick, around.now));
         }
         let (since, after) = (self.ticked, self.unlogged_until());
-        let transfer = Transfer { epoch, to, sequence, state, since, logged: false, after };
+        let transfer = OutboundTransfer { epoch, to, sequence, state, since, logged: false, after };
         self.transfers.insert(id, transfer);
         around.effects.push(Effect::Reached(MeshStep::OutLogged));
         self.send_handoff(id, around);
@@ -209,8 +209,8 @@ impl<G: Game> Region<G> {
             });
             if !it.logged && self.ticked - it.since >= LOG_AFTER {
                 it.logged = true;
-                let (object, epoch, state) = (id.0, it.epoch - 1, it.state.clone());
-                self.queue.push(LogEntry::Checkpoint { object, epoch, state });
+                let (object, epoch, state) = (id.0, it.epoch, it.state.clone());
+                self.queue.push(LogEntry::Amend { object, epoch, state });
             }
         }
         for (to, objects) in by_region {
@@ -222,7 +222,7 @@ impl<G: Game> Region<G> {
 
     /// Ends the transfers whose `In` was read.
     pub(super) fn complete_transfers(&mut self, around: &mut Surroundings<'_>) {
-        let arrived = |id: &ObjectId, it: &Transfer| {
+        let arrived = |id: &ObjectId, it: &OutboundTransfer| {
             around.logs.get(&it.to).is_some_and(|view| view.has_accepted(*id, it.epoch))
         };
         let done: Vec<(ObjectId, u32, RegionId)> = self

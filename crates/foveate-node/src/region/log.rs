@@ -19,7 +19,7 @@ const REMEMBERED: u32 = 2_000;
 
 /// How far the actions of one asking region were carried out, for one object: all up to `number`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Mark {
+pub struct AskMark {
     /// The asking region,
     pub region: RegionId,
     /// in this epoch.
@@ -36,7 +36,7 @@ pub struct ObjectState {
     /// Its lanes.
     pub lanes: Vec<i32>,
     /// What was carried out for other regions.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<AskMark>,
 }
 
 /// One thing that happened.
@@ -79,6 +79,16 @@ pub enum LogEntry {
         object: u64,
         /// Its epoch.
         epoch: u32,
+    },
+    /// How an object is that goes to another region; none: it was removed on its way. Not a checkpoint: a follower
+    /// that has not read the `Out` must not take it for an object that is here.
+    Amend {
+        /// The object.
+        object: u64,
+        /// Its epoch after the handoff.
+        epoch: u32,
+        /// Its state.
+        state: Option<ObjectState>,
     },
     /// How an object is; none: it is no more.
     Checkpoint {
@@ -169,8 +179,8 @@ pub struct LogView {
     pub accepted: BTreeMap<(ObjectId, RegionId), AcceptedIn>,
     /// Whether a whole snapshot was read.
     pub complete: bool,
-    /// What left the region or was removed, its epoch since, and the tick: a replica of it is a memory.
-    pub gone: BTreeMap<ObjectId, (u32, u32)>,
+    /// What left the region or was removed, and at what tick: a replica of it is a memory.
+    pub gone: BTreeMap<ObjectId, u32>,
     /// The first entry that was read without a gap.
     first: u64,
     /// The snapshot that was completed last began here,
@@ -212,7 +222,7 @@ impl LogView {
                 let id = ObjectId(*object);
                 // In a snapshot it may have come back already.
                 if self.objects.get(&id).is_none_or(|it| it.epoch < *epoch) {
-                    self.leave(id, *epoch);
+                    self.leave(id);
                 }
                 let (sequence, state) = (first.unwrap_or(sequence), state.clone());
                 self.pending.insert(id, PendingOut { epoch: *epoch, to: *to, sequence, state });
@@ -230,19 +240,16 @@ impl LogView {
                     self.pending.remove(&id);
                 }
             }
-            LogEntry::Checkpoint { object, epoch, state } => {
-                let id = ObjectId(*object);
-                // Written by the owner after its `Out`, and before that was known to be appended.
-                if let Some(pending) = self.pending.get_mut(&id).filter(|it| it.epoch > *epoch) {
+            LogEntry::Amend { object, epoch, state } => {
+                let pending = self.pending.get_mut(&ObjectId(*object));
+                if let Some(pending) = pending.filter(|it| it.epoch == *epoch) {
                     pending.state = state.clone();
-                } else if self.gone.get(&id).is_some_and(|gone| gone.0 > *epoch) {
-                    // It was written before the object left.
-                } else if let Some(state) = state {
-                    self.come(id, *epoch, state);
-                } else {
-                    self.leave(id, *epoch + 1);
                 }
             }
+            LogEntry::Checkpoint { object, epoch, state } => match state {
+                Some(state) => self.come(ObjectId(*object), *epoch, state),
+                None => self.leave(ObjectId(*object)),
+            },
             LogEntry::Accepted { object, epoch, from, sequence } => {
                 self.accept((ObjectId(*object), *from), *epoch, *sequence);
             }
@@ -253,7 +260,7 @@ impl LogView {
                 // The snapshot before this one stays, for followers that are late.
                 (self.needed_from, self.begun) = (self.begun, begun);
                 let tick = self.tick;
-                self.gone.retain(|_, gone| tick.saturating_sub(gone.1) < REMEMBERED);
+                self.gone.retain(|_, gone| tick.saturating_sub(*gone) < REMEMBERED);
             }
         }
     }
@@ -263,9 +270,9 @@ impl LogView {
         self.objects.insert(id, Logged { epoch, state: state.clone() });
     }
 
-    fn leave(&mut self, id: ObjectId, epoch: u32) {
+    fn leave(&mut self, id: ObjectId) {
         self.objects.remove(&id);
-        self.gone.insert(id, (epoch, self.tick));
+        self.gone.insert(id, self.tick);
     }
 
     fn accept(&mut self, key: (ObjectId, RegionId), epoch: u32, sequence: u64) {
@@ -337,16 +344,20 @@ mod tests {
     fn what_happens_to_an_object_after_its_out_amends_the_transfer() {
         let mut view = LogView::default();
         view.apply(1, &batch(1, vec![LogEntry::Fence { epoch: 1 }, out(1)]));
-        let later = LogEntry::Checkpoint { object: X, epoch: 0, state: state(9) };
+        let later = LogEntry::Amend { object: X, epoch: 1, state: state(9) };
         view.apply(2, &batch(1, vec![later]));
         assert_eq!(view.pending[&ObjectId(X)].state, state(9));
         assert_eq!(view.pending[&ObjectId(X)].sequence, 1);
-        let removed = LogEntry::Checkpoint { object: X, epoch: 0, state: None };
+        let removed = LogEntry::Amend { object: X, epoch: 1, state: None };
         view.apply(3, &batch(1, vec![removed]));
         assert_eq!(view.pending[&ObjectId(X)].state, None, "removal travels as a removal");
         assert!(view.objects.is_empty());
         view.apply(4, &batch(1, vec![LogEntry::Done { object: X, epoch: 1 }]));
         assert!(view.pending.is_empty());
+        let mut late = LogView::default();
+        let later = LogEntry::Amend { object: X, epoch: 1, state: state(9) };
+        late.apply(3, &batch(1, vec![LogEntry::Begin, later]));
+        assert!(late.objects.is_empty(), "a follower that has not read the Out");
     }
 
     #[test]

@@ -6,10 +6,10 @@
 use super::actions::{Judgement, RemoteAsks, judge};
 use super::border::{Feed, OwnedObjects, STALE_AFTER, StreamNames, Subscriber, creator};
 use super::bus::{BusMessage, HandoffState, MAX_ASKS_SENT, RegionEpoch, RemoteAsk};
-use super::handoff::Transfer;
+use super::handoff::OutboundTransfer;
 use super::layout::{Layout, RegionId, ServerId};
 use super::lease::OwnerLease;
-use super::log::{LogBatch, LogEntry, LogView, Mark, ObjectState};
+use super::log::{AskMark, LogBatch, LogEntry, LogView, ObjectState};
 use super::{MeshStep, RegionSettings};
 use crate::game::{Game, PlayerId, Requester};
 use crate::ids::IdAllocator;
@@ -45,13 +45,23 @@ pub struct OwnedRow {
     /// For how many ticks it has been in another region's area.
     pub outside: u32,
     /// What was carried out for other regions.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<AskMark>,
     /// Its lanes as the log knows them, if it does.
     pub logged: Option<Vec<i32>>,
     /// Something was carried out for another region that the log does not know.
     pub marked: bool,
     /// It is being given to another region.
     pub offered: Option<RegionId>,
+}
+
+impl OwnedRow {
+    /// How the log is told of its state: while it is being given away it is the transfer that changes.
+    fn entry(&self, id: ObjectId, state: Option<ObjectState>) -> LogEntry {
+        match self.offered {
+            Some(_) => LogEntry::Amend { object: id.0, epoch: self.epoch + 1, state },
+            None => LogEntry::Checkpoint { object: id.0, epoch: self.epoch, state },
+        }
+    }
 }
 
 /// A row of the store.
@@ -134,7 +144,7 @@ pub struct Region<G: Game> {
     /// Which of them are whose.
     pub rows: BTreeMap<ObjectId, Row>,
     /// What was given away and may not have arrived.
-    pub transfers: BTreeMap<ObjectId, Transfer>,
+    pub transfers: BTreeMap<ObjectId, OutboundTransfer>,
     /// What came and has not been taken in.
     pub arrivals: BTreeMap<ObjectId, (RegionId, HandoffState)>,
     /// Who is told.
@@ -154,9 +164,9 @@ pub struct Region<G: Game> {
     /// No object is stepped here in an earlier tick: a former owner may have done so.
     pub(super) first_tick: u32,
     given: BTreeMap<ObjectId, (RegionId, u32)>,
-    questions: BTreeMap<(ObjectId, Mark), RemoteAsk>,
+    questions: BTreeMap<(ObjectId, AskMark), RemoteAsk>,
     /// Answers, each with the tick that the log must have reached and the server that asked.
-    answers: BTreeMap<(ObjectId, Mark), (u32, ServerId)>,
+    answers: BTreeMap<(ObjectId, AskMark), (u32, ServerId)>,
     snapshot: Option<SnapshotCursor>,
     snapshot_due: u32,
     /// Positions outside of its area of what it owns, for its neighbours.
@@ -419,8 +429,8 @@ impl<G: Game> Region<G> {
             if let Some(row) = self.owned_row(id)
                 && (row.logged.is_some() || row.offered.is_some())
             {
-                let epoch = row.epoch;
-                self.queue.push(LogEntry::Checkpoint { object: id.0, epoch, state: None });
+                let entry = row.entry(id, None);
+                self.queue.push(entry);
             }
             self.rows.remove(&id);
             self.owned.remove(id);
@@ -452,7 +462,7 @@ impl<G: Game> Region<G> {
             (row.logged, row.marked) = (Some(lanes.to_vec()), false);
             let state =
                 ObjectState { tick: row.stepped, lanes: lanes.to_vec(), marks: row.marks.clone() };
-            queue.push(LogEntry::Checkpoint { object: id.0, epoch: row.epoch, state: Some(state) });
+            queue.push(row.entry(*id, Some(state)));
         }
     }
 
@@ -558,7 +568,7 @@ impl<G: Game> Region<G> {
             let Some(to) = to else { return };
             questions.entry(to).or_default().push(RemoteAsk {
                 object: object.0,
-                nonce: Mark { region, epoch, number: asked.number },
+                nonce: AskMark { region, epoch, number: asked.number },
                 oldest,
                 answer_to: me,
                 action: asked.action.clone(),
@@ -569,7 +579,7 @@ impl<G: Game> Region<G> {
                 around.send(to, BusMessage::Asks(to, part.to_vec()));
             }
         }
-        let mut answers: BTreeMap<ServerId, Vec<(u64, Mark, bool)>> = BTreeMap::new();
+        let mut answers: BTreeMap<ServerId, Vec<(u64, AskMark, bool)>> = BTreeMap::new();
         let confirmed = self.confirmed;
         self.answers.retain(|(object, nonce), (after, to)| {
             let leaves = *after <= confirmed;

@@ -247,7 +247,7 @@ impl<G: Game> RegionServer<G> {
         // Another server publishes: the stream begins anew.
         let anew = feed.epoch.is_some_and(|epoch| epoch != by.epoch);
         let (streams, schema, tick) = (&mut self.streams, self.game.schema(), self.ticked);
-        let mut fresh = || Feed::new(schema, streams.next(), tick, now);
+        let mut fresh = || Feed::new(schema, streams.name(), tick, now);
         match region {
             Some(region) if anew => {
                 region.feeds.insert(by.region, fresh());

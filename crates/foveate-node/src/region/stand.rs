@@ -5,7 +5,6 @@ use super::bus::{BusMessage, Recipient, RegionEpoch};
 use super::layout::{Layout, LayoutError, RegionId};
 use super::lease::{BEACON_EVERY, StandbyWatch};
 use super::ledger::{Settled, Subject};
-use super::log::LogView;
 use super::owner::Region;
 use super::{Intent, LayoutChange, MeshStep, RegionEvent, RegionServer, Standby, takeover};
 use crate::game::Game;
@@ -98,7 +97,7 @@ impl<G: Game> RegionServer<G> {
         let regions: Vec<_> = layout.regions().map(|(id, info)| (id, *info)).collect();
         self.layout = Some((sequence, layout));
         for (id, info) in regions {
-            self.logs.entry(id).or_insert_with(LogView::default);
+            self.logs.entry(id).or_default();
             self.follow(Subject::Log(id));
             [Some(info.server), info.standby]
                 .into_iter()
@@ -154,7 +153,7 @@ impl<G: Game> RegionServer<G> {
             Some(standby) if standby.watch.epoch == epoch => {}
             Some(standby) => standby.watch = StandbyWatch::new(epoch, now),
             None => {
-                let feed = Feed::new(self.game.schema(), self.streams.next(), self.ticked, now);
+                let feed = Feed::new(self.game.schema(), self.streams.name(), self.ticked, now);
                 self.standing.insert(id, Standby { watch: StandbyWatch::new(epoch, now), feed });
             }
         }

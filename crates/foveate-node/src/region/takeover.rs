@@ -9,7 +9,7 @@
 //! 1.25 s ago, and the beacon carried its time.
 
 use super::border::{Feed, creator};
-use super::handoff::Transfer;
+use super::handoff::OutboundTransfer;
 use super::layout::{Layout, RegionId};
 use super::log::{LogBatch, LogEntry, LogView, Logged, ObjectState};
 use super::owner::Region;
@@ -94,7 +94,8 @@ impl<G: Game> Region<G> {
             let tick = self.first_tick.saturating_sub(1);
             let state = state.map(|it| ObjectState { tick: it.tick.max(tick), ..it });
             let (epoch, to, sequence, since) = (it.epoch, it.to, it.sequence, self.ticked);
-            let transfer = Transfer { epoch, to, sequence, state, since, logged: false, after: 0 };
+            let transfer =
+                OutboundTransfer { epoch, to, sequence, state, since, logged: false, after: 0 };
             self.transfers.insert(*id, transfer);
         }
         let told = feed.into_iter().flat_map(|feed| feed.replicas.iter());
