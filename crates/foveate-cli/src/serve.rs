@@ -210,6 +210,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
     let door = MainDoor::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
+    simulation.seed = host.server.simulation.seed;
     host.server.simulation = simulation;
     if let Some(view) = &config.view {
         host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
@@ -281,7 +282,6 @@ fn play<G: Shown>(
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
         let tick = host.tick();
-        host.door.save(&mut host.server.simulation, tick.0);
         for event in host.drain_events() {
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
@@ -313,7 +313,6 @@ fn play<G: Shown>(
         println!("{}", serde_json::to_string(&figures)?);
     }
     tracing::info!("going down");
-    host.door.save_all(&host.server.simulation);
     host.close(Micros::from_millis(1_000))?.close()
 }
 

@@ -44,7 +44,7 @@ impl Window {
         };
         let links = SocketAddr::new(listen.ip(), 0);
         let endpoint = Endpoint::server(links, Certificate::development(), Options::server())?;
-        let door = MainDoor::of_peer(peer.player());
+        let door = MainDoor::Peer(peer.player());
         let mut host = ServerHost::new(Arc::clone(&peer.simulation.game), settings, endpoint, door);
         let pages = config::Web {
             enabled: true,

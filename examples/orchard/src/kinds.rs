@@ -1,7 +1,6 @@
 //! What the orchard consists of.
 
 use foveate::prelude::*;
-use foveate::wire::List;
 
 /// The kind of players' avatars,
 pub const PICKER: KindId = KindId(0);

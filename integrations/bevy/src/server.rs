@@ -437,7 +437,7 @@ impl Server {
             sitting.pivots = pivots;
         }
         if first || !same(&sitting.view, &wanted) {
-            let seat = ObjectId::new(self.table.game.avatar(), player.0, 0);
+            let seat = self.table.game.avatar_of(player);
             observer.set_policy(Arc::new(Private { seat, view: wanted.clone() }));
             sitting.view = wanted;
         }

@@ -4,26 +4,37 @@
 //! no thread: call [`ServerHost::step`] or [`ClientsHost::step`] in a loop, or, from a loop that waits by
 //! itself, [`ServerHost::poll_step`] or [`ClientsHost::poll_step`].
 
+mod accounts;
+mod client;
 mod clients;
 #[cfg(feature = "peer")]
 mod peer;
+#[cfg(feature = "peer")]
+mod peer_builder;
 mod server;
+mod server_builder;
 mod session_end;
 mod silac;
 
+pub use accounts::Accounts;
+pub use client::{ClientBuilder, ClientError, ClientHost};
 pub use clients::{ClientsHost, Player};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
+#[cfg(feature = "peer")]
+pub use peer_builder::{PeerAddress, PeerAddressError, PeerBuilder};
 pub use server::{
     AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost, StepTimings,
 };
+pub use server_builder::{ServerBuilder, StartError};
 pub use session_end::{EndCause, SessionEnd};
 pub use silac::SilacHost;
 
 use std::time::{Duration, Instant};
 
 use foveate_node::session::Refusal;
-use foveate_node::{Link, Outbox};
+use foveate_node::{Link, Outbox, WorldSeed};
+use ring::rand::SecureRandom;
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -101,6 +112,19 @@ impl<E: LinkSender> Outbox for EndpointOutbox<'_, E> {
         let (at, code) = (Instant::now() + LAST_WORDS, CloseCode(REFUSED + at as u32));
         self.1.0.push((at, LinkId::from_bits(link.0), code, format!("{why:?}")));
     }
+}
+
+/// 128 bits from the system, which tell nothing of others.
+pub(crate) fn secret() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // Without randomness from the system QUIC would not have started either.
+    ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
+    bytes
+}
+
+/// What rules draw from; players must not know it.
+pub(crate) fn secret_seed() -> WorldSeed {
+    WorldSeed(secret())
 }
 
 /// A link of the endpoint's, as the node knows it.

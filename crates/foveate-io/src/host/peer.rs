@@ -10,7 +10,7 @@ use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::{Link, Peer};
 use foveate_wire::{Micros, Tick};
 
-use super::{Closing, EndpointOutbox, LinkSender, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::{Closing, EndpointOutbox, LinkSender, MAX_HAPPENED, MEASURE_EVERY, name, secret_seed};
 use crate::error::Error;
 use crate::event::CloseCode;
 use crate::keys::KeyPair;
@@ -58,8 +58,10 @@ impl<G: Game> PeerHost<G> {
         let round = settings.rounds.length;
         let signer: Box<dyn Signer> = Box::new(keys);
         let now = Instant::now();
+        let mut peer = Peer::new(game, PeerSettings { contact, ..settings }, signer, name);
+        peer.simulation.seed = secret_seed();
         PeerHost {
-            peer: Peer::new(game, PeerSettings { contact, ..settings }, signer, name),
+            peer,
             endpoint,
             follow_congestion: true,
             began: since_boot(),

@@ -10,9 +10,10 @@ use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Link, Server, Simulation};
 use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
-use ring::rand::SecureRandom;
 
-use super::{Closing, EndpointOutbox, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::{
+    Accounts, Closing, EndpointOutbox, MAX_HAPPENED, MEASURE_EVERY, name, secret, secret_seed,
+};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{Event, Purpose};
@@ -33,6 +34,12 @@ pub trait Authenticator {
 
     /// A player has left; these are to be kept.
     fn leave(&mut self, player: PlayerId, kept: Kept);
+
+    /// A round was played: the moment to save what outlives a restart.
+    fn on_round<G: Game>(&mut self, _: &mut Simulation<G>, _: Tick) {}
+
+    /// The server is about to end; players leave after this.
+    fn on_close<G: Game>(&mut self, _: &Simulation<G>) {}
 }
 
 /// The answer to a player that wants to join.
@@ -83,7 +90,7 @@ pub struct StepTimings {
 }
 
 /// A server on real links.
-pub struct ServerHost<G: Game, D: Authenticator> {
+pub struct ServerHost<G: Game, D: Authenticator = Accounts> {
     /// The server: world, players, refusals.
     pub server: Server<G>,
     /// The links: meters, conditions, limits.
@@ -141,8 +148,10 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
     ) -> ServerHost<G, D> {
         let round = Duration::from_micros(settings.rounds.length.0);
         let now = Instant::now();
+        let mut server = Server::new(game, settings, Box::new(|| ResumeKey(secret())));
+        server.simulation.seed = secret_seed();
         ServerHost {
-            server: Server::new(game, settings, Box::new(key)),
+            server,
             endpoint,
             door,
             follow_congestion: true,
@@ -230,6 +239,7 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
             now,
             &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
         );
+        self.door.on_round(&mut self.server.simulation, self.tick);
         let spent = self.send(StepTimings { late, receive, ..StepTimings::default() }, begin);
         let took = spent.receive + spent.tick + spent.flush;
         self.server.end_round(Micros(took.as_micros() as u64));
@@ -327,19 +337,12 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
 
     /// Tells everybody, lets what they had be kept, and ends.
     pub fn close(mut self, limit: Micros) -> Result<D, Error> {
+        self.door.on_close(&self.server.simulation);
         self.server.close(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
         self.answer();
         self.endpoint.shutdown(limit, &mut self.events)?;
         Ok(self.door)
     }
-}
-
-/// 128 bits from the system, which nobody can guess, whatever other keys they know.
-fn key() -> ResumeKey {
-    let mut bytes = [0; 16];
-    // Without randomness from the system QUIC would not have started either.
-    ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
-    ResumeKey(bytes)
 }
 
 #[cfg(test)]

@@ -156,6 +156,8 @@ pub struct Server<G: Game> {
     view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
     first_view: Option<View>,
+    /// Policies that views refer to by name, beside the game's.
+    own_policies: Vec<(String, Arc<dyn Policy>)>,
     /// What views in force were made into: everybody with the same view shares one, which is then in
     /// the cache when the next observer's turn comes.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
@@ -186,6 +188,7 @@ impl<G: Game> Server<G> {
             refused: Refused::default(),
             view_override: None,
             first_view: None,
+            own_policies: Vec::new(),
             policies: VecDeque::new(),
             shadow: None,
             keys,
@@ -399,7 +402,7 @@ impl<G: Game> Server<G> {
                 self.simulation.spawn(player, &spawn)?;
             }
         }
-        let avatar = ObjectId::new(self.simulation.game.avatar(), player.0, 0);
+        let avatar = self.simulation.game.avatar_of(player);
         let Some(slot) = self.simulation.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
