@@ -5,7 +5,7 @@ use crate::bots::{self, Bots};
 use crate::config::{CliOverrides, Config, Tokens};
 use crate::crowd::Crowd;
 use crate::monitor::{Monitor, log};
-use crate::truth::{Record, Truth};
+use crate::truth::{TraceRecorder, Truth};
 use crate::usage;
 use crate::web::{self, Shown};
 use foveate_arena::{Arena, Setup, TickRate};
@@ -270,7 +270,7 @@ fn play<G: Shown>(
 ) -> Result<(), Box<dyn Error>> {
     let stop = stopper(args.measured)?;
     let mut truth = args.truth.as_deref().map(Truth::create).transpose()?;
-    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let mut record = args.record.as_deref().map(TraceRecorder::create).transpose()?;
     let mut monitor = Monitor::start(config)?;
     if config.web.enabled {
         let (board, reports) = (monitor.board(), args.reports.clone());

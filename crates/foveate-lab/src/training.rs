@@ -13,7 +13,8 @@ use foveate_sync::{Observer, ObserverId, Pivots, Rounds};
 use foveate_wire::measure::{Seen, Trainer};
 use foveate_wire::packet::{PacketReader, PacketWriter, open_state};
 use foveate_wire::{
-    Alias, Base, Coder, Decoder, Kind, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Tick,
+    Alias, Baseline, Coder, Decoder, Kind, Micros, Models, Motion, ObjectId, OwnerId, Replicate,
+    Tick,
 };
 use std::collections::VecDeque;
 
@@ -75,7 +76,7 @@ pub fn write_round<C: Coder>(
         };
         let Some(place) = &kind.place else { continue };
         let motion = last_motion(place.coordinates(&before), place.coordinates(&then), movement);
-        let base = Base { lanes: &then, motion, age: age as u32 };
+        let base = Baseline { lanes: &then, motion, age: age as u32 };
         writer.update(Alias(player as u16), kind, &base, &mut now);
         updates += 1;
     }

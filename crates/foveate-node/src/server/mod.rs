@@ -119,7 +119,7 @@ pub enum ServerEvent {
 
 /// What was turned down, by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Refused {
+pub struct RefusalCounts {
     /// Whole sessions.
     pub sessions: BTreeMap<Refusal, u64>,
     /// Datagrams that could not be read.
@@ -151,7 +151,7 @@ pub struct Server<G: Game> {
     /// The session of each observer.
     session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
-    refused: Refused,
+    refused: RefusalCounts,
     /// A view in force for everybody who has no other view_override on them.
     view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
@@ -185,7 +185,7 @@ impl<G: Game> Server<G> {
             sessions: Vec::new(),
             session_of: Vec::new(),
             events: VecDeque::new(),
-            refused: Refused::default(),
+            refused: RefusalCounts::default(),
             view_override: None,
             first_view: None,
             own_policies: Vec::new(),
@@ -211,7 +211,7 @@ impl<G: Game> Server<G> {
     }
 
     /// What was turned down.
-    pub fn refusals(&self) -> &Refused {
+    pub fn refusals(&self) -> &RefusalCounts {
         &self.refused
     }
 
