@@ -36,10 +36,18 @@ pub trait Authenticator {
     fn leave(&mut self, player: PlayerId, kept: Kept);
 
     /// A round was played: the moment to save what outlives a restart.
-    fn on_round<G: Game>(&mut self, _: &mut Simulation<G>, _: Tick) {}
+    fn on_round<G: Game>(&mut self, _: &mut Simulation<G>, _: Tick)
+    where
+        Self: Sized,
+    {
+    }
 
     /// The server is about to end; players leave after this.
-    fn on_close<G: Game>(&mut self, _: &Simulation<G>) {}
+    fn on_close<G: Game>(&mut self, _: &Simulation<G>)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// The answer to a player that wants to join.
