@@ -4,7 +4,7 @@ use crate::geometry::{ConvexPolygon, Point};
 use crate::map::{AVATAR_RADIUS, ArenaMap};
 use proptest::prelude::*;
 
-const EAST: Input = ArenaInput { forward: FULL_INPUT, strafe: 0, yaw: 0 };
+const EAST: ArenaInput = ArenaInput { forward: FULL_INPUT, strafe: 0, yaw: 0 };
 
 fn empty(rate: TickRate) -> CollisionMap {
     CollisionMap::new(&ArenaMap::generate(0, 400.0, 0), rate)

@@ -1,5 +1,5 @@
 use super::*;
-use crate::game::kinds::{AVATAR, BASE, TeamBase, point};
+use crate::game::kinds::{TeamBase, point};
 use crate::game::{ArenaEvent, Setup};
 use crate::practice::Practice;
 use foveate_node::game::{Game, Scene};

@@ -14,7 +14,6 @@ mod peer_builder;
 mod server;
 mod server_builder;
 mod session_end;
-mod silac;
 
 pub use accounts::Accounts;
 pub use client::{ClientBuilder, ClientError, ClientHost};
@@ -28,7 +27,6 @@ pub use server::{
 };
 pub use server_builder::{ServerBuilder, StartError};
 pub use session_end::{EndCause, SessionEnd};
-pub use silac::SilacHost;
 
 use std::time::{Duration, Instant};
 
