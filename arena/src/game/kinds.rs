@@ -115,7 +115,6 @@ impl Avatar {
         ObjectId::new(AVATAR, player, 0)
     }
 
-    /// Where it is.
     pub fn point(&self) -> Point {
         point(self.pos)
     }

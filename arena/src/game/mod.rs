@@ -146,7 +146,6 @@ pub enum Action {
 pub enum ArenaEvent {
     /// A shot along a line, from where the shooter is.
     Shot {
-        /// Whose.
         player: u32,
         /// 0: the avatar's. Otherwise one more than the number of the player's unit that fired.
         unit: u8,
@@ -161,7 +160,6 @@ pub enum ArenaEvent {
     },
     /// An avatar died.
     Died {
-        /// Whose.
         player: u32,
         /// By whom.
         by: u32,
@@ -169,10 +167,7 @@ pub enum ArenaEvent {
         weapon: Weapon,
     },
     /// An avatar came back to life.
-    Back {
-        /// Whose.
-        player: u32,
-    },
+    Back { player: u32 },
     /// An item was taken.
     Taken {
         /// By whom.
@@ -204,7 +199,6 @@ pub enum ArenaEvent {
     },
     /// A unit was shot down.
     Downed {
-        /// Whose.
         player: u32,
         /// Its number, from 0.
         unit: u8,

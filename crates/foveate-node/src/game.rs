@@ -178,9 +178,7 @@ pub enum Requester {
 /// An object that is to come into being.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spawn {
-    /// Its kind.
     pub kind: KindId,
-    /// Its state.
     pub lanes: Vec<i32>,
 }
 
@@ -223,16 +221,13 @@ impl From<[f32; 3]> for Position {
 pub enum EventArea {
     /// At a point.
     Point {
-        /// The point.
         at: [f32; 3],
         /// How far it is noticed.
         radius: f32,
     },
     /// All along a line: a shot.
     Segment {
-        /// One end.
         from: [f32; 3],
-        /// The other.
         to: [f32; 3],
         /// How far from the line it is noticed.
         radius: f32,
@@ -287,7 +282,6 @@ pub enum Liveness {
 
 /// What a node knows of the objects, as of the end of the last tick.
 pub trait Scene {
-    /// The schema.
     fn schema(&self) -> &Schema;
     /// Copies an object's state into `lanes`, which has room for just that; with a tick, as it was
     /// at the end of that tick. False if it is not known, or not any more.
@@ -481,7 +475,6 @@ impl<'a, G: Game> StepContext<'a, G> {
         self.id
     }
 
-    /// The tick.
     pub fn tick(&self) -> Tick {
         self.world.tick
     }

@@ -34,7 +34,6 @@ pub struct Interacted {
 
 /// Runs a game's rules for all objects that this node owns.
 pub struct Simulation<G: Game> {
-    /// The rules.
     pub game: Arc<G>,
     /// The objects, and who is told of them. After [`step`](Simulation::step) call its
     /// [`round`](Publisher::round) with the same tick.

@@ -78,7 +78,6 @@ impl Default for OrchardSpec {
     }
 }
 
-/// The game.
 pub struct Orchard {
     schema: Arc<Schema>,
     spec: OrchardSpec,

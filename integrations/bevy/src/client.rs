@@ -84,7 +84,6 @@ pub struct ClientLeft {
 /// The server turned us away.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct ClientRefused {
-    /// Why.
     pub why: Refusal,
     /// In words, with both sides' figures.
     pub text: String,

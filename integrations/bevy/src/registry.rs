@@ -36,7 +36,6 @@ pub struct ToServer<M: PlayerMessage>(pub M);
 /// At the server: what a player sent.
 #[derive(Message, Clone, Debug)]
 pub struct FromPlayer<M: PlayerMessage> {
-    /// Who.
     pub player: PlayerId,
     /// The tick that they saw when they sent it, for lag compensation. It is what they say.
     pub seen: Tick,
@@ -52,7 +51,6 @@ pub struct NetInput<I: PlayerInput>(pub I);
 /// At the server: what a player did in one tick. Mostly one a round, in order.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct InputFrom<I: PlayerInput> {
-    /// Who.
     pub player: PlayerId,
     /// What.
     pub input: I,

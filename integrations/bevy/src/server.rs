@@ -157,21 +157,18 @@ pub struct PlayerJoined {
 /// A player has left; the entity is gone.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerLeft {
-    /// Who.
     pub player: PlayerId,
 }
 
 /// Somebody was turned away.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct PlayerRefused {
-    /// Why.
     pub why: Refusal,
 }
 
 /// On the entity of each player.
 #[derive(Component, Clone, PartialEq, Debug)]
 pub struct NetPlayer {
-    /// Who.
     pub id: PlayerId,
     /// Their name.
     pub name: String,
