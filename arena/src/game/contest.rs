@@ -1,6 +1,6 @@
 //! What the match does: keep the score, end rounds, and begin the next after a break.
 
-use super::kinds::{AVATAR, Match, RoundPhase, TeamBase, spot};
+use super::kinds::{AVATAR, Avatar, BASE, Match, RoundPhase, TeamBase, spot};
 use super::{Action, Arena, ArenaEvent};
 use crate::geometry::Point;
 use foveate_node::game::{EventArea, Requester, StepContext};
@@ -74,7 +74,10 @@ fn everywhere(arena: &Arena) -> EventArea {
 
 pub(super) fn act(turn: &mut StepContext<'_, Arena>, action: &Action, by: Requester) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
-    let by_rule = matches!(by, Requester::Object(id) if id.kind() == AVATAR);
+    let Requester::Object(by) = by else { return };
+    // The fallen ask it for the other team, and can do nothing for their own.
+    let own = turn.world().with_frozen().get::<Avatar>(by).map(|avatar| avatar.team);
+    let by_rule = by.kind() == AVATAR && own != Some(*team);
     if by_rule && contest.phase == RoundPhase::Play {
         earn(&mut contest, *team, 1);
         turn.set(&contest);

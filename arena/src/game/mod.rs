@@ -17,6 +17,7 @@ pub mod base;
 pub mod contest;
 pub mod item;
 pub mod kinds;
+mod limits;
 pub mod unit;
 mod ways;
 pub mod weapon;
@@ -31,6 +32,7 @@ use crate::movement::{ArenaInput, TickRate};
 use crate::walls::Walls;
 use fastrand::Rng;
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::limits::{ActionLimits, StateChange};
 use foveate_sync::interest::{Occlusion, SetName, SetView, View, Visibility, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use kinds::{
@@ -427,6 +429,14 @@ impl Game for Arena {
             MATCH => contest::act(turn, action, by),
             _ => {}
         }
+    }
+
+    fn limits(&self, action: &Action, object: ObjectId) -> ActionLimits {
+        limits::of(action, object)
+    }
+
+    fn is_lawful(&self, change: &StateChange<'_>) -> bool {
+        limits::is_lawful(self, change)
     }
 
     fn keeps(&self, kind: KindId) -> bool {

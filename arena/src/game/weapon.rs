@@ -58,6 +58,11 @@ impl Weapon {
 }
 
 impl Make {
+    /// The most that a hit costs, point-blank and with a blade.
+    pub fn most_damage(&self) -> u32 {
+        u32::from(self.damage.0) * BLADE / 8
+    }
+
     /// What a hit costs at a distance.
     pub fn damage_at(&self, distance: f64) -> u8 {
         let (near, far) = (f64::from(self.damage.0), f64::from(self.damage.1));

@@ -11,6 +11,7 @@
 //! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
 //! last tick. So the order in which objects take their turns does not matter.
 
+use crate::limits::{ActionLimits, StateChange};
 use crate::random::{Dice, WorldSeed};
 use crate::remote_objects::{apart, position_of};
 use foveate_sync::interest::{Policy, View, ViewContext, Visibility};
@@ -61,6 +62,21 @@ pub trait Game: Sized + Send + Sync + 'static {
     /// An action is asked of the turn's object. This rule decides whether the requester may; by default
     /// nothing happens.
     fn act(&self, _: &mut StepContext<'_, Self>, _action: &Self::Action, _by: Requester) {}
+
+    /// What an action on an object must keep to before [`act`](Game::act) is asked: where it may come from, from
+    /// how far, how often, how much. The owner of the object checks it for everything that its own rules did not
+    /// ask for. What breaks a limit is refused and counted, and a peer that breaks one that no honest peer can is
+    /// disconnected.
+    fn limits(&self, _: &Self::Action, _object: ObjectId) -> ActionLimits {
+        ActionLimits::default()
+    }
+
+    /// Whether rules can have changed another player's own object as two of its states show. Among peers, neighbours
+    /// ask it of the objects that a player's peer owns for good, such as its avatar; a peer whose objects
+    /// change otherwise again and again is disconnected. Speed is checked by the kind's `max_speed`.
+    fn is_lawful(&self, _: &StateChange<'_>) -> bool {
+        true
+    }
 
     /// Whether objects of a kind have a turn in every tick.
     fn steps(&self, _: KindId) -> bool {

@@ -12,6 +12,7 @@ mod bytes;
 pub mod client;
 pub mod game;
 mod ids;
+pub mod limits;
 pub mod link_model;
 pub mod lobby;
 pub mod node;

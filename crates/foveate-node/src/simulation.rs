@@ -4,6 +4,7 @@ use crate::game::{
     Effects, EventArea, Game, Liveness, PlayerId, Requester, Scene, Spawn, StepContext, World,
 };
 use crate::ids::IdAllocator;
+use crate::limits::{ActionFault, Cooldowns};
 use crate::random::WorldSeed;
 use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
@@ -63,6 +64,10 @@ pub struct Simulation<G: Game> {
     lanes: Vec<i32>,
     dropped: u64,
     dropped_spawns: u64,
+    /// One round's length.
+    pub(crate) round: Micros,
+    pub(crate) cooldowns: Cooldowns,
+    refused: [u64; ActionFault::ALL.len()],
 }
 
 impl<G: Game> Simulation<G> {
@@ -86,6 +91,9 @@ impl<G: Game> Simulation<G> {
             lanes: Vec::new(),
             dropped: 0,
             dropped_spawns: 0,
+            round: rounds.length,
+            cooldowns: Cooldowns::default(),
+            refused: [0; ActionFault::ALL.len()],
         }
     }
 
@@ -161,6 +169,26 @@ impl<G: Game> Simulation<G> {
             self.waiting.push((object, action, by));
         }
         room
+    }
+
+    /// The same for an action that comes from elsewhere, a player or another peer's rules: it must keep to the
+    /// game's limits. `Ok(false)`: there is no room for it.
+    pub fn request(
+        &mut self,
+        object: ObjectId,
+        action: G::Action,
+        by: Requester,
+    ) -> Result<bool, ActionFault> {
+        if self.publisher.store.find(object).is_some() {
+            let checked = self.check_action(object, &action, by);
+            checked.inspect_err(|fault| self.refused[*fault as usize] += 1)?;
+        }
+        Ok(self.ask(object, action, by))
+    }
+
+    /// Actions that broke a limit of the game's, by [`ActionFault`].
+    pub fn refused_actions(&self) -> &[u64; ActionFault::ALL.len()] {
+        &self.refused
     }
 
     /// Actions that were dropped because too many waited.

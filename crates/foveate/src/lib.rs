@@ -121,6 +121,7 @@ pub mod prelude {
     pub use foveate_node::game::{
         Brain, EventArea, Game, PlayerId, Position, Requester, Spawn, StepContext, Tenure, World,
     };
+    pub use foveate_node::limits::{ActionLimits, ActionSource, StateChange};
     pub use foveate_node::peer::PeerEvent;
     pub use foveate_node::server::{ServerEvent, ServerSettings};
     pub use foveate_node::{Simulation, WorldSeed};

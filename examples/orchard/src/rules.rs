@@ -297,6 +297,16 @@ impl Game for Orchard {
         }
     }
 
+    fn limits(&self, action: &OrchardAction, _: ObjectId) -> ActionLimits {
+        let (source, reach) = match action {
+            OrchardAction::Vanish => (ActionSource::Kinds(&[BASKET]), Some(BASKET_RADIUS)),
+            OrchardAction::Eaten => (ActionSource::Kinds(&[APPLE]), None),
+            OrchardAction::Take => (ActionSource::Players, Some(REACH)),
+            OrchardAction::Throw(_) | OrchardAction::Eat => (ActionSource::Players, None),
+        };
+        ActionLimits { source, reach, ..ActionLimits::default() }
+    }
+
     fn keeps(&self, _: KindId) -> bool {
         true
     }

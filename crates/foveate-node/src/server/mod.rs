@@ -272,8 +272,11 @@ impl<G: Game> Server<G> {
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
                 let Some(session) = &mut self.sessions[at as usize] else { return };
                 let by = Requester::Player(session.player, Tick(seen));
-                let taken = session.may_ask() && self.simulation.ask(ObjectId(object), action, by);
-                self.refused.excess += u64::from(!taken);
+                let taken = match session.may_ask() {
+                    true => self.simulation.request(ObjectId(object), action, by),
+                    false => Ok(false),
+                };
+                self.refused.excess += u64::from(taken == Ok(false));
             }
             (ClientMessage::Leave, Some(at)) => {
                 self.leave(at);
