@@ -6,7 +6,6 @@
 mod patrol;
 
 use foveate::io::Unreachable;
-use foveate::node::client::News;
 use foveate::node::session::Refusal;
 use foveate::prelude::*;
 use patrol::Patrol;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Server = ServerHost<Patrol, AllowAll>;
+type Server = foveate::Server<Patrol>;
 type Clients = ClientsHost<Patrol>;
 
 fn hour() -> Micros {
@@ -60,17 +59,17 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
-    let options = Options { idle_timeout: hour(), ..Options::server() };
-    let endpoint = Endpoint::server((ip, 0).into(), certificate, options).unwrap();
-    let address = endpoint.address().unwrap();
-    let game = Patrol::new().unwrap();
-    (ServerHost::new(game, ServerSettings::default(), endpoint, AllowAll::default()), address)
+    let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::server() };
+    let server = foveate::Server::builder(Patrol::new().unwrap());
+    let server = server.certificate(certificate).options(options).bind((ip, 0)).unwrap();
+    let address = server.address().unwrap();
+    (server, address)
 }
 
 fn clients(trust: &Trust) -> Clients {
-    let options = Options { idle_timeout: hour(), ..Options::client() };
+    let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::client() };
     let endpoint = Endpoint::client("0.0.0.0:0".parse().unwrap(), trust, options).unwrap();
-    ClientsHost::new(endpoint, ServerSettings::default().rounds.length)
+    ClientsHost::new(endpoint)
 }
 
 fn ask(host: &str, address: SocketAddr) -> ServerAddress {

@@ -7,10 +7,11 @@ mod common;
 use bevy_app::{ScheduleRunnerPlugin, prelude::*};
 use bevy_ecs::prelude::*;
 use common::{Mood, Order, Walker, all, client, until};
-use foveate_bevy::foveate::io::{Conditions, LinkConditions, Loss, Options};
+use foveate_bevy::foveate::io::{EndpointOptions, LinkConditions};
+use foveate_bevy::foveate::node::link_model::{LinkSpec, Loss};
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
-use foveate_bevy::{Client, Server};
+use foveate_bevy::{NetClient, NetServer};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,13 +32,13 @@ fn home(nth: u16) -> [f32; 2] {
 }
 
 /// A lossy and slow network, at both ends of the way.
-fn bad(options: Options) -> Options {
-    let way = Conditions {
-        delay: Micros::from_millis(80),
-        loss: Loss::Each(0.1),
-        ..Conditions::default()
-    };
-    Options { conditions: Some(LinkConditions { received: way, sent: way }), seed: 7, ..options }
+fn bad(options: EndpointOptions) -> EndpointOptions {
+    let way = LinkSpec { loss: Loss::Bernoulli(0.1), ..LinkSpec::delayed(Micros::from_millis(80)) };
+    EndpointOptions {
+        conditions: Some(LinkConditions { received: way, sent: way }),
+        seed: 7,
+        ..options
+    }
 }
 
 /// Not a test but the server, if the program was started as one.
@@ -45,7 +46,7 @@ fn bad(options: Options) -> Options {
 fn server() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let view = if role.contains("all") { presets::broadcast() } else { presets::circle(VIEW) };
-    let options = Options::server();
+    let options = EndpointOptions::server();
     let options = if role.contains("bad") { bad(options) } else { options };
     let mut app = common::server(view, options);
     app.add_plugins(ScheduleRunnerPlugin::run_loop(Duration::from_millis(10)))
@@ -60,7 +61,7 @@ fn spawn(mut commands: Commands) {
     commands.spawn_batch((0..WALKERS).map(walker));
 }
 
-fn announce(server: Res<Server>) {
+fn announce(server: Res<NetServer>) {
     println!("\nlistening on {}", server.address().unwrap());
 }
 
@@ -74,7 +75,7 @@ fn welcome(mut joined: MessageReader<PlayerJoined>, mut commands: Commands) {
 fn obey(
     mut orders: MessageReader<FromPlayer<Order>>,
     mut halted: ResMut<Halted>,
-    mut players: Query<(&Player, &mut Walker)>,
+    mut players: Query<(&NetPlayer, &mut Walker)>,
 ) {
     for order in orders.read() {
         match order.message {
@@ -159,7 +160,7 @@ fn converges(role: &str) {
     assert!(settled, "{off} units off");
     println!("{role}: on their way within {far:.2} units of home (3 is right)");
     println!("{role}: {count} walkers at rest within {off:.3} units after {:?}", begun.elapsed());
-    let link = client.world().resource::<Client>();
+    let link = client.world().resource::<NetClient>();
     let (trip, lost) = (link.round_trip().unwrap(), link.traffic().lost_packets);
     println!("{role}: a round trip of {trip:?}, {lost} packets lost on the way up");
     assert!(
@@ -232,7 +233,7 @@ fn arrived(role: &str) -> (Process, App) {
 #[test]
 fn a_view_takes_fewer_bytes_than_broadcast() {
     let ((_one, mut near), (_other, mut all)) = (arrived("near"), arrived("all"));
-    let received = |app: &App| app.world().resource::<Client>().traffic().received;
+    let received = |app: &App| app.world().resource::<NetClient>().traffic().received;
     let mut run = |packets: u64| {
         let before = [received(&near), received(&all)];
         // Both servers send at least a packet in each round.

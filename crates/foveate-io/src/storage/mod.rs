@@ -13,7 +13,7 @@
 //! database. After a power cut the same holds if the disk flushes when it is told to.
 //!
 //! ```
-//! use foveate_io::{UnixTime, storage::{Change, Storage}};
+//! use foveate_io::{UnixTime, storage::{StorageChange, Storage}};
 //! use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
 //! # let folder = std::env::temp_dir().join(format!("foveate-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
@@ -26,7 +26,7 @@
 //! let (ada, _) = storage.player("Ada", UnixTime::now())?;
 //! let door = ObjectId::new(KindId(0), ada.0, 0);
 //! let mut writer = storage.write_behind()?;
-//! writer.save([Change::Saved(door, &[0, 0, 1])]);
+//! writer.save([StorageChange::Saved(door, &[0, 0, 1])]);
 //! writer.close()?;
 //!
 //! let (_, saved) = Storage::open(&path, &schema)?.player("Ada", UnixTime::now())?;
@@ -44,8 +44,8 @@ mod writer;
 
 pub use error::StorageError;
 pub use writer::{
-    Change, FLUSH_EVERY, Joined, MAX_KNOWN, MAX_QUESTIONS, MAX_TOKENS_WAITING, MAX_WAITING, Report,
-    Taken, Writer,
+    FLUSH_EVERY, JoinAnswer, MAX_KNOWN, MAX_QUESTIONS, MAX_TOKENS_WAITING, MAX_WAITING,
+    StorageChange, Taken, Writer, WriterReport,
 };
 
 use crate::time::UnixTime;

@@ -2,7 +2,7 @@
 
 use super::database::refusal;
 use super::error::StorageError;
-use super::writer::{FLUSH_EVERY, Joined, Report};
+use super::writer::{FLUSH_EVERY, JoinAnswer, WriterReport};
 use super::{Storage, TokenId, player, put_next_id};
 use crate::time::UnixTime;
 use foveate_wire::ObjectId;
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub next_id: u64,
     /// and are up to there.
     pub reserved_ids: u64,
-    pub report: Report,
+    pub report: WriterReport,
 }
 
 impl Shared {
@@ -66,13 +66,13 @@ struct Batch {
 struct Thread {
     storage: Storage,
     shared: Arc<Shared>,
-    answers: Sender<Joined>,
+    answers: Sender<JoinAnswer>,
 }
 
 pub(super) fn start(
     storage: Storage,
     shared: Arc<Shared>,
-    answers: Sender<Joined>,
+    answers: Sender<JoinAnswer>,
 ) -> std::io::Result<JoinHandle<Result<(), StorageError>>> {
     let mut thread = Thread { storage, shared, answers };
     std::thread::Builder::new().name("foveate-storage".into()).spawn(move || thread.run())
@@ -170,7 +170,7 @@ impl Thread {
     }
 
     /// One transaction: changes first, so that a player who is asked for is up to date.
-    fn write(&mut self, batch: &Batch) -> Result<Vec<Joined>, StorageError> {
+    fn write(&mut self, batch: &Batch) -> Result<Vec<JoinAnswer>, StorageError> {
         let Storage { database, kinds } = &mut self.storage;
         database.check_place()?;
         let path = database.path.clone();
@@ -196,7 +196,7 @@ impl Thread {
                         | StorageError::Lanes { .. })
             );
             match theirs {
-                true => answers.push(Joined { name: name.clone(), player: found }),
+                true => answers.push(JoinAnswer { name: name.clone(), player: found }),
                 false => drop(found?),
             }
         }
@@ -219,7 +219,7 @@ impl Thread {
     fn refuse(&self, questions: Vec<(String, UnixTime)>, trouble: &str) {
         for (name, _) in questions {
             let player = Err(StorageError::Away(trouble.to_owned()));
-            drop(self.answers.send(Joined { name, player }));
+            drop(self.answers.send(JoinAnswer { name, player }));
         }
     }
 

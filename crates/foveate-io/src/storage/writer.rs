@@ -29,7 +29,7 @@ pub const MAX_KNOWN: usize = 1 << 20;
 
 /// What happened to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change<'a> {
+pub enum StorageChange<'a> {
     /// This is its state now; perhaps the same as before.
     Saved(ObjectId, &'a [i32]),
     /// It is no more.
@@ -51,7 +51,7 @@ pub struct Taken {
 
 /// The answer to [`Writer::join`].
 #[derive(Debug)]
-pub struct Joined {
+pub struct JoinAnswer {
     /// Who was asked for.
     pub name: String,
     /// Their number and objects. With an error that is retryable, ask again later.
@@ -60,7 +60,7 @@ pub struct Joined {
 
 /// How the writer is doing. Counters only ever grow.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Report {
+pub struct WriterReport {
     /// Transactions that reached the disk.
     pub turns: u64,
     /// Objects written by them.
@@ -82,7 +82,7 @@ pub struct Report {
 pub struct Writer {
     shared: Arc<Shared>,
     kinds: Arc<Kinds>,
-    answers: Receiver<Joined>,
+    answers: Receiver<JoinAnswer>,
     thread: Option<JoinHandle<Result<(), StorageError>>>,
     /// The last state handed in of each object.
     known: BTreeMap<ObjectId, Arc<[i32]>>,
@@ -103,22 +103,22 @@ impl Writer {
 
     /// Takes the state of objects, those that changed and perhaps others. Of an object whose change
     /// still waits, only the newest is kept.
-    pub fn save<'a>(&mut self, batch: impl IntoIterator<Item = Change<'a>>) -> Taken {
+    pub fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken {
         let mut taken = Taken::default();
         // Compared outside the lock, entered in one go.
         let mut fresh = Vec::new();
         for change in batch {
             match change {
-                Change::Saved(id, lanes) if self.kinds.check(id, lanes.len()).is_err() => {
+                StorageChange::Saved(id, lanes) if self.kinds.check(id, lanes.len()).is_err() => {
                     taken.unfit += 1;
                 }
-                Change::Saved(id, lanes)
+                StorageChange::Saved(id, lanes)
                     if self.known.get(&id).is_some_and(|known| **known == *lanes) =>
                 {
                     taken.unchanged += 1;
                 }
-                Change::Saved(id, lanes) => fresh.push((id, Some(lanes.into()))),
-                Change::Removed(id) => fresh.push((id, None)),
+                StorageChange::Saved(id, lanes) => fresh.push((id, Some(lanes.into()))),
+                StorageChange::Removed(id) => fresh.push((id, None)),
             }
         }
         let mut state = self.shared.lock();
@@ -180,7 +180,7 @@ impl Writer {
     }
 
     /// The next answer, if there is one.
-    pub fn poll(&mut self) -> Option<Joined> {
+    pub fn poll(&mut self) -> Option<JoinAnswer> {
         let joined = self.answers.try_recv().ok()?;
         self.open_questions -= 1;
         for saved in joined.player.iter().flat_map(|(_, saved)| saved) {
@@ -190,9 +190,9 @@ impl Writer {
     }
 
     /// How it is doing.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> WriterReport {
         let state = self.shared.lock();
-        Report { waiting: state.changes.len(), ..state.report.clone() }
+        WriterReport { waiting: state.changes.len(), ..state.report.clone() }
     }
 
     /// Writes what waits and closes the file. With an error, what could not be written is lost.
