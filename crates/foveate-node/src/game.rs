@@ -88,6 +88,12 @@ pub trait Game: Sized + Send + Sync + 'static {
         false
     }
 
+    /// The object that carries another, if any: a hand an item, a ship its crew. Where a world runs on many servers
+    /// an object goes with what carries it.
+    fn carrier(&self, _: &World<'_>, _object: ObjectId) -> Option<ObjectId> {
+        None
+    }
+
     /// Whose an object may become where everybody owns what they care for. A player's own objects are
     /// theirs, and go with them; the world's are whose who is nearest.
     fn tenure(&self, object: ObjectId) -> Tenure {

@@ -9,7 +9,7 @@ use crate::random::WorldSeed;
 use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Inputs of one player that one tick takes at most; later ones wait.
@@ -41,6 +41,9 @@ pub struct Simulation<G: Game> {
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
     pub ghosts: RemoteObjects,
+    /// Objects of the store that this node does not step: replicas of what other nodes own. Rules read them, and
+    /// actions asked of them go [elsewhere](Simulation::drain_elsewhere).
+    pub relayed: BTreeSet<ObjectId>,
     /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
     pub ids: IdAllocator,
     /// What [`StepContext::random`] draws from. All zeros at first; the hosts on real links put a secret
@@ -76,6 +79,7 @@ impl<G: Game> Simulation<G> {
         Simulation {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
             ghosts: RemoteObjects::new(Arc::clone(game.schema())),
+            relayed: BTreeSet::new(),
             ids: IdAllocator::for_server(0..u64::MAX),
             seed: WorldSeed::default(),
             owner: OwnerId(0),
@@ -236,7 +240,8 @@ impl<G: Game> Simulation<G> {
         let asked = std::mem::take(&mut self.waiting);
         self.interactions.clear();
         for (nth, (id, action, by)) in (1..).zip(&asked) {
-            if let Some(slot) = self.publisher.store.find(*id) {
+            let here = self.publisher.store.find(*id).filter(|_| !self.relayed.contains(id));
+            if let Some(slot) = here {
                 if let Some(half_life) = self.game.interaction(action) {
                     let by = match *by {
                         Requester::Object(object) => object,
@@ -245,7 +250,7 @@ impl<G: Game> Simulation<G> {
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
                 self.turn(tick, (*id, slot), nth, |game, turn| game.act(turn, action, *by));
-            } else if self.ghosts.lanes(*id).is_some() {
+            } else if self.relayed.contains(id) || self.ghosts.lanes(*id).is_some() {
                 self.elsewhere.push((*id, action.clone(), *by));
             }
         }
@@ -253,7 +258,8 @@ impl<G: Game> Simulation<G> {
         self.waiting.clear();
         let mut turns = std::mem::take(&mut self.turns);
         turns.clear();
-        turns.extend(self.publisher.store.iter().filter(|(id, _)| self.game.steps(id.kind())));
+        let own = self.publisher.store.iter().filter(|(id, _)| !self.relayed.contains(id));
+        turns.extend(own.filter(|(id, _)| self.game.steps(id.kind())));
         let mut inputs = std::mem::take(&mut self.inputs);
         for turn in &turns {
             let given = inputs.get(&turn.0).map_or(&[][..], Vec::as_slice);
@@ -262,6 +268,14 @@ impl<G: Game> Simulation<G> {
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
+    }
+
+    /// One tick of one object alone, without inputs: for one that came late and has to catch up.
+    pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
+        let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
+        if let Some(slot) = slot {
+            self.turn(tick, (id, slot), |game, turn| game.step(turn, &[]));
+        }
     }
 
     /// Puts an eighth of the objects of this node into their teams, and calls `sorted` with those that
