@@ -1,6 +1,6 @@
 //! What the match does: keep the score, end rounds, and begin the next after a break.
 
-use super::kinds::{AVATAR, Avatar, BASE, Match, RoundPhase, TeamBase, spot};
+use super::kinds::{AVATAR, Avatar, Match, RoundPhase, TeamBase, spot};
 use super::{Action, Arena, ArenaEvent};
 use crate::geometry::Point;
 use foveate_node::game::{EventArea, Requester, StepContext};
