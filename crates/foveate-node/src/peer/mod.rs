@@ -181,7 +181,7 @@ impl<G: Game> Peer<G> {
         name: &str,
     ) -> Peer<G> {
         let me = signer.key().player();
-        let avatar = ObjectId::new(game.avatar(), me.0, 0);
+        let avatar = game.avatar_of(me);
         let simulation = Simulation::new(game, settings.rounds).owned_by(OwnerId(me.0));
         Peer {
             simulation,
