@@ -274,7 +274,7 @@ impl<G: Game> Simulation<G> {
     pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
         let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
         if let Some(slot) = slot {
-            self.turn(tick, (id, slot), |game, turn| game.step(turn, &[]));
+            self.turn(tick, (id, slot), 0, |game, turn| game.step(turn, &[]));
         }
     }
 
