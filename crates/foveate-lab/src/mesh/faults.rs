@@ -169,7 +169,7 @@ impl Sabotage {
         let faults = FaultSpec { sabotage: Some(self), ..FaultSpec::ALL };
         match self {
             // The owner is back just when its standby takes over, and does not read of it at once.
-            Sabotage::AcksWhileTaking => FaultSpec {
+            Sabotage::AcksWhileTaking | Sabotage::ZombieBelieved => FaultSpec {
                 crashes: 0.0,
                 pauses: (Micros(1_200_000), Micros(1_500_000)),
                 late_followers: 0.6,
