@@ -392,3 +392,20 @@ fn fault_table(faults: &BTreeMap<(MeshStep, &'static str), u64>) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_run_keeps_its_promises() {
+        let arguments =
+            MeshArguments { servers: 5, players: 24, handoffs: Some(1_000), faults: Faults::On };
+        let done = lab(&arguments, RunOptions { seed: 1, quick: true }).unwrap().unwrap();
+        done.tables.iter().for_each(|table| println!("{table}"));
+        let broken: Vec<_> =
+            done.outcome.verdicts.iter().filter(|it| it.required && !it.holds).collect();
+        assert!(broken.is_empty(), "{broken:?}");
+        assert!(done.outcome.rows.iter().any(|row| row["part"] == "faults" && row["faults"] != 0));
+    }
+}

@@ -5,8 +5,9 @@ use foveate_node::region::MeshStep;
 use foveate_node::region::bus::{BusMessage, Envelope};
 use foveate_node::region::layout::ServerId;
 use foveate_node::region::ledger::{AppendId, Subject, read_record, write_record};
-use foveate_node::region::log::{LogBatch, LogEntry};
-use foveate_wire::{Micros, ObjectId};
+use foveate_node::region::log::{LogBatch, LogEntry, ObjectState};
+use foveate_wire::Micros;
+use std::collections::BTreeMap;
 
 /// What becomes of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +45,9 @@ impl Armed {
     /// Any fault at any step.
     pub fn draw(rng: &mut fastrand::Rng, spec: &FaultSpec, now: Micros) -> Armed {
         let step = MeshStep::ALL[rng.usize(..MeshStep::ALL.len())];
-        // Evenly over magnitudes: 50 ms to 20 s.
-        let pause = Micros((50_000.0 * 400f64.powf(rng.f64())) as u64);
+        // Evenly over magnitudes.
+        let (short, long) = (spec.pauses.0.0 as f64, spec.pauses.1.0 as f64);
+        let pause = Micros((short * (long / short).powf(rng.f64())) as u64);
         let kind =
             if rng.f64() < spec.crashes { FaultKind::Crash } else { FaultKind::Pause(pause) };
         Armed { step, after: rng.u32(..4), kind, since: now }
@@ -71,6 +73,8 @@ pub struct FaultSpec {
     pub drift: i64,
     /// Of the faults at steps this share are crashes; the others are pauses.
     pub crashes: f64,
+    /// The shortest and the longest pause.
+    pub pauses: (Micros, Micros),
     /// The longest time between two occasions for trouble; zero: none.
     pub trouble_every: Micros,
     /// At each occasion: the probability that the ledger is away for up to 7.5 s,
@@ -96,6 +100,7 @@ impl FaultSpec {
         late_followers: 0.0,
         drift: 0,
         crashes: 0.0,
+        pauses: (Micros(50_000), Micros(20_000_000)),
         trouble_every: Micros::ZERO,
         outages: 0.0,
         partitions: 0.0,
@@ -131,6 +136,9 @@ impl FaultSpec {
     };
 }
 
+/// By object: the epoch and the state of its last handoff.
+pub type EarlierStates = BTreeMap<u64, (u32, Option<ObjectState>)>;
+
 /// A mistake that servers could make. The checker must find each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
@@ -160,8 +168,13 @@ impl Sabotage {
     pub fn faults(self) -> FaultSpec {
         let faults = FaultSpec { sabotage: Some(self), ..FaultSpec::ALL };
         match self {
-            // States of earlier handoffs arrive late.
-            Sabotage::NoEpochCheck => FaultSpec { double: 0.3, stalls: 0.05, ..faults },
+            // The owner is back just when its standby takes over, and does not read of it at once.
+            Sabotage::AcksWhileTaking | Sabotage::ZombieBelieved => FaultSpec {
+                crashes: 0.0,
+                pauses: (Micros(1_200_000), Micros(1_500_000)),
+                late_followers: 0.6,
+                ..faults
+            },
             _ => faults,
         }
     }
@@ -194,8 +207,8 @@ impl Sabotage {
         }
     }
 
-    /// A message as it arrives.
-    pub fn bend(self, bytes: Vec<u8>, checker: &Checker) -> Vec<u8> {
+    /// A message as it arrives. `earlier`: the last state of each object that was handed over.
+    pub fn bend(self, bytes: Vec<u8>, checker: &Checker, earlier: &mut EarlierStates) -> Vec<u8> {
         if !matches!(self, Sabotage::NoEpochCheck | Sabotage::ZombieBelieved) {
             return bytes;
         }
@@ -210,12 +223,11 @@ impl Sabotage {
                 let fenced = checker.fenced.get(&by.region).copied().unwrap_or(0);
                 by.epoch = by.epoch.max(fenced);
             }
-            (Sabotage::NoEpochCheck, BusMessage::Handoff(by, to, objects)) => {
-                let pending = checker.logs.get(&by.region).map(|view| &view.pending);
+            (Sabotage::NoEpochCheck, BusMessage::Handoff(_, _, objects)) => {
                 for it in objects {
-                    let now = pending.and_then(|pending| pending.get(&ObjectId(it.object)));
-                    if let Some(now) = now.filter(|now| now.to == *to) {
-                        (it.epoch, it.sequence) = (now.epoch, now.sequence);
+                    let before = earlier.insert(it.object, (it.epoch, it.state.clone()));
+                    if let Some((_, state)) = before.filter(|(epoch, _)| *epoch < it.epoch) {
+                        it.state = state;
                     }
                 }
             }

@@ -5,7 +5,7 @@
 //! the process goes on. A process that was paused finds what arrived meanwhile before it is woken.
 
 use super::check::Checker;
-use super::faults::{Armed, FaultKind, FaultSpec};
+use super::faults::{Armed, EarlierStates, FaultKind, FaultSpec};
 use super::game::Drift;
 use super::ledger::SimLedger;
 use crate::net::Agenda;
@@ -110,6 +110,8 @@ pub struct MeshWorld {
     restarting: usize,
     /// No fault strikes any more.
     calm: bool,
+    /// For servers that are wrong on purpose.
+    earlier: EarlierStates,
     /// FNV-1a over all that was said and appended.
     digest: u64,
     /// What was counted.
@@ -143,6 +145,7 @@ impl MeshWorld {
             partition: false,
             restarting: 0,
             calm: false,
+            earlier: EarlierStates::new(),
             digest: 0xcbf2_9ce4_8422_2325,
             counts: MeshCounts::default(),
         };
@@ -224,7 +227,7 @@ impl MeshWorld {
             Happening::Wake { server, life } => self.wake(server, life),
             Happening::Deliver { server, mut bytes } => {
                 if let Some(sabotage) = self.spec.sabotage {
-                    bytes = sabotage.bend(bytes, &self.checker);
+                    bytes = sabotage.bend(bytes, &self.checker, &mut self.earlier);
                 }
                 self.hand(server, RegionCommand::Deliver(bytes));
             }

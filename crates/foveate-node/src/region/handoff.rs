@@ -207,7 +207,7 @@ impl<G: Game> Region<G> {
                 sequence: it.sequence,
                 state: it.state.clone(),
             });
-            if !it.logged && self.ticked - it.since >= LOG_AFTER {
+            if !it.logged && self.ticked.saturating_sub(it.since) >= LOG_AFTER {
                 it.logged = true;
                 let (object, epoch, state) = (id.0, it.epoch, it.state.clone());
                 self.queue.push(LogEntry::Amend { object, epoch, state });

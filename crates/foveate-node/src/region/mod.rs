@@ -361,7 +361,9 @@ impl<G: Game> RegionServer<G> {
             self.ticked = tick;
             let ids: Vec<RegionId> = self.regions.keys().copied().collect();
             for id in ids {
-                if self.may_act_until(id) > now {
+                // A region that was opened meanwhile begins with its own tick.
+                let due = self.regions.get(&id).is_some_and(|region| region.ticked < tick);
+                if due && self.may_act_until(id) > now {
                     self.tick_region(id, tick, now);
                 }
             }

@@ -62,7 +62,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn every_planted_mistake_is_found() {
     for sabotage in Sabotage::ALL {
-        let found = (1..=12).any(|seed| {
+        let found = (1..=40).any(|seed| {
             let result = run(&MeshSpec::small(sabotage.faults(), seconds(60), seed)).unwrap();
             println!("{sabotage:?} seed {seed}: {:?}", result.findings.first());
             !result.findings.is_empty()
