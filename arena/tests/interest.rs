@@ -2,7 +2,7 @@
 
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
 use foveate_arena::game::{Action, Controls};
-use foveate_arena::{Arena, Fighter, Input, Point, Setup, Skill};
+use foveate_arena::{Arena, ArenaInput, Fighter, Point, Setup, Skill};
 use foveate_lab::network::{NetworkSpec, Participant, Sessions};
 use foveate_node::Server;
 use foveate_node::game::{Brain, Game, PlayerId, Requester};
@@ -70,7 +70,7 @@ struct Match {
 /// Walks on, and turns every second or so.
 fn stroll(bot: usize, round: u64) -> Controls {
     let mut rng = fastrand::Rng::with_seed(bot as u64 * 1_000 + (round + bot as u64 * 7) / 17);
-    let walk = Input { forward: 127, strafe: rng.i8(-40..40), yaw: rng.u16(0..1_024) };
+    let walk = ArenaInput { forward: 127, strafe: rng.i8(-40..40), yaw: rng.u16(0..1_024) };
     Controls { walk, ..Controls::default() }
 }
 
@@ -139,8 +139,7 @@ impl Match {
         let (world, arena) = (server.simulation.world(), &server.simulation.game);
         let tick = world.tick();
         let walls = arena.visibility().expect("the arena has walls");
-        let avatars: Vec<(ObjectId, Avatar)> =
-            world.of_kind(AVATAR).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
+        let avatars: Vec<(ObjectId, Avatar)> = world.iter::<Avatar>().collect();
         for node in nodes.iter().flatten() {
             let Participant::Client(client) = &node.node else { continue };
             let Some(me) = client.joined() else { continue };

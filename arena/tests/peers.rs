@@ -9,7 +9,7 @@ use foveate_node::Peer;
 use foveate_node::game::{Brain, World};
 use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::wire::{Digest, Message};
+use foveate_node::peer::wire::{Digest, PeerMessage};
 use foveate_node::peer::{PeerSettings, Signer};
 use foveate_node::session::write_message;
 use foveate_sync::ObserverId;
@@ -167,7 +167,7 @@ fn a_strangers_word_does_not_take_the_score_from_its_owner() {
             boards: vec![(Match::ID.into(), 101, lanes.clone())],
             gone: false,
         };
-        let said = write_message(&Message::Members(vec![Sealed::new(&digest, &stranger)]));
+        let said = write_message(&PeerMessage::Members(vec![Sealed::new(&digest, &stranger)]));
         let (link, _) = reader.links().next().unwrap();
         reader.message(link, &said, now, &mut RecordingOutbox::default());
         assert_eq!(reader.claim_on(Match::ID), Some(claim), "{ahead} epochs ahead");

@@ -12,7 +12,7 @@ use crate::session::{Session, SessionSpec};
 use foveate_sync::interest::presets;
 use foveate_wire::measure::{Seen, Trainer};
 use foveate_wire::packet::{PacketReader, PacketWriter, open_state};
-use foveate_wire::{Alias, Base, Coder, Decoder, Kind, Micros, Models, Motion, Replicate};
+use foveate_wire::{Alias, Baseline, Coder, Decoder, Kind, Micros, Models, Motion, Replicate};
 
 /// The step of a place in the game's units, as in the experiments.
 pub const PRECISION: f32 = 1.0 / 8.0;
@@ -70,7 +70,7 @@ pub fn write_round<C: Coder>(
         };
         let Some(place) = &kind.place else { continue };
         let motion = last_motion(place.coordinates(&before), place.coordinates(&then), movement);
-        let base = Base { lanes: &then, motion, age: age as u32 };
+        let base = Baseline { lanes: &then, motion, age: age as u32 };
         writer.update(Alias(player as u16), kind, &base, &mut now);
         updates += 1;
     }

@@ -6,7 +6,7 @@ use foveate::node::{IdAllocator, Server};
 use foveate::prelude::{ObjectId, Rounds};
 use foveate::wire::Micros;
 use foveate_lab::network::{NetworkSpec, Participant, Sessions};
-use foveate_orchard::{APPLE, APPLE_TREE, Apple, AppleState, AppleTree, BASKET, Basket};
+use foveate_orchard::{APPLE, Apple, AppleState, AppleTree, Basket};
 use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,7 +97,7 @@ impl Yard {
     /// Points of all baskets, and apples that they have counted and that are still there.
     fn points(&self) -> (usize, usize) {
         let world = self.server().simulation.world();
-        let baskets = world.of_kind(BASKET).into_iter().filter_map(|id| world.get::<Basket>(id));
+        let baskets = world.iter::<Basket>().map(|(_, basket)| basket);
         let there = self.apples();
         baskets.fold((0, 0), |(points, left), basket| {
             let counted = basket.counted().iter().filter(|(id, _)| there.contains(id)).count();
@@ -108,8 +108,7 @@ impl Yard {
     fn check(&self) {
         let there = self.apples();
         let world = self.server().simulation.world();
-        let trees = world.of_kind(APPLE_TREE).into_iter().filter_map(|id| world.get(id));
-        let made: usize = trees.map(|tree: AppleTree| usize::from(tree.made)).sum();
+        let made: usize = world.iter::<AppleTree>().map(|(_, tree)| usize::from(tree.made)).sum();
         assert_eq!(made, self.created.len(), "every apple that trees made is one object");
         assert_eq!(self.created.len(), there.len() + self.removed.len());
         let vanished = |id: &&ObjectId| self.states[*id] == AppleState::InBasket;

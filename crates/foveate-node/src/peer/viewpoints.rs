@@ -26,7 +26,7 @@ const MAX_EYES: usize = 16;
 
 impl<G: Game> Peer<G> {
     /// Each neighbour looks from where its avatar is known to be, by the view that it subscribed to.
-    pub(super) fn look_through_their_eyes(&mut self) {
+    pub(super) fn update_viewpoints(&mut self) {
         let stale: Vec<(Link, u8)> =
             self.links.iter().filter(|(_, it)| it.regrade).map(|(l, it)| (*l, it.view)).collect();
         for (link, which) in stale {
@@ -40,7 +40,7 @@ impl<G: Game> Peer<G> {
             }
         }
         let eyes: Vec<(Link, Vec<(ObjectId, Pivot)>)> =
-            self.links.iter().map(|(link, it)| (*link, self.eyes_of(it))).collect();
+            self.links.iter().map(|(link, it)| (*link, self.viewpoints_of(it))).collect();
         for (link, eyes) in eyes.into_iter().filter(|(_, eyes)| !eyes.is_empty()) {
             let Some(it) = self.links.get_mut(&link) else { continue };
             let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
@@ -57,7 +57,7 @@ impl<G: Game> Peer<G> {
 
     /// What a neighbour looks from, and where it is and looks: its avatar or what it watches first. One
     /// that is trusted runs the rules of objects that it is not near, and needs to know what is near those.
-    pub(super) fn eyes_of(&self, it: &Neighbour) -> Vec<(ObjectId, Pivot)> {
+    pub(super) fn viewpoints_of(&self, it: &Neighbour) -> Vec<(ObjectId, Pivot)> {
         let avatar = self.avatar_of(it.player);
         let may =
             |id: &ObjectId| self.simulation.game.may_watch(&self.simulation.world(), avatar, *id);
@@ -65,7 +65,8 @@ impl<G: Game> Peer<G> {
         let first = watched.or_else(|| Some((avatar, self.avatar_eye(it, avatar)?)));
         let mut eyes: Vec<(ObjectId, Pivot)> = first.into_iter().collect();
         if !eyes.is_empty() && self.weight(it.player) > 1.0 {
-            let theirs = self.known.iter().filter(|(_, known)| known.claim.owner == it.player);
+            let theirs =
+                self.ownership.ghosts().filter(|(_, known)| known.claim.owner == it.player);
             let theirs = theirs.map(|(id, _)| id).filter(|id| *id != avatar);
             eyes.extend(theirs.filter_map(|id| Some((id, self.eye(id)?))).take(MAX_EYES - 1));
         }
@@ -110,7 +111,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// A neighbour says where it looks.
-    pub(super) fn hear_gaze(&mut self, link: Link, gaze: Gaze) {
+    pub(super) fn on_gaze(&mut self, link: Link, gaze: Gaze) {
         let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
         let steps = self.facing_of(self.avatar_of(player)).map(|known| known.1);
         if let (Some(steps), Some(it)) = (steps, self.links.get_mut(&link)) {
@@ -118,12 +119,12 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// States the gaze to those who would grade their avatar wrongly by what they know of ours. If they would
+    /// States the gaze to peers that would grade their avatar wrongly by what they know of ours. If they would
     /// be too loose that is said at once, if too strict with the next frame.
-    pub(super) fn state_gaze(&mut self, tick: Tick) {
+    pub(super) fn update_gaze(&mut self, tick: Tick) {
         let Some(view) = self.view(self.settings.view) else { return };
         let publisher = &self.simulation.publisher;
-        let slot = publisher.store.find(self.avatar).filter(|_| self.watched.is_none());
+        let slot = publisher.store.find(self.avatar).filter(|_| self.viewing.watched.is_none());
         let (Some(slot), Some((kind, steps))) = (slot, self.facing_of(self.avatar)) else { return };
         let (here, truth) = (publisher.store.position(slot), Gaze::along(angles(kind, steps)));
         let mut stated = Vec::new();

@@ -2,15 +2,15 @@
 
 use super::identity::{Key, Sealed};
 use super::interest::lot;
-use super::members::{Learnt, Reader};
+use super::members::{Learned, Members, Reader};
 use super::neighbour::{GONE_AFTER, Neighbour};
-use super::wire::{Digest, MAX_NAMED, Message};
-use super::{Fault, MAX_BANNED, MAX_LINKS, Peer, PeerEvent, Phase};
-use crate::game::{Game, PlayerId, Tenure};
+use super::wire::{Digest, MAX_NAMED, PeerMessage};
+use super::{Fault, MAX_LINKS, Peer, PeerEvent};
+use crate::game::{Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{Refusal, VERSIONS, write_message};
 use foveate_sync::StoreError;
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::Micros;
 use std::sync::Arc;
 
 /// After the clock is set, so long until the player comes in: the first states arrive meanwhile.
@@ -19,12 +19,10 @@ const SETTLE: Micros = Micros(400_000);
 const INTRODUCED: (usize, usize) = (8, 8);
 /// After a stall, so long until what nobody else has by then is taken up again.
 const AFTER_STALL: Micros = Micros(3_000_000);
-/// A link that was asked for and never came.
-const CALL_FOR: Micros = Micros(5_000_000);
 /// Between two calls to a contact that has no room and names nobody else.
 const ASK_AGAIN: Micros = Micros(1_000_000);
 
-/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. Whoever
+/// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. A peer that
 /// begins anew is not inside before this has passed.
 const IDS_AHEAD: Micros = Micros(SETTLE.0 / 2);
 
@@ -34,18 +32,50 @@ pub(super) fn id_number(time: Micros) -> u64 {
     time.0 >> 11
 }
 
-/// A link that was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    since: Micros,
-    /// It could not be made.
-    pub failed: bool,
+/// Where a peer stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Outside,
+    /// The clock is set; the world is being made known until then.
+    Settling(Micros),
+    Inside,
+    Left,
 }
 
-impl Call {
-    /// Whether it may be asked for again.
-    pub fn is_over(&self, now: Micros) -> bool {
-        now - self.since >= CALL_FOR
+/// Whether this peer is in the world, what time it is there, and which other peers are.
+pub(super) struct Membership {
+    pub phase: Phase,
+    /// The world's time less the host's.
+    pub offset: i64,
+    /// The peer by way of which this one joins, how it is reached, and when it was asked last.
+    pub contact: Option<(Key, Vec<u8>, Micros)>,
+    /// The others, as their digests tell.
+    pub members: Members,
+    /// When the player entered the world, or went on after a stall.
+    pub entered: Micros,
+    /// When the last round was.
+    pub ticked: Option<Micros>,
+    /// When the next digest is due.
+    pub digest_at: Micros,
+    /// Digests made since the player entered: the first ones follow each other quickly.
+    pub digests: u32,
+    /// Bytes of gossip that may leave; below zero: that left too early.
+    pub gossip_room: i64,
+}
+
+impl Membership {
+    pub fn new(me: PlayerId) -> Membership {
+        Membership {
+            phase: Phase::Outside,
+            offset: 0,
+            contact: None,
+            members: Members::new(me),
+            entered: Micros::ZERO,
+            ticked: None,
+            digest_at: Micros::ZERO,
+            digests: 0,
+            gossip_room: 0,
+        }
     }
 }
 
@@ -64,71 +94,70 @@ impl<G: Game> Peer<G> {
     /// Begins a new world, as the only one in it.
     pub fn found(&mut self, now: Micros) -> Result<(), StoreError> {
         self.simulation.populate()?;
-        self.offset = 0;
-        self.phase = Phase::Settling(now);
-        self.come_in(now);
+        self.membership.offset = 0;
+        self.membership.phase = Phase::Settling(now);
+        self.enter_world(now);
         Ok(())
     }
 
-    /// Asks to be let in by somebody who is in the world.
+    /// Asks to be let in by a peer that is in the world.
     pub fn join(&mut self, contact: Key, address: Vec<u8>, now: Micros) {
-        self.contact = Some((contact, address.clone(), now));
+        self.membership.contact = Some((contact, address.clone(), now));
         self.dial(contact, address, now);
     }
 
     fn dial(&mut self, key: Key, address: Vec<u8>, now: Micros) {
-        self.calling.insert(key.player(), Call { since: now, failed: false });
+        self.links.start_dial(key.player(), now);
         self.events.push_back(PeerEvent::Connect(key, address));
     }
 
-    /// Seeks a link with somebody of whom a digest told.
-    pub(super) fn call(&mut self, player: PlayerId, now: Micros) {
-        let contact = self.members.get(player).map(|it| &it.digest);
+    /// Seeks a link with a peer of whom a digest told.
+    pub(super) fn dial_member(&mut self, player: PlayerId, now: Micros) {
+        let contact = self.membership.members.get(player).map(|it| &it.digest);
         let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
-        if let Some((key, contact)) = contact.filter(|_| !self.calling.contains_key(&player)) {
+        if let Some((key, contact)) = contact.filter(|_| !self.links.is_dialling(player)) {
             self.dial(key, contact, now);
         }
     }
 
     /// The contact has no room or is not there: another peer of which it told may have. If it told of
     /// none, because it knew none by then, it is asked again.
-    pub(super) fn try_elsewhere(&mut self, now: Micros) {
-        self.calling.retain(|_, call| !call.is_over(now));
-        if !self.links.is_empty() || !self.calling.is_empty() {
+    pub(super) fn retry_join(&mut self, now: Micros) {
+        self.links.expire_dials(now);
+        if !self.links.is_empty() || self.links.dials() > 0 {
             return;
         }
-        let other = self.members.iter().min_by_key(|(player, _)| lot(now.0, player.0.into()));
+        let other =
+            self.membership.members.iter().min_by_key(|(player, _)| lot(now.0, player.0.into()));
         let other = other.map(|(_, it)| (it.digest.key, it.digest.contact.clone()));
         if let Some((key, contact)) = other {
             return self.dial(key, contact, now);
         }
-        match self.contact.clone() {
+        match self.membership.contact.clone() {
             Some((key, address, since)) if now - since >= ASK_AGAIN => self.join(key, address, now),
             _ => {}
         }
     }
 
-    /// Leaves: hands everything over that somebody else may have, and says good-bye.
+    /// Leaves: hands everything over that another peer may have, and says good-bye.
     pub fn leave(&mut self, now: Micros, out: &mut impl Outbox) {
-        let worldly = self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed);
-        for id in worldly.copied().collect::<Vec<ObjectId>>() {
+        for id in self.owned_of_the_world() {
             if let Some(to) = self.most_interested(id, now, true) {
-                self.give(id, to, now, out);
+                self.give_object(id, to, now, out);
             }
         }
-        self.tell_changes(out);
+        self.send_changes(out);
         let last = self.seal_digest(now, Occasion::Leaving);
-        for link in self.links.keys().copied().collect::<Vec<_>>() {
-            out.message(link, &write_message(&Message::Members(vec![last.clone()])));
-            out.message(link, &write_message(&Message::Bye { leaving: true }));
+        for link in self.links.all() {
+            out.message(link, &write_message(&PeerMessage::Members(vec![last.clone()])));
+            out.message(link, &write_message(&PeerMessage::Bye { leaving: true }));
             out.close(link, Refusal::Closing);
         }
         self.links.clear();
-        self.by_player.clear();
-        self.phase = Phase::Left;
+        self.membership.phase = Phase::Left;
     }
 
-    /// A link was made, with whoever has this key; `called`: because this peer asked for it.
+    /// A link was made, with a peer that has this key; `called`: because this peer asked for it.
     pub fn connected(
         &mut self,
         link: Link,
@@ -137,19 +166,19 @@ impl<G: Game> Peer<G> {
         out: &mut impl Outbox,
     ) {
         let player = key.player();
-        self.calling.remove(&player);
-        if self.phase == Phase::Left {
+        self.links.end_dial(player);
+        if self.membership.phase == Phase::Left {
             return out.close(link, Refusal::Closing);
         }
-        if self.banned.contains_key(&player) {
+        if self.trust.is_banned(player) {
             return out.close(link, Refusal::Dishonest);
         }
-        let known = self.members.get(player);
+        let known = self.membership.members.get(player);
         if player == self.me || known.is_some_and(|it| it.digest.key != key) {
             return out.close(link, Refusal::NameTaken);
         }
         let mut replaces = false;
-        if let Some(old) = self.by_player.get(&player).copied() {
+        if let Some(old) = self.links.link_to(player) {
             // Both called at once: both ends keep the call of the lower player. One who calls again has
             // lost the first link.
             let before = self.links.get(&old).is_some_and(|it| it.called);
@@ -163,100 +192,101 @@ impl<G: Game> Peer<G> {
         if self.links.len() >= MAX_LINKS && !self.make_room_for(player, now, out) {
             self.counts.full += 1;
             let others = self.introductions(player);
-            out.message(link, &write_message(&Message::Members(others)));
+            out.message(link, &write_message(&PeerMessage::Members(others)));
             return out.close(link, Refusal::Full);
         }
         let schema = Arc::clone(self.simulation.game.schema());
         let tick = self.tick_at(now);
         let neighbour = Neighbour::new((key, called), schema, tick, now);
         self.links.insert(link, Neighbour { replaces, ..neighbour });
-        self.by_player.insert(player, link);
-        let hello = Message::Hello {
+        let hello = PeerMessage::Hello {
             versions: VERSIONS.to_vec(),
             schema: self.simulation.game.schema().hash(),
             digest: self.seal_digest(now, Occasion::Hello),
             clock: now.0,
-            inside: self.phase == Phase::Inside,
+            inside: self.membership.phase == Phase::Inside,
         };
         out.message(link, &write_message(&hello));
     }
 
-    /// Whom somebody should get to know.
+    /// Whom a peer should get to know.
     fn introductions(&self, player: PlayerId) -> Vec<Sealed> {
         let near = self.place_of(player).unwrap_or_else(|| self.here());
-        self.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
+        self.membership.members.introduce(player, (near, f32::MAX), &Default::default(), INTRODUCED)
     }
 
     /// A link that was asked for could not be made.
     pub fn unreachable(&mut self, key: Key, now: Micros) {
         // Not tried again at once: the call counts as open until its time is over, or there is news.
-        self.calling.insert(key.player(), Call { since: now, failed: true });
+        self.links.fail_dial(key.player(), now);
     }
 
     /// A link ended that this peer did not close.
     pub fn closed(&mut self, link: Link, now: Micros) {
+        if self.has_stalled(now) {
+            return self.drop_link(link);
+        }
         let Some(neighbour) = self.links.get(&link) else { return };
         let (player, was_open) = (neighbour.player, neighbour.open || neighbour.replaces);
         self.drop_link(link);
-        if was_open && !self.by_player.contains_key(&player) {
-            self.orphan_objects_of(player, now);
+        if was_open && !self.links.is_linked(player) {
+            self.on_vanished(player, now);
         }
     }
 
     /// Forgets a link, and nothing else.
     pub(super) fn drop_link(&mut self, link: Link) {
-        let Some(neighbour) = self.links.remove(&link) else { return };
-        if self.by_player.get(&neighbour.player) == Some(&link) {
-            self.by_player.remove(&neighbour.player);
-        }
+        let Some(neighbour) = self.links.remove(link) else { return };
         if let Some(observer) = neighbour.observer {
             self.simulation.publisher.remove(observer);
         }
         if neighbour.open {
-            self.changes.unlink(neighbour.player);
+            self.ownership.changes.unlink(neighbour.player);
         }
-        for (_, known) in self.known.iter_mut().filter(|(_, known)| known.source == Some(link)) {
-            known.source = None;
-        }
+        let theirs = self.ownership.ghosts_mut().filter(|(_, ghost)| ghost.source == Some(link));
+        theirs.for_each(|(_, ghost)| ghost.source = None);
     }
 
-    /// Somebody is gone: what was theirs alone goes, what is the world's is taken over.
-    pub(super) fn orphan_objects_of(&mut self, player: PlayerId, now: Micros) {
-        self.members.vanished(player);
+    /// A peer is gone: what was theirs alone goes, what is the world's is taken over.
+    pub(super) fn on_vanished(&mut self, player: PlayerId, now: Micros) {
+        self.membership.members.vanished(player);
         self.events.push_back(PeerEvent::Parted(player, true));
-        self.orphan(player, now);
+        self.orphan_objects_of(player, now);
     }
 
-    /// Whoever stalled for so long, or slept, was taken for gone, and others have what it had. So it
+    /// Whether this peer had no round for so long that others took it for gone. What waited for it meanwhile is not
+    /// acted on: the next round lets go of everything and closes the links that it came over.
+    pub(super) fn has_stalled(&self, now: Micros) -> bool {
+        self.membership.ticked.is_some_and(|last| now - last >= GONE_AFTER)
+    }
+
+    /// A peer that stalled for so long, or slept, was taken for gone, and others have what it had. So it
     /// lets go of that, meets them anew, and takes up again what nobody has.
-    pub(super) fn recover(&mut self, now: Micros, out: &mut impl Outbox) {
-        let stalled = self.ticked.is_some_and(|last| now - last >= GONE_AFTER);
-        self.ticked = Some(now);
-        let alone = self.links.is_empty() && self.known.iter().next().is_none();
+    pub(super) fn recover_from_stall(&mut self, now: Micros, out: &mut impl Outbox) {
+        let stalled = self.has_stalled(now);
+        self.membership.ticked = Some(now);
+        let alone = self.links.is_empty() && self.ownership.ghosts().next().is_none();
         if !stalled || alone {
             return;
         }
-        for link in self.links.keys().copied().collect::<Vec<_>>() {
+        for link in self.links.all() {
             out.close(link, Refusal::Deaf);
             self.drop_link(link);
         }
-        self.came_in = now;
-        // Those who seemed gone only closed their links.
-        for (_, known) in self.known.iter_mut().filter(|(_, known)| known.orphan.is_some()) {
-            known.orphan = Some(now + AFTER_STALL);
+        self.membership.entered = now;
+        // Peers that seemed gone only closed their links.
+        for (id, ..) in self.ownership.orphans().collect::<Vec<_>>() {
+            self.ownership.orphan(id, now + AFTER_STALL);
         }
-        let worldly = self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed);
-        for id in worldly.copied().collect::<Vec<ObjectId>>() {
+        for id in self.owned_of_the_world() {
             let Some(claim) = self.my_claim(id) else { continue };
-            self.let_go(id, claim, now);
-            if let Some(known) = self.known.get_mut(id) {
-                known.orphan = Some(now + AFTER_STALL);
-            }
+            self.release_object(id, claim, now);
+            self.ownership.orphan(id, now + AFTER_STALL);
         }
     }
 
-    /// Those who have been silent for too long are gone.
-    pub(super) fn notice_silence(&mut self, now: Micros, out: &mut impl Outbox) {
+    /// Peers that have been silent for too long are gone.
+    pub(super) fn drop_silent(&mut self, now: Micros, out: &mut impl Outbox) {
         let silent = |it: &Neighbour| now - it.heard >= GONE_AFTER;
         let silent: Vec<Link> =
             self.links.iter().filter(|(_, it)| silent(it)).map(|(link, _)| *link).collect();
@@ -266,15 +296,13 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Liars go, and are named.
+    /// Cheating peers go, and are named.
     pub(super) fn ban_pending(&mut self, now: Micros, out: &mut impl Outbox) {
-        for (link, fault) in std::mem::take(&mut self.pending_bans) {
+        for (link, fault) in self.trust.take_pending() {
             let Some(player) = self.links.get(&link).map(|it| it.player) else { continue };
-            if self.banned.len() < MAX_BANNED {
-                self.banned.insert(player, fault);
-            }
+            self.trust.ban(player, fault);
             self.closed(link, now);
-            self.members.forget(player);
+            self.membership.members.forget(player);
             out.close(link, Refusal::Dishonest);
             self.events.push_back(PeerEvent::Verdict(player, fault));
         }
@@ -282,7 +310,7 @@ impl<G: Game> Peer<G> {
 
     /// Digests are read here and now.
     pub(super) fn reader(&self, now: Micros) -> Reader {
-        let world = (self.phase != Phase::Outside).then(|| self.time(now));
+        let world = (self.membership.phase != Phase::Outside).then(|| self.time(now));
         Reader { now, world, here: self.here() }
     }
 
@@ -309,8 +337,14 @@ impl<G: Game> Peer<G> {
         Sealed::new(&digest, &*self.signer)
     }
 
-    /// Somebody says hello.
-    pub(super) fn greet(&mut self, link: Link, hello: Hello, now: Micros, out: &mut impl Outbox) {
+    /// A peer says hello.
+    pub(super) fn on_hello(
+        &mut self,
+        link: Link,
+        hello: Hello,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
         let Some(neighbour) = self.links.get(&link) else { return };
         let (key, player, open) = (neighbour.key, neighbour.player, neighbour.open);
         let refuse = |peer: &mut Peer<G>, why, out: &mut _| {
@@ -328,8 +362,8 @@ impl<G: Game> Peer<G> {
         }
         let (reader, digest) = (self.reader(now), hello.digest);
         let own = digest.peek::<Digest>().is_some_and(|digest| digest.key == key);
-        match self.members.learn(reader, digest, None, &*self.signer) {
-            Ok(Learnt::NameTaken) => return refuse(self, Refusal::NameTaken, out),
+        match self.membership.members.learn(reader, digest, None, &*self.signer) {
+            Ok(Learned::NameTaken) => return refuse(self, Refusal::NameTaken, out),
             Ok(_) if own => {}
             _ => return refuse(self, Refusal::Malformed, out),
         }
@@ -339,46 +373,50 @@ impl<G: Game> Peer<G> {
         }
         if hello.inside {
             // They are not gone after all.
-            for (_, known) in self.known.iter_mut().filter(|(_, it)| it.claim.owner == player) {
-                (known.orphan, known.doubted) = (None, None);
-                // They may have begun anew since: whoever took it over meanwhile is honest.
-                known.taken = Some(now);
+            for id in self.ownership.ghosts_of(player) {
+                if self.ownership.is_orphan(id) {
+                    self.ownership.settle(id);
+                }
+                // They may have begun anew since: a peer that took it over meanwhile is honest.
+                if let Some(ghost) = self.ownership.ghost_mut(id) {
+                    ghost.taken = Some(now);
+                }
             }
         } else {
-            // Whoever begins anew has nothing.
-            self.orphan(player, now);
+            // A peer that begins anew has nothing.
+            self.orphan_objects_of(player, now);
         }
-        self.changes.link(player);
+        self.ownership.changes.link(player);
         self.events.push_back(PeerEvent::Met(player));
         if !hello.inside {
             let time = self.time(now).0;
-            out.message(link, &write_message(&Message::Time { echo: hello.clock, time }));
+            out.message(link, &write_message(&PeerMessage::Time { echo: hello.clock, time }));
         }
-        self.open_up(link, now, out);
+        self.send_all_changes(link, now, out);
         if !hello.inside {
             let others = self.introductions(player);
-            out.message(link, &write_message(&Message::Members(others)));
+            out.message(link, &write_message(&PeerMessage::Members(others)));
         }
-        self.watch(link, now);
+        self.add_observer(link, now);
     }
 
     /// Tells a new neighbour what all others know already.
-    fn open_up(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
+    fn send_all_changes(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
         out.message(link, &write_message(&self.subscription(true)));
         for part in self.all_changes(now).parts() {
-            out.message(link, &write_message(&Message::Changes(part)));
+            out.message(link, &write_message(&PeerMessage::Changes(part)));
         }
     }
 
-    /// The world's time, as somebody who is in it knows it.
+    /// The world's time, as a peer that is in it knows it.
     pub(super) fn set_clock(&mut self, echo: u64, time: u64, now: Micros) {
-        if self.phase != Phase::Outside {
+        if self.membership.phase != Phase::Outside {
             return;
         }
         let trip = now.0.saturating_sub(echo);
         let there = time.saturating_add(trip / 2);
-        self.offset = there as i64 - now.0 as i64;
-        self.phase = Phase::Settling(now + SETTLE);
+        self.membership.offset = there as i64 - now.0 as i64;
+        self.membership.phase = Phase::Settling(now + SETTLE);
         // What is told from now on refers to rounds near this one.
         let (tick, schema) = (self.tick_at(now), Arc::clone(self.simulation.game.schema()));
         for neighbour in self.links.values_mut() {
@@ -388,15 +426,15 @@ impl<G: Game> Peer<G> {
 
     /// Ids can be created up to this moment of the world's time, and no further, so that a later run of
     /// this player's goes on above them.
-    pub(super) fn allow_ids(&mut self, now: Micros) {
+    pub(super) fn extend_ids(&mut self, now: Micros) {
         if self.is_inside() {
             self.simulation.ids.extend_to(id_number(self.time(now) + IDS_AHEAD));
         }
     }
 
     /// The player comes in, as soon as there is enough to see.
-    pub(super) fn come_in(&mut self, now: Micros) {
-        let Phase::Settling(until) = self.phase else { return };
+    pub(super) fn enter_world(&mut self, now: Micros) {
+        let Phase::Settling(until) = self.membership.phase else { return };
         if now < until {
             return;
         }
@@ -404,8 +442,9 @@ impl<G: Game> Peer<G> {
         for spawn in game.welcome(&self.simulation.world(), self.me, &self.name) {
             self.counts.full += u64::from(self.simulation.spawn(self.me, &spawn).is_err());
         }
-        self.phase = Phase::Inside;
-        (self.came_in, self.digest_at, self.digests) = (now, now, 0);
+        self.membership.phase = Phase::Inside;
+        (self.membership.entered, self.membership.digest_at, self.membership.digests) =
+            (now, now, 0);
         self.asks.begin((self.time(now).0 / 1_000) as u32);
         // Above all numbers of this player's earlier runs, which used none from the future.
         self.simulation.ids.skip_to(id_number(self.time(now)));

@@ -2,7 +2,7 @@
 
 use super::interest::Subscribed;
 use super::neighbour::{ACK_WAITS, ASK_AFTER, ASK_EVERY, KEEP_ALIVE, Neighbour};
-use super::wire::{Changes, Frame, Message};
+use super::wire::{Changes, PeerDatagram, PeerMessage};
 use super::{Peer, PeerEvent};
 use crate::game::Game;
 use crate::outbox::{Link, Outbox};
@@ -19,20 +19,21 @@ const ACCOUNT_EVERY: u32 = 30;
 const FOR_STATES: f32 = 0.7;
 
 impl<G: Game> Peer<G> {
-    /// Tells everybody what they should know.
-    pub(super) fn tell(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
+    /// Tells every peer what they should know.
+    pub(super) fn send_updates(&mut self, tick: Tick, now: Micros, out: &mut impl Outbox) {
         if tick.0.wrapping_add(self.me.0).is_multiple_of(ACCOUNT_EVERY) {
-            self.tell_changes(out);
-        } else if std::mem::take(&mut self.urgent) {
-            let urgent = self.changes.take_objects();
-            self.tell_all(urgent, out);
+            self.send_changes(out);
+        } else if std::mem::take(&mut self.ownership.urgent) {
+            let urgent = self.ownership.changes.take_objects();
+            self.send_to_all(urgent, out);
         }
         self.send_inquiries(out);
-        self.tell_subscription(out);
-        self.tell_events();
-        self.look_through_their_eyes();
-        self.state_gaze(tick);
-        let Peer { simulation, links, frame, .. } = self;
+        self.send_subscription(out);
+        self.queue_events();
+        self.update_viewpoints();
+        self.update_gaze(tick);
+        let Peer { simulation, links, scratch, .. } = self;
+        let frame = &mut scratch.datagram;
         let by_observer: BTreeMap<ObserverId, Link> =
             links.iter().filter_map(|(link, it)| Some((it.observer?, *link))).collect();
         simulation.publisher.round(tick, now, |observer, packet| {
@@ -59,14 +60,14 @@ impl<G: Game> Peer<G> {
     }
 
     /// Says to all how this peer wants to be told, if that has changed.
-    fn tell_subscription(&mut self, out: &mut impl Outbox) {
+    fn send_subscription(&mut self, out: &mut impl Outbox) {
         let allows = |id: &ObjectId| {
             self.simulation.game.may_watch(&self.simulation.world(), self.avatar, *id)
         };
-        let watched = self.watched.filter(allows);
-        self.resubscribe |= watched != self.watched;
-        self.watched = watched;
-        if !std::mem::take(&mut self.resubscribe) {
+        let watched = self.viewing.watched.filter(allows);
+        self.viewing.resubscribe |= watched != self.viewing.watched;
+        self.viewing.watched = watched;
+        if !std::mem::take(&mut self.viewing.resubscribe) {
             return;
         }
         for (link, it) in self.links.iter().filter(|(_, it)| it.open) {
@@ -75,32 +76,32 @@ impl<G: Game> Peer<G> {
     }
 
     /// Says once to all what changed.
-    pub(super) fn tell_changes(&mut self, out: &mut impl Outbox) {
-        self.urgent = false;
-        let changes = std::mem::take(&mut self.changes);
-        self.tell_all(changes, out);
+    pub(super) fn send_changes(&mut self, out: &mut impl Outbox) {
+        self.ownership.urgent = false;
+        let changes = std::mem::take(&mut self.ownership.changes);
+        self.send_to_all(changes, out);
     }
 
-    fn tell_all(&self, changes: Changes, out: &mut impl Outbox) {
+    fn send_to_all(&self, changes: Changes, out: &mut impl Outbox) {
         if changes.is_empty() {
             return;
         }
         for part in changes.parts() {
-            let bytes = write_message(&Message::Changes(part));
+            let bytes = write_message(&PeerMessage::Changes(part));
             let open = self.links.iter().filter(|(_, it)| it.open);
             open.for_each(|(link, _)| out.message(*link, &bytes));
         }
     }
 
-    /// Gives each event to those who are near enough to notice it.
-    fn tell_events(&mut self) {
-        if self.happened.is_empty() {
+    /// Gives each event to peers that are near enough to notice it.
+    fn queue_events(&mut self) {
+        if self.scratch.happened.is_empty() {
             return;
         }
-        let happened = std::mem::take(&mut self.happened);
-        let at = |it: &Neighbour| self.eyes_of(it).first().map(|eye| eye.1.at);
+        let happened = std::mem::take(&mut self.scratch.happened);
+        let at = |it: &Neighbour| self.viewpoints_of(it).first().map(|eye| eye.1.at);
         let places: Vec<_> = self.links.iter().map(|(link, it)| (*link, at(it))).collect();
-        let here = self.looks_from();
+        let here = self.viewpoint();
         for (spot, event) in &happened {
             if spot.reaches(here) {
                 self.events.push_back(PeerEvent::Happened(event.clone()));
@@ -115,11 +116,11 @@ impl<G: Game> Peer<G> {
                 }
             }
         }
-        self.happened = happened;
+        self.scratch.happened = happened;
     }
 
     /// A new neighbour is told from now on.
-    pub(super) fn watch(&mut self, link: Link, now: Micros) {
+    pub(super) fn add_observer(&mut self, link: Link, now: Micros) {
         let (tick, Some(view)) = (self.tick_at(now), self.view(0)) else { return };
         let policy = Arc::new(Subscribed::new(view, self.avatar, Default::default()));
         let observer =
@@ -136,7 +137,7 @@ impl<G: Game> Peer<G> {
         kind.map_or(0.0, |kind| kind.spec.max_speed)
     }
 
-    /// The uplink is shared out by interest: whoever is near gets more.
+    /// The uplink is shared out by interest: a peer that is near gets more.
     pub(super) fn share_uplink(&mut self) {
         let Some(uplink) = self.settings.uplink else { return };
         let here = self.here();
@@ -170,7 +171,7 @@ impl Neighbour {
         let asks = std::mem::take(&mut self.asks);
         let gaze = self.stated.filter(|_| self.gaze_frames > 0).map(|stated| stated.1);
         (self.gaze_frames, self.gaze_now) = (self.gaze_frames.saturating_sub(1), false);
-        Frame { ack, asks, gaze, events, state }.write(out);
+        PeerDatagram { ack, asks, gaze, events, state }.write(out);
         if fits {
             self.events.clear();
         }

@@ -8,7 +8,7 @@ use foveate_wire::{Micros, ObjectId, Tick};
 impl<G: Game> Peer<G> {
     /// Sorts own objects and neighbours into teams, and makes neighbours interested in what they acted
     /// on here, or what acted on theirs.
-    pub(super) fn relate(&mut self, tick: Tick, now: Micros) {
+    pub(super) fn update_relations(&mut self, tick: Tick, now: Micros) {
         self.simulation.sort_teams(tick, |_, _, _| {});
         let avatar = self.avatar.kind();
         for neighbour in self.links.values() {
