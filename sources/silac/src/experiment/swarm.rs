@@ -71,8 +71,8 @@ pub struct SilacGame {
 
 /// What a node published: when, and in which frames it changed.
 struct Published {
-    /// When its number zero would have been.
-    zero: Micros,
+    /// Its first number, and when that was.
+    first: (u32, Micros),
     newest: u32,
     pose: AvatarPose,
     /// The frames in which it changed, and where it was from then on.
@@ -81,12 +81,12 @@ struct Published {
 
 impl Published {
     fn time(&self, number: u32) -> Micros {
-        self.zero + FRAME * number
+        self.first.1 + FRAME * number.saturating_sub(self.first.0)
     }
 
     /// The newest number that was there at a time.
     fn number_at(&self, time: Micros) -> u32 {
-        (((time - self.zero).0 / FRAME.0) as u32).min(self.newest)
+        (self.first.0 + ((time - self.first.1).0 / FRAME.0) as u32).min(self.newest)
     }
 }
 
@@ -205,7 +205,7 @@ impl Auditor {
 
     fn publish(&mut self, now: Micros, at: usize, (newest, pose): (u32, AvatarPose)) {
         let published = self.published[at].get_or_insert_with(|| Published {
-            zero: now - FRAME * newest,
+            first: (newest, now),
             newest,
             pose,
             changes: VecDeque::from([(newest, pose.pos)]),

@@ -45,6 +45,13 @@ fn everybody_gets_known_and_more_telling_loses_less() {
 }
 
 #[test]
+fn no_state_arrives_younger_than_a_link_takes() {
+    let arrival = play(5, 1).0.between(0.0, 1.5).arrival;
+    let least = arrival.quantile(0.0);
+    assert!(least >= 0.95 * swarm::LATENCY.as_millis(), "{least} ms");
+}
+
+#[test]
 fn the_whole_experiment_runs_in_short_and_gives_the_stated_rows() {
     let done = lab(&walkers, RunOptions { seed: 1, quick: true }).unwrap();
     let rows: Vec<_> = done.outcome.rows.iter().filter(|row| row.get("gossip").is_some()).collect();
