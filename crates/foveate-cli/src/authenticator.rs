@@ -4,7 +4,7 @@
 use crate::config::{Config, Tokens};
 use foveate_io::UnixTime;
 use foveate_io::host::{AllowAll, Authenticator, Kept, LoginReply};
-use foveate_io::storage::{RESERVED, Storage, StorageChange, Writer};
+use foveate_io::storage::{RESERVED, Storage, StorageChange, StorageError, Writer};
 use foveate_io::token::{Secret, TokenError, Verifier};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::session::Refusal;
@@ -47,6 +47,12 @@ impl MainAuthenticator {
             Tokens::Secret(file) => Some(Verifier::new(Secret::read(file)?, &config.name)),
         };
         let Some(path) = &config.storage else {
+            if verifier.is_some() {
+                tracing::warn!(
+                    "tokens without storage: after a restart, tokens that were used before and have \
+                     not expired are accepted again; state storage.path to remember them"
+                );
+            }
             simulation.populate()?;
             return Ok(MainAuthenticator { verifier, keeper: Keeper::Memory(AllowAll::default()) });
         };
@@ -128,6 +134,7 @@ impl MainAuthenticator {
         let refusal = |error| match error {
             TokenError::Expired(_) => Refusal::TokenExpired,
             TokenError::Replayed => Refusal::TokenReplayed,
+            TokenError::LivesTooLong(_) => Refusal::TokenClock,
             TokenError::Full => Refusal::Full,
             _ => Refusal::Token,
         };
@@ -144,6 +151,15 @@ impl MainAuthenticator {
     }
 }
 
+/// What a player is told whom the store did not take.
+fn refusal(error: &StorageError) -> Refusal {
+    match error {
+        StorageError::PlayersFull { .. } => Refusal::Full,
+        StorageError::Name { .. } => Refusal::Name,
+        _ => Refusal::Storage,
+    }
+}
+
 impl Authenticator for MainAuthenticator {
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
         if let Err(why) = self.check(name, token) {
@@ -157,7 +173,7 @@ impl Authenticator for MainAuthenticator {
                     asked.insert(name.into(), link);
                     LoginReply::Pending
                 }
-                Err(_) => LoginReply::Rejected(Refusal::Full),
+                Err(error) => LoginReply::Rejected(refusal(&error)),
             },
         }
     }
@@ -171,7 +187,7 @@ impl Authenticator for MainAuthenticator {
                 let kept = saved.into_iter().map(|saved| (saved.id, saved.lanes)).collect();
                 (link, LoginReply::Accepted(player, kept))
             }
-            Err(_) => (link, LoginReply::Rejected(Refusal::Full)),
+            Err(error) => (link, LoginReply::Rejected(refusal(&error))),
         })
     }
 

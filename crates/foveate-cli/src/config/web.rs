@@ -26,12 +26,24 @@ impl Checker<'_> {
         let listen = self.value("web.listen", &web.listen, "127.0.0.1:8080")?;
         let listen = self.told.web.unwrap_or(listen);
         Ok(WebConfig {
-            enabled: said(&web.enabled).unwrap_or(false),
+            enabled: said(&web.enabled).unwrap_or(false) || self.told.web.is_some(),
             listen,
             origins: self.origins(&web.origins)?,
             metrics: said(&web.metrics).unwrap_or(false),
             observe: self.observe(web, listen)?,
         })
+    }
+
+    /// Players join by WebSocket, too: leaving that open on a network has to be said.
+    pub(super) fn must_say_web(&self, web: &WebConfig, what: &str) -> Result<(), ConfigError> {
+        if !web.enabled || web.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let (key, at) = match self.told.web {
+            Some(_) => ("--web", None),
+            None => ("web.listen", self.text.find("[web]").map(|at| at..at)),
+        };
+        Err(self.wrong(at, format!("{key} is open to the network; expected {what}")))
     }
 
     fn origins(&self, value: &SpannedOption<Vec<String>>) -> Result<Vec<String>, ConfigError> {

@@ -30,7 +30,7 @@ pub struct WebOptions {
     pub origins: Vec<String>,
     /// Who may connect to `/observe`.
     pub observe: Observe,
-    /// What `/metrics` and `/healthz` tell; without it there are none.
+    /// What `/metrics`, `/healthz` and `/readyz` tell; without it there are none.
     pub metrics: Option<MetricsBoard>,
 }
 
