@@ -298,6 +298,35 @@ mod tests {
         assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
         assert_eq!(door.check("ada", token.as_bytes()), Ok(()));
         assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
+        // As long as tokens may live, by an issuer whose clock is a minute ahead.
+        let ahead = foveate_io::token::MAX_LIFE + Duration::from_secs(60);
+        let token = crate::token::issue(&secret, "ada", None, ahead).unwrap();
+        assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenClock));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn players_are_told_when_storage_is_away() {
+        let folder = std::env::temp_dir().join(format!("foveate-away-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "[storage]\npath = \"world.db\"\n";
+        let config =
+            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
+        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
+        std::fs::rename(folder.join("world.db"), folder.join("moved.db")).unwrap();
+        let mut reply = door.enter(Link(1), "ada", b"");
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        while reply == LoginReply::Pending {
+            assert!(std::time::Instant::now() < deadline, "no answer");
+            std::thread::sleep(Duration::from_millis(1));
+            reply = door.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
+        }
+        assert_eq!(reply, LoginReply::Rejected(Refusal::Storage));
+        assert!(door.trouble().is_some_and(|trouble| trouble.contains("not there any more")));
+        // What was not saved cannot be: the file is away.
+        assert!(door.close().is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -179,6 +179,18 @@ fn origins_are_refused_unless_they_are_some() {
 }
 
 #[test]
+fn proxies_are_addresses_or_networks() {
+    for wrong in ["proxy.example.org", "10.0.0.0/40", ""] {
+        let text = format!("[web]\n\ntrusted_proxies = [\"{wrong}\"]\n");
+        refused(&text, 3, &[wrong, "web.trusted_proxies"]);
+    }
+    let text = "[web]\nenabled = true\ntrusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n";
+    let config = parse(text).unwrap();
+    assert_eq!(config.web.trusted_proxies.len(), 2);
+    assert!(config.to_string().contains("behind proxy 10.0.0.0/8"), "{config}");
+}
+
+#[test]
 fn values_arrive_where_they_belong() {
     let world = std::env::temp_dir().join("world.db");
     let text = "[storage]\npath = 'WORLD'\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\

@@ -36,8 +36,8 @@ enum Source {
 /// What becomes of a request.
 enum Outcome {
     Answer(Answer),
-    /// It goes on by WebSocket.
-    Upgrade(Purpose),
+    /// It goes on by WebSocket, for a client at this address.
+    Upgrade(Purpose, SocketAddr),
 }
 
 impl Endpoint {
@@ -155,12 +155,16 @@ impl Core {
                     return;
                 }
                 Turn::Asks(request) => {
-                    let Some(visit) = front.visits.get(place) else { return };
-                    let address = visit.address;
                     self.counters.http_requests += 1;
+                    if front.has_too_many(place) {
+                        self.counters.http_full += 1;
+                        let full = Answer::text(503, "too many connections from this address");
+                        return self.answer(now, place, &request, full);
+                    }
+                    let address = front.client_of(place, &request);
                     match self.judge(now, &request, address) {
-                        Outcome::Upgrade(purpose) => {
-                            return self.upgrade(now, place, &request, purpose);
+                        Outcome::Upgrade(purpose, address) => {
+                            return self.upgrade(now, place, &request, (purpose, address));
                         }
                         Outcome::Answer(answer) => self.answer(now, place, &request, answer),
                     }
@@ -188,17 +192,18 @@ impl Core {
         }
     }
 
-    fn judge(&mut self, now: Instant, request: &Request, address: SocketAddr) -> Outcome {
+    /// What becomes of a request. The address is none if a proxy has not named it.
+    fn judge(&mut self, now: Instant, request: &Request, address: Option<SocketAddr>) -> Outcome {
         let refused = match (request.method, request.path.as_str()) {
             (Method::Other, _) => {
                 Answer::text(405, "expected GET or HEAD").with("Allow", "GET, HEAD")
             }
             (_, "/play") => match self.may_connect(now, request, address, Purpose::Play) {
-                Ok(()) => return Outcome::Upgrade(Purpose::Play),
+                Ok(address) => return Outcome::Upgrade(Purpose::Play, address),
                 Err(answer) => answer,
             },
             (_, "/observe") => match self.may_connect(now, request, address, Purpose::Observe) {
-                Ok(()) => return Outcome::Upgrade(Purpose::Observe),
+                Ok(address) => return Outcome::Upgrade(Purpose::Observe, address),
                 Err(answer) => answer,
             },
             (_, path) => match self.page(now, path) {
@@ -240,14 +245,17 @@ impl Core {
         )
     }
 
-    /// Whether this request may become a link; what is answered otherwise.
+    /// Whether this request may become a link, and for whom; what is answered otherwise.
     fn may_connect(
         &mut self,
         now: Instant,
         request: &Request,
-        address: SocketAddr,
+        address: Option<SocketAddr>,
         purpose: Purpose,
-    ) -> Result<(), Answer> {
+    ) -> Result<SocketAddr, Answer> {
+        let Some(address) = address else {
+            return Err(Answer::text(400, "the proxy names no client in X-Forwarded-For"));
+        };
         let time = self.micros(now);
         let Some(front) = &mut self.front else {
             return Err(Answer::text(503, "not listening"));
@@ -285,7 +293,7 @@ impl Core {
         match self.admission.judge(origin, true, load, time, rules) {
             Verdict::Accept if !self.closing => {
                 self.make_room(now);
-                Ok(())
+                Ok(address)
             }
             Verdict::Accept => {
                 self.admission.release(origin, Standing::Proved);
@@ -299,10 +307,16 @@ impl Core {
     }
 
     /// The visit becomes a link.
-    fn upgrade(&mut self, now: Instant, place: usize, request: &Request, purpose: Purpose) {
+    fn upgrade(
+        &mut self,
+        now: Instant,
+        place: usize,
+        request: &Request,
+        (purpose, address): (Purpose, SocketAddr),
+    ) {
         let Some(visit) = self.leave(place) else { return };
         let key = request.socket_key.as_deref().unwrap_or_default();
-        let (stream, address, rest) = visit.into_parts();
+        let (stream, rest) = visit.into_parts();
         let times = (now, self.micros(now));
         let answer = (switching(key), rest);
         let socket = WebSocket::new(stream, answer, purpose, &self.options, times);

@@ -38,6 +38,8 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) authorization: Option<String>,
+    /// All of `X-Forwarded-For`, in order.
+    pub(crate) forwarded: Option<String>,
     /// The key of a request to upgrade to WebSocket.
     pub(crate) socket_key: Option<String>,
     /// Whether more requests may follow on the same connection.
@@ -177,6 +179,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
         host: find("host"),
         origin: find("origin"),
         authorization: find("authorization"),
+        forwarded: join(head.headers, "x-forwarded-for"),
         socket_key: find("sec-websocket-key").filter(|key| upgrades && key.len() == 24),
         stays: head.version == Some(1) && !has("connection", "close"),
     };
@@ -186,6 +189,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
 fn find(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
     let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
     Some(String::from_utf8_lossy(found.value).trim().to_owned())
+}
+
+/// The values of all headers of this name, as one list with commas.
+fn join(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
+    let found = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    let values: Vec<_> = found.map(|header| String::from_utf8_lossy(header.value)).collect();
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 /// Whether a list with commas has this word.

@@ -10,6 +10,7 @@ use foveate_wire::Micros;
 
 use super::http::{self, Answer, MAX_HEAD, Method, Request};
 use super::options::{Origins, WebOptions};
+use super::proxy::{self, Preamble};
 use crate::admission::Origin;
 use crate::bucket::{Bucket, RateLimit};
 use crate::meter::EndpointCounters;
@@ -125,19 +126,42 @@ impl Front {
         bucket.or_insert_with(|| Bucket::full(GUESSES, now)).take(GUESSES, now, 1);
     }
 
+    fn neighbours(&self, origin: Origin) -> usize {
+        let ours = |visit: &&HttpConnection| !visit.is_proxy && visit.origin() == origin;
+        self.visits.iter().filter(ours).count()
+    }
+
+    /// Whose request it is; none if the proxy does not say.
+    pub(crate) fn client_of(&self, place: usize, request: &Request) -> Option<SocketAddr> {
+        let visit = self.visits.get(place)?;
+        if !visit.is_proxy {
+            return Some(visit.address);
+        }
+        let named = proxy::forwarded(request.forwarded.as_deref()?, &self.web.trusted_proxies)?;
+        Some(SocketAddr::new(named, visit.address.port()))
+    }
+
+    /// Whether the address of a visit has too many of them, which shows when a proxy has named it.
+    pub(crate) fn has_too_many(&self, place: usize) -> bool {
+        let Some(visit) = self.visits.get(place).filter(|visit| !visit.is_proxy) else {
+            return false;
+        };
+        self.neighbours(visit.origin()) > MAX_VISITS_PER_ADDRESS
+    }
+
     /// Gives up the oldest visit that has not asked anything, of the address that has most of them, unless
     /// that is the newcomer's own. False if there is none.
     fn make_room(&mut self, newcomer: Origin) -> bool {
         let mut idle: BTreeMap<Origin, usize> = BTreeMap::new();
-        for visit in self.visits.iter().filter(|visit| visit.stage == Stage::Asking) {
+        let waits = |visit: &&HttpConnection| visit.stage == Stage::Asking && !visit.is_proxy;
+        for visit in self.visits.iter().filter(waits) {
             *idle.entry(visit.origin()).or_default() += 1;
         }
         let most = idle.into_iter().max_by_key(|(_, count)| *count);
         let Some((origin, _)) = most.filter(|(origin, _)| *origin != newcomer) else {
             return false;
         };
-        let ours =
-            |visit: &HttpConnection| visit.stage == Stage::Asking && visit.origin() == origin;
+        let ours = |visit: &HttpConnection| waits(&visit) && visit.origin() == origin;
         let places = (0..self.visits.len()).filter(|place| ours(&self.visits[*place]));
         let Some(oldest) = places.min_by_key(|place| self.visits[*place].deadline) else {
             return false;
@@ -164,7 +188,10 @@ impl Front {
         }
         let origin = Origin::from(address.ip());
         let mut visit = HttpConnection::new(stream, address, now);
-        let neighbours = self.visits.iter().filter(|visit| visit.origin() == origin).count();
+        let is_proxy = self.web.trusted_proxies.iter().any(|range| range.contains(address.ip()));
+        (visit.is_proxy, visit.may_name) = (is_proxy, is_proxy);
+        // A proxy speaks for many.
+        let neighbours = if is_proxy { 0 } else { self.neighbours(origin) };
         let is_full = self.visits.len() >= MAX_VISITS && neighbours < MAX_VISITS_PER_ADDRESS;
         if is_full && self.make_room(origin) {
             counters.http_idle += 1;
@@ -209,6 +236,10 @@ enum Stage {
 pub(crate) struct HttpConnection {
     stream: TcpStream,
     pub(crate) address: SocketAddr,
+    /// Whether the address is a trusted proxy's, which speaks for clients.
+    pub(crate) is_proxy: bool,
+    /// Whether a header of the PROXY protocol may come.
+    may_name: bool,
     incoming: BytesMut,
     outgoing: VecDeque<Bytes>,
     stage: Stage,
@@ -236,6 +267,8 @@ impl HttpConnection {
         HttpConnection {
             stream,
             address,
+            is_proxy: false,
+            may_name: false,
             incoming: BytesMut::new(),
             outgoing: VecDeque::new(),
             stage: Stage::Asking,
@@ -298,6 +331,14 @@ impl HttpConnection {
             }
             Stage::Answering(_) | Stage::Leaving => return Turn::Waits,
         }
+        match self.read_preamble() {
+            Preamble::Partial if open => {
+                self.begun = !self.incoming.is_empty();
+                return Turn::Waits;
+            }
+            Preamble::Partial | Preamble::Malformed => return Turn::Over,
+            Preamble::None | Preamble::Header(..) => {}
+        }
         match http::parse(&self.incoming) {
             Ok(None) if !open => Turn::Over,
             Ok(None) => {
@@ -316,6 +357,22 @@ impl HttpConnection {
         }
     }
 
+    /// Takes the header of the PROXY protocol, if one may come and does.
+    fn read_preamble(&mut self) -> Preamble {
+        if !self.may_name {
+            return Preamble::None;
+        }
+        let preamble = proxy::read_preamble(&self.incoming);
+        self.may_name = preamble == Preamble::Partial;
+        if let Preamble::Header(client, used) = preamble {
+            self.incoming.advance(used);
+            if let Some(client) = client {
+                (self.address, self.is_proxy) = (client, false);
+            }
+        }
+        preamble
+    }
+
     /// Queues an answer. Without a request, because it could not be read, it is the last one.
     pub(crate) fn answer(&mut self, answer: &Answer, to: Option<&Request>, now: Instant) {
         let stays = to.is_some_and(|request| request.stays && request.method != Method::Other);
@@ -328,8 +385,8 @@ impl HttpConnection {
     }
 
     /// The connection, and what came in after the request.
-    pub(crate) fn into_parts(self) -> (TcpStream, SocketAddr, BytesMut) {
-        (self.stream, self.address, self.incoming)
+    pub(crate) fn into_parts(self) -> (TcpStream, BytesMut) {
+        (self.stream, self.incoming)
     }
 
     /// Reads as much as a head may have; false at the end of the stream.

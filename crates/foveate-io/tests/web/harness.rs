@@ -109,7 +109,19 @@ impl Server {
 
     /// Goes on by WebSocket, or returns the answer that says why not.
     pub fn upgrade(&mut self, path: &str, headers: &str) -> Result<Socket, String> {
-        let mut client = self.visit();
+        self.upgrade_at(self.web, path, headers)
+    }
+
+    /// The same by a proxy.
+    pub fn upgrade_at(
+        &mut self,
+        address: SocketAddr,
+        path: &str,
+        headers: &str,
+    ) -> Result<Socket, String> {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nonblocking(true).expect("possible");
+        let mut client = Client { stream, received: Vec::new(), ended: false };
         client.send(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
