@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p foveate-arena --example balance -- [bots] [seeds]`
 
-use foveate_arena::game::Event;
-use foveate_arena::game::kinds::{self, Avatar, Base, Match, RoundPhase, Weapon};
+use foveate_arena::game::ArenaEvent;
+use foveate_arena::game::kinds::{self, Avatar, Match, RoundPhase, TeamBase, Weapon};
 use foveate_arena::{Arena, Point, Practice, Setup, Skill, Yaw};
 use foveate_node::game::World;
 use foveate_wire::ObjectId;
@@ -55,33 +55,31 @@ struct Round {
 }
 
 impl Tally {
-    fn count(&mut self, event: &Event, world: &World<'_>) {
+    fn count(&mut self, event: &ArenaEvent, world: &World<'_>) {
         match event {
-            Event::Shot { weapon, length, hits, .. } => {
+            ArenaEvent::Shot { weapon, length, hits, .. } => {
                 let arm = &mut self.arms[*weapon as usize];
                 arm.shots += 1;
                 arm.hits += u32::from(*hits > 0);
                 let full = (weapon.make().reach * 4.0) as u8;
                 arm.stopped += u32::from(*hits == 0 && *length < full);
             }
-            Event::Died { player, by, weapon } => {
+            ArenaEvent::Died { player, by, weapon } => {
                 let at = |player: &u32| world.get::<Avatar>(Avatar::of(*player)).map(|a| a.point());
                 let arm = &mut self.arms[*weapon as usize];
                 arm.kills += 1;
                 arm.distance += at(player).zip(at(by)).map_or(0.0, |(a, b)| a.distance(b));
             }
-            Event::Captured { .. } => self.captures += 1,
-            Event::Taken { .. } => self.taken += 1,
-            Event::Downed { .. } => self.downed += 1,
+            ArenaEvent::Captured { .. } => self.captures += 1,
+            ArenaEvent::Taken { .. } => self.taken += 1,
+            ArenaEvent::Downed { .. } => self.downed += 1,
             _ => {}
         }
     }
 
     fn look(&mut self, world: &World<'_>, round: &mut Round) {
-        let bases: Vec<Base> =
-            world.of_kind(kinds::BASE).iter().filter_map(|id| world.get(*id)).collect();
-        for id in world.of_kind(kinds::AVATAR) {
-            let Some(avatar) = world.get::<Avatar>(id) else { continue };
+        let bases: Vec<TeamBase> = world.iter::<TeamBase>().map(|(_, base)| base).collect();
+        for (id, avatar) in world.iter::<Avatar>() {
             let (spot, since) = &mut round.stands[id.origin() as usize - 1];
             *since += 1;
             if spot.distance(avatar.point()) > 2.0 || !avatar.is_alive() {
@@ -95,7 +93,7 @@ impl Tally {
             self.alive += 1;
             self.arms[avatar.weapon as usize].held += 1;
             self.moving += u32::from(avatar.vx.hypot(avatar.vy) > 0.1);
-            let near = |base: &Base| kinds::point(base.pos).distance(avatar.point()) < 6.0;
+            let near = |base: &TeamBase| kinds::point(base.pos).distance(avatar.point()) < 6.0;
             self.at_base += u32::from(bases.iter().any(near));
             let fought = &mut round.fought[id.origin() as usize - 1];
             if avatar.health < kinds::HEALTH && !*fought {
@@ -107,7 +105,7 @@ impl Tally {
 
     /// Of lines from bases, those that end at a wall near by.
     fn look_for_cover(&mut self, arena: &Arena, world: &World<'_>) {
-        for base in world.of_kind(kinds::BASE).iter().filter_map(|id| world.get::<Base>(*id)) {
+        for (_, base) in world.iter::<TeamBase>() {
             let at = kinds::point(base.pos);
             for step in 0..AROUND.0 {
                 let yaw = Yaw(step * (u16::MAX / AROUND.0)).radians();

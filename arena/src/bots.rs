@@ -2,7 +2,7 @@
 //!
 //! A bot draws a node of the map's graph by weight, walks the shortest way there, straying a
 //! little, waits for up to three seconds while it looks around, and draws again. It moves by the same
-//! [`movement::step`] as a player and decides nothing but an [`Input`]: whatever limits hold for
+//! [`movement::step`] as a player and decides nothing but an [`ArenaInput`]: whatever limits hold for
 //! players hold for bots, and their traces are those of real avatars.
 //!
 //! Decisions are integers, or floats of the exactly defined kind, so that one seed gives one walk on
@@ -18,7 +18,7 @@ use crate::fixed::Place;
 use crate::geometry::{Point, Vector};
 use crate::graph::{NodeIx, PathScratch};
 use crate::map::{AVATAR_RADIUS, ArenaMap, CLEARANCE};
-use crate::movement::{self, Body, FULL_INPUT, Input, TickRate};
+use crate::movement::{self, ArenaInput, Body, FULL_INPUT, TickRate};
 use crate::trig::{ONE, Yaw};
 
 /// The longest wait at a goal, in milliseconds.
@@ -52,17 +52,17 @@ const PROGRESS: f64 = 0.25;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use foveate_arena::{ArenaMap, Bots};
+/// use foveate_arena::{ArenaMap, RoamingBots};
 ///
 /// let map = Arc::new(ArenaMap::generate(1, 100.0, 20));
-/// let mut bots = Bots::new(map, 8, 42);
+/// let mut bots = RoamingBots::new(map, 8, 42);
 /// for _ in 0..100 {
 ///     bots.step();
 /// }
 /// assert!(bots.position(3).x > 0.0);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Bots {
+pub struct RoamingBots {
     world: World,
     scratch: PathScratch,
     bots: Vec<Bot>,
@@ -76,7 +76,7 @@ struct World {
     rate: TickRate,
 }
 
-impl Bots {
+impl RoamingBots {
     /// Bots on random nodes of the map, about to set out, at [`TickRate::DEFAULT`].
     pub fn new(map: Arc<ArenaMap>, count: usize, seed: u64) -> Self {
         Self::with_rate(map, count, seed, TickRate::DEFAULT)
@@ -231,7 +231,7 @@ impl Bot {
     }
 
     /// What the bot does in this tick.
-    fn decide(&mut self, world: &World, scratch: &mut PathScratch) -> Input {
+    fn decide(&mut self, world: &World, scratch: &mut PathScratch) -> ArenaInput {
         match self.mood {
             Mood::Waiting { ticks: 0, .. } => {
                 self.set_out(world, scratch);
@@ -243,13 +243,13 @@ impl Bot {
                     left => (gaze, left - 1),
                 };
                 self.mood = Mood::Waiting { ticks: ticks - 1, gaze, gaze_ticks };
-                Input { forward: 0, strafe: 0, yaw: self.turned_towards(world, gaze).0 }
+                ArenaInput { forward: 0, strafe: 0, yaw: self.turned_towards(world, gaze).0 }
             }
             Mood::Walking => self.walk(world, scratch),
         }
     }
 
-    fn walk(&mut self, world: &World, scratch: &mut PathScratch) -> Input {
+    fn walk(&mut self, world: &World, scratch: &mut PathScratch) -> ArenaInput {
         let position = self.body.place.point();
         let distance = position.distance(self.aim);
         if distance < PASS && self.leg + 1 >= self.path.len() {
@@ -265,14 +265,14 @@ impl Bot {
     }
 
     /// Input towards the aim: the body goes there at once, the gaze follows as fast as it can.
-    fn steer(&mut self, world: &World) -> Input {
+    fn steer(&mut self, world: &World) -> ArenaInput {
         let (aim, place) = (Place::near(self.aim), self.body.place);
         let heading = Yaw::of(i64::from(aim.x - place.x), i64::from(aim.y - place.y));
         self.sway = self.sway.turned(self.sway_speed);
         let yaw = self.turned_towards(world, heading.turned((self.sway.sin() * SWAY) >> 16));
         let across = Yaw(heading.0.wrapping_sub(yaw.0));
         let push = |share: i32| ((share * self.vigour) >> 16) as i8;
-        Input { forward: push(across.cos()), strafe: push(across.sin()), yaw: yaw.0 }
+        ArenaInput { forward: push(across.cos()), strafe: push(across.sin()), yaw: yaw.0 }
     }
 
     fn turned_towards(&self, world: &World, wanted: Yaw) -> Yaw {
@@ -337,11 +337,11 @@ impl Bot {
         self.fruitless >= world.ticks(STUCK_MS)
     }
 
-    fn arrive(&mut self, world: &World) -> Input {
+    fn arrive(&mut self, world: &World) -> ArenaInput {
         self.here = self.path[self.path.len() - 1];
         let ticks = self.rng.u32(0..=world.ticks(MAX_WAIT_MS));
         self.mood = Mood::Waiting { ticks, gaze: self.body.yaw, gaze_ticks: 0 };
-        Input { forward: 0, strafe: 0, yaw: self.body.yaw.0 }
+        ArenaInput { forward: 0, strafe: 0, yaw: self.body.yaw.0 }
     }
 
     /// A new direction to look in, and for how many ticks.

@@ -9,7 +9,7 @@ fn arena(seed: u64) -> Arc<ArenaMap> {
 }
 
 /// FNV-1a over all bodies.
-fn fingerprint(bots: &Bots) -> u64 {
+fn fingerprint(bots: &RoamingBots) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for i in 0..bots.len() {
         let Body { place, velocity, yaw } = bots.body(i);
@@ -23,7 +23,7 @@ fn fingerprint(bots: &Bots) -> u64 {
     hash
 }
 
-fn after(mut bots: Bots, ticks: usize) -> Bots {
+fn after(mut bots: RoamingBots, ticks: usize) -> RoamingBots {
     for _ in 0..ticks {
         bots.step();
     }
@@ -32,15 +32,15 @@ fn after(mut bots: Bots, ticks: usize) -> Bots {
 
 #[test]
 fn one_seed_gives_one_walk_and_another_seed_another() {
-    let walk = |seed| fingerprint(&after(Bots::new(arena(1), 50, seed), 1_000));
+    let walk = |seed| fingerprint(&after(RoamingBots::new(arena(1), 50, seed), 1_000));
     assert_eq!(walk(7), walk(7));
     assert_ne!(walk(7), walk(8));
 }
 
 #[test]
 fn a_bots_walk_does_not_depend_on_how_many_others_there_are() {
-    let few = after(Bots::new(arena(1), 3, 7), 500);
-    let many = after(Bots::new(arena(1), 60, 7), 500);
+    let few = after(RoamingBots::new(arena(1), 3, 7), 500);
+    let many = after(RoamingBots::new(arena(1), 60, 7), 500);
     assert_eq!(few.body(2), many.body(2));
 }
 
@@ -48,7 +48,7 @@ fn a_bots_walk_does_not_depend_on_how_many_others_there_are() {
 fn bots_are_never_inside_an_obstacle() {
     for seed in 0..4 {
         let map = arena(seed);
-        let mut bots = Bots::new(map.clone(), 60, seed);
+        let mut bots = RoamingBots::new(map.clone(), 60, seed);
         for _ in 0..1_500 {
             bots.step();
             for i in 0..bots.len() {
@@ -63,7 +63,7 @@ fn bots_come_to_nearly_every_part_of_the_map() {
     const CELL: f64 = 10.0;
     const CELLS: usize = 20;
     for seed in 0..4 {
-        let mut bots = Bots::new(arena(seed), 100, seed);
+        let mut bots = RoamingBots::new(arena(seed), 100, seed);
         let mut visited = vec![false; CELLS * CELLS];
         for _ in 0..5 * 60 * HZ {
             bots.step();
@@ -81,7 +81,7 @@ fn bots_come_to_nearly_every_part_of_the_map() {
 fn nobody_stays_in_one_spot_for_more_than_five_seconds() {
     for (seed, count) in [(0, 80), (1, 80), (2, 300)] {
         let map = Arc::new(ArenaMap::generate(seed, 200.0, count));
-        let mut bots = Bots::new(map, 100, seed);
+        let mut bots = RoamingBots::new(map, 100, seed);
         let mut since: Vec<(Point, usize)> = (0..100).map(|i| (bots.position(i), 0)).collect();
         for tick in 0..5 * 60 * HZ {
             bots.step();
@@ -99,7 +99,7 @@ fn nobody_stays_in_one_spot_for_more_than_five_seconds() {
 fn speeds_stay_within_the_limit_and_bots_mostly_run() {
     for hz in [10, 20, 64] {
         let rate = TickRate::new(hz).expect("in range");
-        let mut bots = Bots::with_rate(arena(3), 50, 3, rate);
+        let mut bots = RoamingBots::with_rate(arena(3), 50, 3, rate);
         let longest = longest_step(bots.world.collision.pace()) as f64 / f64::from(SUBUNITS);
         let (mut sum, mut samples) = (0.0, 0);
         for _ in 0..60 * hz {
@@ -119,7 +119,7 @@ fn speeds_stay_within_the_limit_and_bots_mostly_run() {
 
 #[test]
 fn gazes_turn_no_faster_than_the_limit_and_follow_the_walk() {
-    let mut bots = Bots::new(arena(4), 50, 4);
+    let mut bots = RoamingBots::new(arena(4), 50, 4);
     let (mut forward, mut walking) = (0, 0);
     for _ in 0..2_000 {
         let before: Vec<Yaw> = (0..50).map(|i| bots.body(i).yaw).collect();
@@ -141,7 +141,7 @@ fn gazes_turn_no_faster_than_the_limit_and_follow_the_walk() {
 
 #[test]
 fn waits_last_from_nothing_to_three_seconds_and_bots_look_around() {
-    let mut bots = Bots::new(arena(5), 100, 5);
+    let mut bots = RoamingBots::new(arena(5), 100, 5);
     let mut waited = [0usize; 100];
     let mut turned = [0i32; 100];
     let (mut waits, mut turns) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ fn bots_wait_only_at_nodes_that_have_a_weight() {
         .filter(|n| weights[n.0 as usize] > 0.0)
         .map(|n| graph.node(n).place)
         .collect();
-    let mut bots = Bots::new(Arc::new(map), 30, 6);
+    let mut bots = RoamingBots::new(Arc::new(map), 30, 6);
     for _ in 0..3_000 {
         bots.step();
         for i in (0..30).filter(|&i| bots.is_waiting(i)) {
@@ -196,7 +196,7 @@ fn a_bot_that_cannot_get_on_plans_anew_after_a_second() {
     let map = arena(7);
     let wall = map.obstacles()[0].outline().vertices();
     let inside = wall[0] + (wall[2] - wall[0]) * 0.5;
-    let mut bots = after(Bots::new(map.clone(), 1, 7), 4 * HZ);
+    let mut bots = after(RoamingBots::new(map.clone(), 1, 7), 4 * HZ);
     assert!(!bots.is_waiting(0));
     // It stands at a wall and wants to get to a place behind it that cannot be reached.
     let graph = map.graph();
@@ -213,8 +213,9 @@ fn a_bot_that_cannot_get_on_plans_anew_after_a_second() {
 
 #[test]
 fn stepping_allocates_nothing_once_the_buffers_have_grown() {
-    let capacities = |bots: &Bots| bots.bots.iter().map(|b| b.path.capacity()).collect::<Vec<_>>();
-    let warm = after(Bots::new(arena(8), 100, 8), 2_000);
+    let capacities =
+        |bots: &RoamingBots| bots.bots.iter().map(|b| b.path.capacity()).collect::<Vec<_>>();
+    let warm = after(RoamingBots::new(arena(8), 100, 8), 2_000);
     let before = capacities(&warm);
     assert_eq!(before, capacities(&after(warm, 8_000)));
 }
@@ -223,8 +224,8 @@ fn stepping_allocates_nothing_once_the_buffers_have_grown() {
 fn the_smallest_map_and_the_emptiest_have_bots_too() {
     for map in [ArenaMap::generate(1, 16.0, 50), ArenaMap::generate(1, 64.0, 0)] {
         let map = Arc::new(map);
-        let bots = after(Bots::new(map.clone(), 5, 1), 2_000);
+        let bots = after(RoamingBots::new(map.clone(), 5, 1), 2_000);
         assert!((0..5).all(|i| map.is_free(bots.position(i), AVATAR_RADIUS - 1e-9)));
-        assert!(after(Bots::new(map, 0, 1), 3).is_empty());
+        assert!(after(RoamingBots::new(map, 0, 1), 3).is_empty());
     }
 }

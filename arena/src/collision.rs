@@ -16,7 +16,7 @@
 use crate::fixed::{Place, SUBUNITS};
 use crate::grid::{CellLists, CellRange};
 use crate::map::{AVATAR_RADIUS, ArenaMap};
-use crate::movement::{Pace, TickRate};
+use crate::movement::{AvatarSpeed, TickRate};
 
 /// Radius of an avatar in 1/256 unit.
 pub const RADIUS: i32 = AVATAR_RADIUS as i32 * SUBUNITS;
@@ -60,7 +60,7 @@ pub struct CollisionMap {
     /// Obstacle `i` owns `walls[starts[i]..starts[i + 1]]`.
     starts: Vec<u32>,
     cells: CellLists,
-    pace: Pace,
+    pace: AvatarSpeed,
 }
 
 impl CollisionMap {
@@ -81,11 +81,11 @@ impl CollisionMap {
         let width = (side >> CELL_BITS) as usize + 1;
         let reach: Vec<CellRange> = outlines.iter().map(|o| cells_around(o, width)).collect();
         let cells = CellLists::build(width, &reach);
-        Self { side, walls, starts, cells, pace: Pace::at(rate) }
+        Self { side, walls, starts, cells, pace: AvatarSpeed::at(rate) }
     }
 
     /// Speeds per tick.
-    pub fn pace(&self) -> &Pace {
+    pub fn pace(&self) -> &AvatarSpeed {
         &self.pace
     }
 

@@ -3,7 +3,7 @@
 //! **What it is for.** A world in which up to a thousand avatars play: a seeded map with solid
 //! obstacles ([`ArenaMap`]), the graph of ways through it ([`Graph`]), the movement of an avatar in
 //! integers ([`step`]), the rules of play as a [`Game`](foveate_node::Game) ([`Arena`]), and bots: some
-//! only walk ([`Bots`]), some play ([`Fighter`]). [`Practice`] joins rules and bots in one process.
+//! only walk ([`RoamingBots`]), some play ([`Fighter`]). [`Practice`] joins rules and bots in one process.
 //!
 //! **What it refuses to do.** It knows no network, no clock and no global randomness: a seed and a
 //! number of ticks say everything, on every machine. It does not decide who sees what; it only tells
@@ -47,7 +47,7 @@ pub mod trig;
 mod voronoi;
 mod walls;
 
-pub use bots::Bots;
+pub use bots::RoamingBots;
 pub use brain::{Fighter, Skill};
 pub use collision::CollisionMap;
 pub use document::ArenaDocument;
@@ -57,7 +57,7 @@ pub use game::{Arena, Setup};
 pub use geometry::{Point, Vector};
 pub use graph::{Graph, GraphNode, NodeIx, NodeKind, PathScratch};
 pub use map::{ArenaMap, Obstacle};
-pub use movement::{Body, Input, TickRate, step};
+pub use movement::{ArenaInput, Body, TickRate, step};
 pub use practice::Practice;
 pub use trig::Yaw;
 pub use walls::Walls;

@@ -69,13 +69,13 @@ impl TickRate {
 
 /// How fast an avatar is, in velocity steps (1/65,536 unit per tick).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct AvatarSpeed {
     max_speed: i64,
     acceleration: i64,
     friction: i64,
 }
 
-impl Pace {
+impl AvatarSpeed {
     /// The pace that [`MAX_SPEED`], [`ACCELERATION`] and [`FRICTION`] mean at a tick rate.
     pub fn at(rate: TickRate) -> Self {
         let hz = i64::from(rate.hz());
@@ -93,9 +93,9 @@ impl Pace {
 }
 
 /// What a player wants in one tick. Any value is allowed; nothing in it can make an avatar faster
-/// than [`Pace::max_speed`].
+/// than [`AvatarSpeed::max_speed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Input {
+pub struct ArenaInput {
     /// Along the facing: 127 is full speed, negative is backwards.
     pub forward: i8,
     /// Across the facing: positive is towards `yaw` + a quarter turn.
@@ -127,16 +127,16 @@ impl Body {
 /// of an obstacle by the nearest wall.
 ///
 /// ```
-/// use foveate_arena::{ArenaMap, Body, CollisionMap, Input, Place, TickRate, step};
+/// use foveate_arena::{ArenaMap, Body, CollisionMap, ArenaInput, Place, TickRate, step};
 ///
 /// let map = CollisionMap::new(&ArenaMap::generate(1, 64.0, 0), TickRate::DEFAULT);
 /// let start = Body::at(Place { x: 8_192, y: 8_192 });
-/// let east = Input { forward: 127, strafe: 0, yaw: 0 };
+/// let east = ArenaInput { forward: 127, strafe: 0, yaw: 0 };
 /// let body = (0..20).fold(start, |body, _| step(&map, body, east));
 /// assert_eq!(body.place.y, 8_192);
 /// assert!(body.place.x > 8_192 + 9 * 256);
 /// ```
-pub fn step(map: &CollisionMap, body: Body, input: Input) -> Body {
+pub fn step(map: &CollisionMap, body: Body, input: ArenaInput) -> Body {
     let pace = map.pace();
     let yaw = Yaw(input.yaw);
     let body = sound(map, body);
@@ -160,7 +160,7 @@ fn sound(map: &CollisionMap, body: Body) -> Body {
 }
 
 /// The velocity that an input asks for. Both keys together are no faster than one.
-fn wished_velocity(pace: &Pace, input: Input) -> Velocity {
+fn wished_velocity(pace: &AvatarSpeed, input: ArenaInput) -> Velocity {
     let full = i64::from(FULL_INPUT);
     let keys = limited(i64::from(input.forward), i64::from(input.strafe), full);
     let (forward, strafe) = (i64::from(keys.x), i64::from(keys.y));
@@ -281,7 +281,7 @@ fn rounded(n: i64, d: i64) -> i64 {
 
 /// The longest step in 1/256 unit that a tick can make at this pace: the speed, and the roundings of
 /// the move and of every wall on the way.
-pub fn longest_step(pace: &Pace) -> i64 {
+pub fn longest_step(pace: &AvatarSpeed) -> i64 {
     pace.max_speed / VELOCITY_PER_PLACE + 2 + 2 * MAX_SLIDES as i64
 }
 

@@ -4,7 +4,7 @@ use crate::geometry::{ConvexPolygon, Point};
 use crate::map::{AVATAR_RADIUS, ArenaMap};
 use proptest::prelude::*;
 
-const EAST: Input = Input { forward: FULL_INPUT, strafe: 0, yaw: 0 };
+const EAST: ArenaInput = ArenaInput { forward: FULL_INPUT, strafe: 0, yaw: 0 };
 
 fn empty(rate: TickRate) -> CollisionMap {
     CollisionMap::new(&ArenaMap::generate(0, 400.0, 0), rate)
@@ -24,7 +24,7 @@ fn at(x: i32, y: i32) -> Body {
     Body::at(Place { x: x * SUBUNITS, y: y * SUBUNITS })
 }
 
-fn run(map: &CollisionMap, body: Body, input: Input, ticks: u32) -> Body {
+fn run(map: &CollisionMap, body: Body, input: ArenaInput, ticks: u32) -> Body {
     (0..ticks).fold(body, |body, _| step(map, body, input))
 }
 
@@ -51,9 +51,9 @@ fn full_speed_is_reached_within_a_quarter_second_at_every_rate() {
 fn whoever_lets_go_stops_within_half_a_second() {
     let map = empty(TickRate::DEFAULT);
     let running = run(&map, at(10, 10), EAST, 20);
-    let stopped = run(&map, running, Input::default(), 10);
+    let stopped = run(&map, running, ArenaInput::default(), 10);
     assert_eq!(stopped.velocity, Velocity::default());
-    assert_eq!(run(&map, stopped, Input::default(), 10), stopped);
+    assert_eq!(run(&map, stopped, ArenaInput::default(), 10), stopped);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn both_keys_together_are_no_faster_than_one() {
     let map = empty(TickRate::DEFAULT);
     let fastest = map.pace().max_speed();
     for yaw in (0..=u16::MAX).step_by(997) {
-        let diagonal = Input { forward: 127, strafe: -128, yaw };
+        let diagonal = ArenaInput { forward: 127, strafe: -128, yaw };
         let velocity = run(&map, at(200, 200), diagonal, 20).velocity;
         assert!(squared(velocity) <= fastest * fastest);
         assert!(squared(velocity) > fastest * fastest * 49 / 50, "too slow at yaw {yaw}");
@@ -71,7 +71,7 @@ fn both_keys_together_are_no_faster_than_one() {
 #[test]
 fn half_the_stick_is_half_the_speed() {
     let map = empty(TickRate::DEFAULT);
-    let velocity = run(&map, at(10, 10), Input { forward: 64, ..EAST }, 20).velocity;
+    let velocity = run(&map, at(10, 10), ArenaInput { forward: 64, ..EAST }, 20).velocity;
     assert_eq!(i64::from(velocity.x), map.pace().max_speed() * 64 / 127);
 }
 
@@ -85,7 +85,7 @@ fn a_wall_stops_who_runs_straight_into_it_at_an_avatars_radius() {
 #[test]
 fn who_runs_into_a_wall_aslant_slides_along_it_and_around_its_corner() {
     let map = block();
-    let aslant = Input { yaw: 8_192, ..EAST };
+    let aslant = ArenaInput { yaw: 8_192, ..EAST };
     let sliding = run(&map, at(15, 21), aslant, 20);
     assert_eq!(sliding.place.x, 19 * SUBUNITS);
     assert!(sliding.place.y > 24 * SUBUNITS && sliding.velocity.y > 0);
@@ -95,7 +95,7 @@ fn who_runs_into_a_wall_aslant_slides_along_it_and_around_its_corner() {
 
 #[test]
 fn the_maps_edge_stops_and_the_rest_of_the_velocity_stays() {
-    let body = run(&block(), at(50, 50), Input { yaw: 1_000, ..EAST }, 40);
+    let body = run(&block(), at(50, 50), ArenaInput { yaw: 1_000, ..EAST }, 40);
     assert_eq!(body.place.x, 59 * SUBUNITS);
     assert_eq!(body.velocity.x, 0);
     assert!(body.velocity.y > 0);
@@ -103,7 +103,7 @@ fn the_maps_edge_stops_and_the_rest_of_the_velocity_stays() {
 
 #[test]
 fn who_is_put_into_an_obstacle_is_pushed_out_by_the_nearest_wall() {
-    let body = step(&block(), at(22, 25), Input::default());
+    let body = step(&block(), at(22, 25), ArenaInput::default());
     assert_eq!(body.place, Place { x: 19 * SUBUNITS, y: 25 * SUBUNITS });
 }
 
@@ -126,7 +126,7 @@ fn a_scripted_walk_ends_where_every_implementation_must_end() {
         let yaw = (tick * 37 + (tick / 50) * 9_001) as u16;
         let forward = if tick % 90 < 80 { 127 } else { -60 };
         let strafe = ((tick / 20 % 5) as i8 - 2) * 50;
-        body = step(&map, body, Input { forward, strafe, yaw });
+        body = step(&map, body, ArenaInput { forward, strafe, yaw });
         for value in [body.place.x, body.place.y, body.velocity.x, body.velocity.y] {
             checksum = (checksum * 31 + u64::from(value as u32)) % 0xffff_fffb;
         }
@@ -134,8 +134,8 @@ fn a_scripted_walk_ends_where_every_implementation_must_end() {
     assert_eq!((body.place, checksum), (Place { x: 11_724, y: 9_099 }, 4_114_665_006));
 }
 
-fn any_input() -> impl Strategy<Value = Input> {
-    (any::<i8>(), any::<i8>(), any::<u16>()).prop_map(|(forward, strafe, yaw)| Input {
+fn any_input() -> impl Strategy<Value = ArenaInput> {
+    (any::<i8>(), any::<i8>(), any::<u16>()).prop_map(|(forward, strafe, yaw)| ArenaInput {
         forward,
         strafe,
         yaw,

@@ -4,7 +4,7 @@
 use crate::brain::{Fighter, Skill};
 use crate::error::ArenaError;
 use crate::game::kinds::Avatar;
-use crate::game::{Arena, Event, Setup};
+use crate::game::{Arena, ArenaEvent, Setup};
 use foveate_node::Simulation;
 use foveate_node::game::{Brain, EventArea, Game, PlayerId, Requester};
 use foveate_sync::Rounds;
@@ -28,7 +28,7 @@ pub struct Practice {
     /// The world and its rules.
     pub simulation: Simulation<Arena>,
     fighters: Vec<(PlayerId, Fighter)>,
-    happened: Vec<(EventArea, Event)>,
+    happened: Vec<(EventArea, ArenaEvent)>,
 }
 
 impl Practice {
@@ -83,12 +83,12 @@ impl Practice {
     }
 
     /// One tick of the rules. Returns what happened.
-    pub fn step(&mut self) -> &[(EventArea, Event)] {
+    pub fn step(&mut self) -> &[(EventArea, ArenaEvent)] {
         self.step_to(self.tick().plus(1))
     }
 
     /// The same, as one who has stalled does: what lies between is skipped.
-    pub fn step_to(&mut self, tick: Tick) -> &[(EventArea, Event)] {
+    pub fn step_to(&mut self, tick: Tick) -> &[(EventArea, ArenaEvent)] {
         let Practice { simulation, happened, .. } = self;
         happened.clear();
         simulation.step(tick, |spot, event| happened.push((spot, event)));

@@ -72,9 +72,7 @@ impl Match {
         let server = self.sessions.server().unwrap();
         let tick = server.simulation.publisher.store.tick();
         let kind = server.simulation.game.avatar();
-        let world = server.simulation.world();
-        let truth: Vec<(ObjectId, Avatar)> =
-            world.of_kind(kind).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
+        let truth: Vec<(ObjectId, Avatar)> = server.simulation.world().iter::<Avatar>().collect();
         let of = |id| truth.iter().find(|(other, _)| *other == id).map(|(_, avatar)| avatar);
         for at in 1..=BOTS {
             let Some(client) = self.sessions.client(at) else { continue };

@@ -1,8 +1,8 @@
 //! The shapes that other implementations mirror: bytes, and the tables of `docs/ARENA.md`.
 
 use foveate_arena::game::kinds::{Charm, Weapon};
-use foveate_arena::game::{Action, Arena, Controls, Event, Hands, Setup};
-use foveate_arena::movement::Input;
+use foveate_arena::game::{Action, Arena, ArenaEvent, Controls, Hands, Setup};
+use foveate_arena::movement::ArenaInput;
 use foveate_node::game::Game;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ fn bytes(value: &impl Serialize) -> Vec<u8> {
 
 #[test]
 fn controls_have_their_bytes() {
-    let walk = Input { forward: -127, strafe: 5, yaw: 300 };
+    let walk = ArenaInput { forward: -127, strafe: 5, yaw: 300 };
     assert_eq!(bytes(&Controls::default()), [0, 0, 0, 0, 0]);
     let fires = Controls { walk, fire: Some(200), hands: Hands::Lance };
     assert_eq!(bytes(&fires), [0x81, 5, 0xac, 0x02, 1, 0xc8, 0x01, 2]);
@@ -24,7 +24,7 @@ fn controls_have_their_bytes() {
 
 #[test]
 fn actions_have_their_bytes() {
-    let walk = Input { forward: 1, strafe: 2, yaw: 3 };
+    let walk = ArenaInput { forward: 1, strafe: 2, yaw: 3 };
     let all: [(Action, &[u8]); 11] = [
         (Action::Hit { damage: 200, weapon: Weapon::Dart }, &[0, 200, 3]),
         (Action::Killed, &[1]),
@@ -46,19 +46,25 @@ fn actions_have_their_bytes() {
 #[test]
 fn events_have_their_bytes() {
     let (player, unit, by) = (300, 1, 7);
-    let shot =
-        Event::Shot { player, unit, weapon: Weapon::Scatter, yaw: 1_023, length: 240, hits: 2 };
-    let all: [(Event, &[u8]); 10] = [
+    let shot = ArenaEvent::Shot {
+        player,
+        unit,
+        weapon: Weapon::Scatter,
+        yaw: 1_023,
+        length: 240,
+        hits: 2,
+    };
+    let all: [(ArenaEvent, &[u8]); 10] = [
         (shot, &[0, 0xac, 0x02, 1, 1, 0xff, 0x07, 240, 2]),
-        (Event::Died { player, by, weapon: Weapon::Lance }, &[1, 0xac, 0x02, 7, 2]),
-        (Event::Back { player }, &[2, 0xac, 0x02]),
-        (Event::Taken { player, charm: Charm::Shield }, &[3, 0xac, 0x02, 1]),
-        (Event::Dropped { player }, &[4, 0xac, 0x02]),
-        (Event::Captured { team: 1 }, &[5, 1]),
-        (Event::Lost, &[6]),
-        (Event::Won { team: 0 }, &[7, 0]),
-        (Event::Began { round: 300 }, &[8, 0xac, 0x02]),
-        (Event::Downed { player, unit, by }, &[9, 0xac, 0x02, 1, 7]),
+        (ArenaEvent::Died { player, by, weapon: Weapon::Lance }, &[1, 0xac, 0x02, 7, 2]),
+        (ArenaEvent::Back { player }, &[2, 0xac, 0x02]),
+        (ArenaEvent::Taken { player, charm: Charm::Shield }, &[3, 0xac, 0x02, 1]),
+        (ArenaEvent::Dropped { player }, &[4, 0xac, 0x02]),
+        (ArenaEvent::Captured { team: 1 }, &[5, 1]),
+        (ArenaEvent::Lost, &[6]),
+        (ArenaEvent::Won { team: 0 }, &[7, 0]),
+        (ArenaEvent::Began { round: 300 }, &[8, 0xac, 0x02]),
+        (ArenaEvent::Downed { player, unit, by }, &[9, 0xac, 0x02, 1, 7]),
     ];
     for (event, expected) in all {
         assert_eq!(bytes(&event), expected, "{event:?}");

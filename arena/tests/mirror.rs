@@ -7,7 +7,7 @@ use fastrand::Rng;
 use foveate_arena::game::kinds::{Avatar, Duty, Unit, position};
 use foveate_arena::game::{Controls, Hands};
 use foveate_arena::{
-    Arena, ArenaDocument, ArenaMap, Body, CollisionMap, Input, NodeIx, Place, Setup, TickRate,
+    Arena, ArenaDocument, ArenaInput, ArenaMap, Body, CollisionMap, NodeIx, Place, Setup, TickRate,
     Velocity, Yaw, step,
 };
 use foveate_node::Simulation;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const SIDE: f64 = 64.0;
 const OBSTACLES: usize = 14;
 
-fn input(rng: &mut Rng) -> Input {
+fn input(rng: &mut Rng) -> ArenaInput {
     let mut key = || match rng.u8(..4) {
         0 => 0,
         1 => rng.i8(-127..),
@@ -29,7 +29,7 @@ fn input(rng: &mut Rng) -> Input {
         _ => -127,
     };
     let (forward, strafe) = (key(), key());
-    Input { forward, strafe, yaw: rng.u16(..) }
+    ArenaInput { forward, strafe, yaw: rng.u16(..) }
 }
 
 fn row(body: &Body) -> [i32; 4] {
@@ -61,7 +61,7 @@ fn walk(hz: u32, seed: u64, count: usize) -> Value {
     let (walls, mut rng) = (CollisionMap::new(&map, rate), Rng::with_seed(seed));
     let start = map.graph().node(NodeIx(0)).place;
     let mut body = Body::at(Place::near(start));
-    let (start, mut keys) = (row(&body), Input::default());
+    let (start, mut keys) = (row(&body), ArenaInput::default());
     let rows = (0..count).map(|tick| {
         if tick % 16 == 0 {
             keys = input(&mut rng);

@@ -16,7 +16,10 @@ pub const STEPS: &[Step] = &[
     Step::call("page", "the build of the page, unless it is up to date", |root| {
         web::build_if_stale(root).map(done)
     }),
-    Step::command("clippy", "cargo clippy --workspace --all-targets -- -D warnings"),
+    Step::command(
+        "clippy",
+        "cargo clippy --workspace --all-targets --features foveate/storage,foveate/web -- -D warnings",
+    ),
     Step::call("tests", "unit, integration and documentation tests", tests),
     Step::call("web", "types and tests of the page", web::check),
     Step::call("browser", "the page in Chromium against the program", web::browse),
@@ -34,6 +37,9 @@ pub const STEPS: &[Step] = &[
     ),
     Step::call("deny", "licences, bans and sources of the dependencies", supply::run),
 ];
+
+/// Every crate, and the features of the façade that no other crate asks for.
+const WHOLE: &[&str] = &["--workspace", "--features", "foveate/storage,foveate/web"];
 
 /// How a step ended, if it did not fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,10 +144,10 @@ fn walk(root: &Path, steps: &[&Step]) -> Result<(), TaskError> {
 /// documentation tests, so that these come from cargo. Otherwise cargo runs both.
 fn tests(root: &Path) -> Result<Outcome, TaskError> {
     if process::succeeds(&mut process::cargo(root, &["nextest", "--version"])) {
-        say_and_check(&mut process::cargo(root, &["nextest", "run", "--workspace"]))?;
-        say_and_check(&mut process::cargo(root, &["test", "--workspace", "--doc"]))?;
+        say_and_check(&mut process::cargo(root, &[&["nextest", "run"], WHOLE].concat()))?;
+        say_and_check(&mut process::cargo(root, &[&["test", "--doc"], WHOLE].concat()))?;
     } else {
-        say_and_check(&mut process::cargo(root, &["test", "--workspace"]))?;
+        say_and_check(&mut process::cargo(root, &[&["test"], WHOLE].concat()))?;
     }
     Ok(Outcome::Passed)
 }
@@ -150,7 +156,8 @@ fn tests(root: &Path) -> Result<Outcome, TaskError> {
 /// takes as long to build as everything else; and asking for it alone would build half of what it stands on once more,
 /// with other features.
 pub fn program(root: &Path, path: &str) -> Result<PathBuf, TaskError> {
-    say_and_check(&mut process::cargo(root, &["test", "--workspace", "--no-run", "--quiet"]))?;
+    let build = [&["test", "--no-run", "--quiet"], WHOLE].concat();
+    say_and_check(&mut process::cargo(root, &build))?;
     Ok(root.join("target/debug").join(path))
 }
 

@@ -13,7 +13,7 @@ mod skill;
 use crate::game::kinds::{Avatar, Weapon, ticks_left};
 use crate::game::{Action, Arena, Controls, weapon};
 use crate::geometry::{Point, Vector};
-use crate::movement::{FULL_INPUT, Input};
+use crate::movement::{ArenaInput, FULL_INPUT};
 use crate::trig::Yaw;
 use aim::{Aim, Foe};
 use fastrand::Rng;
@@ -220,7 +220,7 @@ impl Brain<Arena> for Fighter {
         actions: &mut Vec<(ObjectId, Action)>,
     ) -> Controls {
         self.age += 1;
-        let walk = Input { yaw: self.yaw.0, ..Input::default() };
+        let walk = ArenaInput { yaw: self.yaw.0, ..ArenaInput::default() };
         let idle = Controls { walk, fire: None, hands: self.weapon.into() };
         let Some(avatar) = world.get::<Avatar>(me).filter(Avatar::is_alive) else {
             (self.plan, self.aim, self.fled) = (Plan::default(), Aim::default(), false);
@@ -243,7 +243,7 @@ impl Brain<Arena> for Fighter {
             let across = Yaw(heading.0.wrapping_sub(yaw.0));
             (push(across.cos()), push(across.sin()))
         });
-        let walk = Input {
+        let walk = ArenaInput {
             forward: forward.max(-FULL_INPUT),
             strafe: strafe.max(-FULL_INPUT),
             yaw: yaw.0,

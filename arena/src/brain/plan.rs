@@ -1,6 +1,6 @@
 //! Where a bot wants to go, and how it gets there.
 
-use crate::game::kinds::{Avatar, BASE, Base, ITEM, Item, TAKEN, point};
+use crate::game::kinds::{Avatar, Item, TAKEN, TeamBase, point};
 use crate::game::{Action, Arena, base, item};
 use crate::geometry::Point;
 use fastrand::Rng;
@@ -111,14 +111,14 @@ impl Plan {
         // Bases and items stay where they were seen.
         let world = world.with_frozen();
         match *goal {
-            Goal::Base(id) => match world.get::<Base>(id) {
+            Goal::Base(id) => match world.get::<TeamBase>(id) {
                 Some(base) => {
                     *at = point(base.pos);
                     base.team == me.team && base.progress.abs() == TAKEN
                 }
                 None => true,
             },
-            Goal::Guard(id) | Goal::Heal(id) => match world.get::<Base>(id) {
+            Goal::Guard(id) | Goal::Heal(id) => match world.get::<TeamBase>(id) {
                 Some(base) => {
                     *at = point(base.pos);
                     let well = matches!(goal, Goal::Heal(_)) && me.health >= super::WELL;
@@ -148,18 +148,13 @@ impl Plan {
                 best = (cost, goal, at);
             }
         };
-        for base in world.of_kind(BASE) {
-            let Some(state) = world.get::<Base>(base) else { continue };
+        for (base, state) in world.iter::<TeamBase>() {
             let at = point(state.pos);
             let is_ours = state.team == me.team && state.progress.abs() == TAKEN;
             let cost = here.distance(at) + rng.f64() * WHIM + if is_ours { OURS } else { 0.0 };
             consider(cost, if is_ours { Goal::Guard(base) } else { Goal::Base(base) }, at);
         }
-        let items: Vec<(ObjectId, Item)> = world
-            .of_kind(ITEM)
-            .into_iter()
-            .filter_map(|item| Some((item, world.get::<Item>(item)?)))
-            .collect();
+        let items: Vec<(ObjectId, Item)> = world.iter::<Item>().collect();
         if items.iter().all(|(_, item)| item.holder != id.origin()) {
             for (item, state) in items.iter().filter(|(_, item)| item.holder == 0) {
                 let at = point(state.pos);
@@ -185,11 +180,10 @@ impl Plan {
         (foe, rng, age): (Point, &mut Rng, u32),
     ) {
         let here = me.point();
-        let world = world.with_frozen();
+        let bases = world.with_frozen().iter::<TeamBase>();
         let mut best = (HEAL_DETOUR, None);
-        for id in world.of_kind(BASE) {
-            let base = world.get::<Base>(id).filter(|base| base.team == me.team);
-            let Some(at) = base.map(|base| point(base.pos)) else { continue };
+        for (id, base) in bases.filter(|(_, base)| base.team == me.team) {
+            let at = point(base.pos);
             // Not past the enemy.
             let far = here.distance(at);
             if far < best.0 && far < foe.distance(at) {

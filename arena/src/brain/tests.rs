@@ -1,6 +1,6 @@
 use super::*;
-use crate::game::kinds::{AVATAR, BASE, Base, point};
-use crate::game::{Event, Setup};
+use crate::game::kinds::{TeamBase, point};
+use crate::game::{ArenaEvent, Setup};
 use crate::practice::Practice;
 use foveate_node::game::{Game, Scene};
 use foveate_wire::{KindId, Schema, Tick};
@@ -17,16 +17,15 @@ fn a_match_is_lively_and_nobody_camps() {
     for tick in 0..MINUTES * 60 * 20 {
         practice.think();
         for (_, event) in practice.step() {
-            kills += u32::from(matches!(event, Event::Died { .. }));
-            captures += u32::from(matches!(event, Event::Captured { .. }));
-            taken += u32::from(matches!(event, Event::Taken { .. }));
+            kills += u32::from(matches!(event, ArenaEvent::Died { .. }));
+            captures += u32::from(matches!(event, ArenaEvent::Captured { .. }));
+            taken += u32::from(matches!(event, ArenaEvent::Taken { .. }));
         }
         let world = practice.simulation.world();
-        for base in world.of_kind(BASE) {
-            teams_hold[usize::from(world.get::<Base>(base).unwrap().team)] += 1;
+        for (_, base) in world.iter::<TeamBase>() {
+            teams_hold[usize::from(base.team)] += 1;
         }
-        for id in world.of_kind(AVATAR) {
-            let avatar = world.get::<Avatar>(id).unwrap();
+        for (id, avatar) in world.iter::<Avatar>() {
             let (spot, since) = &mut stands[id.origin() as usize - 1];
             if !avatar.is_alive() || spot.distance(avatar.point()) > 2.0 {
                 (*spot, *since) = (avatar.point(), tick);

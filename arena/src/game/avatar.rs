@@ -3,10 +3,10 @@
 use super::kinds::{AVATAR, Avatar, BASE, Charm, HEALTH, Match, RoundPhase, UNIT, Weapon};
 use super::kinds::{position, spot, ticks_ahead, ticks_left};
 use super::weapon::{self, CHANGE_MS, LONGEST_MS, Shooter};
-use super::{Action, Arena, Controls, Event, Hands};
+use super::{Action, Arena, ArenaEvent, Controls, Hands};
 use crate::fixed::Place;
 use crate::geometry::Point;
-use crate::movement::{self, Input};
+use crate::movement::{self, ArenaInput};
 use crate::trig::Yaw;
 use foveate_node::game::{EventArea, Requester, StepContext, World};
 use foveate_wire::{ObjectId, Tick};
@@ -56,7 +56,7 @@ fn use_hands(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, 
         Hands::Scatter => Weapon::Scatter,
         Hands::Lance => Weapon::Lance,
         Hands::Unit(which) => {
-            let stand = Input { yaw: body.yaw.0, ..Input::default() };
+            let stand = ArenaInput { yaw: body.yaw.0, ..ArenaInput::default() };
             me.set_body(movement::step(&arena.collision, body, stand));
             let steer = Action::Steer { walk: input.walk, fire: input.fire };
             return turn.ask(Arena::unit(turn.id().origin(), u32::from(which)), steer);
@@ -114,7 +114,7 @@ fn take_hit(
     me.deaths = me.deaths.saturating_add(1);
     me.ready = ticks_ahead(turn.tick(), arena.ticks(AWAY_MS));
     (me.vx, me.vy) = (0.0, 0.0);
-    let died = Event::Died { player: turn.id().origin(), by: by.origin(), weapon };
+    let died = ArenaEvent::Died { player: turn.id().origin(), by: by.origin(), weapon };
     turn.event(EventArea::Point { at: spot(me.point()), radius: NOTICED }, died);
     turn.ask(Avatar::of(by.origin()), Action::Killed);
     turn.ask(Match::ID, Action::Point { team });
@@ -138,7 +138,7 @@ fn come_back(arena: &Arena, turn: &mut StepContext<'_, Arena>, me: &mut Avatar, 
     (me.pos, me.vx, me.vy, me.health) = (position(place), 0.0, 0.0, HEALTH);
     turn.event(
         EventArea::Point { at: spot(place.point()), radius: NOTICED },
-        Event::Back { player: turn.id().origin() },
+        ArenaEvent::Back { player: turn.id().origin() },
     );
 }
 

@@ -1,8 +1,10 @@
 //! What bases do: wander, be taken, and heal.
 
 use super::avatar::NOTICED;
-use super::kinds::{AVATAR, Avatar, Base, HEALTH, Match, RoundPhase, TAKEN, place, position, spot};
-use super::{Action, Arena, Event};
+use super::kinds::{
+    AVATAR, Avatar, HEALTH, Match, RoundPhase, TAKEN, TeamBase, place, position, spot,
+};
+use super::{Action, Arena, ArenaEvent};
 use crate::fixed::{Place, SUBUNITS};
 use crate::graph::NodeIx;
 use foveate_node::game::{EventArea, StepContext};
@@ -22,7 +24,7 @@ const PROGRESS: i32 = 2;
 const CROWD: i32 = 3;
 
 pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
-    let Some(mut base) = turn.get::<Base>() else { return };
+    let Some(mut base) = turn.get::<TeamBase>() else { return };
     wander(arena, &mut base, turn.id());
     let (at, every) = (turn.tick().plus(turn.id().serial()).0, arena.ticks(COUNT_MS).max(1));
     if at.is_multiple_of(every) {
@@ -38,7 +40,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
 }
 
 /// One tick towards the next node; there, the way on is drawn.
-fn wander(arena: &Arena, base: &mut Base, id: ObjectId) {
+fn wander(arena: &Arena, base: &mut TeamBase, id: ObjectId) {
     let graph = arena.map.graph();
     let to = NodeIx(u32::from(base.to).min(graph.node_count() as u32 - 1));
     let (from, goal) = (place(base.pos), Place::near(graph.node(to).place));
@@ -63,7 +65,7 @@ fn wander(arena: &Arena, base: &mut Base, id: ObjectId) {
 }
 
 /// The larger team on the spot takes the base, step by step. It is good for those whose it is.
-fn count(turn: &mut StepContext<'_, Arena>, base: &mut Base, heals: bool) {
+fn count(turn: &mut StepContext<'_, Arena>, base: &mut TeamBase, heals: bool) {
     let mut there: Vec<(ObjectId, u8)> = Vec::new();
     for id in turn.world().near(spot(super::kinds::point(base.pos)), RADIUS as f32) {
         let avatar = (id.kind() == AVATAR).then(|| turn.world().get::<Avatar>(id)).flatten();
@@ -91,7 +93,8 @@ fn count(turn: &mut StepContext<'_, Arena>, base: &mut Base, heals: bool) {
     };
     if taker != base.team {
         base.team = taker;
-        let event = if taker == 0 { Event::Lost } else { Event::Captured { team: taker } };
+        let event =
+            if taker == 0 { ArenaEvent::Lost } else { ArenaEvent::Captured { team: taker } };
         let at = spot(super::kinds::point(base.pos));
         turn.event(EventArea::Point { at, radius: NOTICED }, event);
         for (id, _) in there.iter().filter(|(_, team)| *team == taker) {

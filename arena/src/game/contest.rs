@@ -1,7 +1,7 @@
 //! What the match does: keep the score, end rounds, and begin the next after a break.
 
-use super::kinds::{AVATAR, BASE, Base, Match, RoundPhase, spot};
-use super::{Action, Arena, Event};
+use super::kinds::{AVATAR, Avatar, Match, RoundPhase, TeamBase, spot};
+use super::{Action, Arena, ArenaEvent};
 use crate::geometry::Point;
 use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::Tick;
@@ -24,9 +24,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     if plays && now.0.is_multiple_of(arena.ticks(EARN_MS).max(1)) {
         let behind = behind(&contest, setup.score_limit);
         // Bases out of this node's view count as they were seen last.
-        let world = turn.world().with_frozen();
-        for id in world.of_kind(BASE) {
-            let team = world.get::<Base>(id).map_or(0, |base| base.team);
+        for (_, TeamBase { team, .. }) in turn.world().with_frozen().iter::<TeamBase>() {
             earn(&mut contest, team, if team == behind { CATCH_UP } else { 1 });
         }
     }
@@ -38,7 +36,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
     if plays && (is_over || won) {
         contest.winner = leader(&contest);
         (contest.phase, contest.ends) = (RoundPhase::Break, now.plus(pause).0);
-        turn.event(everywhere(arena), Event::Won { team: contest.winner });
+        turn.event(everywhere(arena), ArenaEvent::Won { team: contest.winner });
     } else if !is_over && left > if plays { round } else { pause } {
         // A new world, or one that was restored at another tick.
         contest.ends = now.plus(if plays { round } else { pause }).0;
@@ -49,7 +47,7 @@ pub(super) fn step(arena: &Arena, turn: &mut StepContext<'_, Arena>) {
         let ends = now.plus(round).0;
         contest =
             Match { round: number, first: 0, second: 0, winner, ends, phase: RoundPhase::Play };
-        turn.event(everywhere(arena), Event::Began { round: number });
+        turn.event(everywhere(arena), ArenaEvent::Began { round: number });
     }
     turn.set(&contest);
 }
@@ -76,7 +74,10 @@ fn everywhere(arena: &Arena) -> EventArea {
 
 pub(super) fn act(turn: &mut StepContext<'_, Arena>, action: &Action, by: Requester) {
     let (Some(mut contest), Action::Point { team }) = (turn.get::<Match>(), action) else { return };
-    let by_rule = matches!(by, Requester::Object(id) if id.kind() == AVATAR);
+    let Requester::Object(by) = by else { return };
+    // The fallen ask it for the other team, and can do nothing for their own.
+    let own = turn.world().with_frozen().get::<Avatar>(by).map(|avatar| avatar.team);
+    let by_rule = by.kind() == AVATAR && own != Some(*team);
     if by_rule && contest.phase == RoundPhase::Play {
         earn(&mut contest, *team, 1);
         turn.set(&contest);

@@ -3,7 +3,7 @@
 use super::avatar::NOTICED;
 use super::kinds::{Avatar, ITEM, Item, Match, point, position, spot, ticks_ahead, ticks_left};
 use super::weapon::LAG_MS;
-use super::{Action, Arena, Event};
+use super::{Action, Arena, ArenaEvent};
 use crate::fixed::Place;
 use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::Tick;
@@ -74,7 +74,7 @@ pub(super) fn act(
             }
             item.holder = player;
             item.until = ticks_ahead(turn.tick(), arena.ticks(HELD_MS));
-            let taken = Event::Taken { player, charm: item.charm };
+            let taken = ArenaEvent::Taken { player, charm: item.charm };
             turn.event(EventArea::Point { at: spot(point(item.pos)), radius: NOTICED }, taken);
         }
         Action::Drop if item.holder == player && player != 0 => {
@@ -87,7 +87,7 @@ pub(super) fn act(
 
 fn let_go(item: &mut Item, holder: Option<&Avatar>, turn: &mut StepContext<'_, Arena>) {
     item.pos = holder.map_or(item.pos, |holder| holder.pos);
-    let dropped = Event::Dropped { player: item.holder };
+    let dropped = ArenaEvent::Dropped { player: item.holder };
     item.holder = 0;
     turn.event(EventArea::Point { at: spot(point(item.pos)), radius: NOTICED }, dropped);
 }

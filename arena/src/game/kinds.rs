@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kind of [`Avatar`]s.
 pub const AVATAR: KindId = KindId(0);
-/// The kind of [`Base`]s.
+/// The kind of [`TeamBase`]s.
 pub const BASE: KindId = KindId(1);
 /// The kind of [`Item`]s.
 pub const ITEM: KindId = KindId(2);
@@ -115,7 +115,6 @@ impl Avatar {
         ObjectId::new(AVATAR, player, 0)
     }
 
-    /// Where it is.
     pub fn point(&self) -> Point {
         point(self.pos)
     }
@@ -144,8 +143,8 @@ impl Avatar {
 
 /// A place that teams fight for. It wanders along the graph of ways.
 #[derive(Replicate, Clone, Copy, PartialEq, Debug)]
-#[replicate(max_speed = 2.0)]
-pub struct Base {
+#[replicate(name = "base", max_speed = 2.0)]
+pub struct TeamBase {
     /// Its centre.
     #[replicate(place, motion, precision = 1.0 / 256.0, extent = 4096.0)]
     pub pos: [f32; 2],

@@ -17,6 +17,7 @@ pub mod base;
 pub mod contest;
 pub mod item;
 pub mod kinds;
+mod limits;
 pub mod unit;
 mod ways;
 pub mod weapon;
@@ -27,13 +28,16 @@ use crate::fixed::Place;
 use crate::geometry::Point;
 use crate::graph::NodeIx;
 use crate::map::ArenaMap;
-use crate::movement::{Input, TickRate};
+use crate::movement::{ArenaInput, TickRate};
 use crate::walls::Walls;
 use fastrand::Rng;
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::limits::{ActionLimits, StateChange};
 use foveate_sync::interest::{Occlusion, SetName, SetView, View, Visibility, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
-use kinds::{AVATAR, Avatar, BASE, Base, Charm, ITEM, Item, MATCH, Match, RoundPhase, UNIT, Unit};
+use kinds::{
+    AVATAR, Avatar, BASE, Charm, ITEM, Item, MATCH, Match, RoundPhase, TeamBase, UNIT, Unit,
+};
 use kinds::{Weapon, position};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -60,7 +64,7 @@ pub const MAX_UNITS: u32 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Controls {
     /// How the avatar walks.
-    pub walk: Input,
+    pub walk: ArenaInput,
     /// It fires along its yaw, at the world as its player saw it: as of this tick.
     pub fire: Option<u32>,
     /// What the player's hands are on.
@@ -128,7 +132,7 @@ pub enum Action {
     /// Of a unit, by its player's avatar: do this in this tick.
     Steer {
         /// How it walks, and where it looks.
-        walk: Input,
+        walk: ArenaInput,
         /// It fires, at the world as of this tick.
         fire: Option<u32>,
     },
@@ -141,10 +145,9 @@ pub enum Action {
 
 /// What is seen and heard, and changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Event {
+pub enum ArenaEvent {
     /// A shot along a line, from where the shooter is.
     Shot {
-        /// Whose.
         player: u32,
         /// 0: the avatar's. Otherwise one more than the number of the player's unit that fired.
         unit: u8,
@@ -159,7 +162,6 @@ pub enum Event {
     },
     /// An avatar died.
     Died {
-        /// Whose.
         player: u32,
         /// By whom.
         by: u32,
@@ -167,10 +169,7 @@ pub enum Event {
         weapon: Weapon,
     },
     /// An avatar came back to life.
-    Back {
-        /// Whose.
-        player: u32,
-    },
+    Back { player: u32 },
     /// An item was taken.
     Taken {
         /// By whom.
@@ -202,7 +201,6 @@ pub enum Event {
     },
     /// A unit was shot down.
     Downed {
-        /// Whose.
         player: u32,
         /// Its number, from 0.
         unit: u8,
@@ -294,11 +292,10 @@ impl Arena {
 
     /// The same on a map that is there already.
     pub fn on(map: Arc<ArenaMap>, setup: Setup) -> Result<Arena, ArenaError> {
-        let kinds = vec![Avatar::spec(), Base::spec(), Item::spec(), Unit::spec(), Match::spec()];
         Ok(Arena {
             collision: CollisionMap::new(&map, setup.rate),
             ways: Ways::new(Arc::clone(&map)),
-            schema: Arc::new(Schema::new(kinds)?),
+            schema: Schema::of::<(Avatar, TeamBase, Item, Unit, Match)>()?,
             setup: Setup { units: setup.units.min(MAX_UNITS), ..setup },
             map,
         })
@@ -355,20 +352,20 @@ impl Arena {
         vec![team, kind(Avatar::NAME), kind(Unit::NAME)]
     }
 
-    fn new_base(&self, serial: u32) -> Base {
+    fn new_base(&self, serial: u32) -> TeamBase {
         let graph = self.map.graph();
         let mut rng = self.chance(ObjectId::new(BASE, 0, serial), Tick(0));
         let to = graph.node_at_share(rng.f64());
         let pos = position(Place::near(graph.node(to).place));
         let to = to.0 as u16;
-        Base { pos, team: 0, progress: 0, from: to, to, round: 0 }
+        TeamBase { pos, team: 0, progress: 0, from: to, to, round: 0 }
     }
 }
 
 impl Game for Arena {
     type Input = Controls;
     type Action = Action;
-    type Event = Event;
+    type Event = ArenaEvent;
 
     fn schema(&self) -> &Arc<Schema> {
         &self.schema
@@ -396,9 +393,8 @@ impl Game for Arena {
     }
 
     fn welcome(&self, world: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
-        let all = world.with_frozen();
-        let team = |id: &ObjectId| all.get::<Avatar>(*id).map_or(0, |avatar| avatar.team);
-        let teams: Vec<u8> = all.of_kind(AVATAR).iter().map(team).collect();
+        let all = world.with_frozen().iter::<Avatar>();
+        let teams: Vec<u8> = all.map(|(_, avatar)| avatar.team).collect();
         let of = |team: u8| teams.iter().filter(|other| **other == team).count();
         let team = match of(1).cmp(&of(2)) {
             std::cmp::Ordering::Greater => 2,
@@ -435,6 +431,14 @@ impl Game for Arena {
         }
     }
 
+    fn limits(&self, action: &Action, object: ObjectId) -> ActionLimits {
+        limits::of(action, object)
+    }
+
+    fn is_lawful(&self, change: &StateChange<'_>) -> bool {
+        limits::is_lawful(self, change)
+    }
+
     fn keeps(&self, kind: KindId) -> bool {
         matches!(kind, AVATAR | BASE | ITEM | UNIT | MATCH)
     }
@@ -467,7 +471,7 @@ impl Game for Arena {
         match object.kind() {
             AVATAR => world.get::<Avatar>(object).map(|avatar| avatar.team),
             UNIT => world.get::<Unit>(object).map(|unit| unit.team),
-            BASE => world.get::<Base>(object).map(|base| base.team),
+            BASE => world.get::<TeamBase>(object).map(|base| base.team),
             _ => None,
         }
     }

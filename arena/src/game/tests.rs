@@ -63,7 +63,7 @@ fn hit(damage: u8) -> Action {
 
 /// One shot, and the tick in which its victim hears of it. Returns the victim's health.
 fn fire(practice: &mut Practice, (by, yaw): (ObjectId, u16), seen: Tick, victim: ObjectId) -> u8 {
-    let walk = Input { yaw, ..Input::default() };
+    let walk = ArenaInput { yaw, ..ArenaInput::default() };
     assert!(
         practice.simulation.input(by, Controls { walk, fire: Some(seen.0), ..Controls::default() })
     );
@@ -116,7 +116,7 @@ fn a_weapon_fires_no_faster_than_its_cooldown() {
                 .simulation
                 .input(shooter, Controls { fire: Some(seen), ..Controls::default() });
         }
-        let shot = |(_, event): &&(EventArea, Event)| matches!(event, Event::Shot { .. });
+        let shot = |(_, event): &&(EventArea, ArenaEvent)| matches!(event, ArenaEvent::Shot { .. });
         shots += practice.step().iter().filter(shot).count();
     }
     assert_eq!(shots, 3, "one second holds shots at 0, 400 and 800 ms");
@@ -184,7 +184,7 @@ fn players_cannot_ask_for_what_only_rules_may() {
 #[test]
 fn a_base_is_taken_by_the_majority_and_earns_points() {
     let mut practice = walled(0);
-    let base = Base { pos: [20.0, 20.0], team: 0, progress: 0, from: 0, to: 0, round: 0 };
+    let base = TeamBase { pos: [20.0, 20.0], team: 0, progress: 0, from: 0, to: 0, round: 0 };
     let base = spawn(&mut practice, 0, &base);
     for (player, team) in [(1, 1), (2, 1), (3, 2)] {
         put(&mut practice, player, (20 + player as i32, 20), team);
@@ -192,7 +192,7 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
     let captured = |practice: &mut Practice, ticks: u32| {
         let events = (0..ticks).flat_map(|_| {
             // It wanders on, and they with it.
-            let at = get::<Base>(practice, base).pos;
+            let at = get::<TeamBase>(practice, base).pos;
             (1..=3).for_each(|player| {
                 let id = Avatar::of(player);
                 if practice.simulation.publisher.store.find(id).is_some() {
@@ -201,10 +201,10 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
             });
             practice.step().iter().map(|(_, event)| *event).collect::<Vec<_>>()
         });
-        events.filter(|event| matches!(event, Event::Captured { .. })).collect::<Vec<_>>()
+        events.filter(|event| matches!(event, ArenaEvent::Captured { .. })).collect::<Vec<_>>()
     };
-    assert_eq!(captured(&mut practice, 300), [Event::Captured { team: 1 }]);
-    assert_eq!(get::<Base>(&practice, base).team, 1);
+    assert_eq!(captured(&mut practice, 300), [ArenaEvent::Captured { team: 1 }]);
+    assert_eq!(get::<TeamBase>(&practice, base).team, 1);
     assert!(get::<Match>(&practice, Match::ID).first > 0);
     assert_eq!(get::<Avatar>(&practice, Avatar::of(1)).score, avatar::POINTS.1);
     assert_eq!(get::<Avatar>(&practice, Avatar::of(3)).score, 0);
@@ -212,8 +212,8 @@ fn a_base_is_taken_by_the_majority_and_earns_points() {
         let slot = practice.simulation.publisher.store.find(Avatar::of(player)).unwrap();
         practice.simulation.publisher.store.remove(slot).unwrap();
     }
-    assert_eq!(captured(&mut practice, 500), [Event::Captured { team: 2 }]);
-    assert_eq!(get::<Base>(&practice, base).progress, TAKEN);
+    assert_eq!(captured(&mut practice, 500), [ArenaEvent::Captured { team: 2 }]);
+    assert_eq!(get::<TeamBase>(&practice, base).progress, TAKEN);
 }
 
 #[test]
@@ -289,7 +289,8 @@ fn teams_are_balanced_and_rounds_end_with_a_winner() {
     let mut won = 0;
     for _ in 0..220 {
         practice.think();
-        let is_won = |(_, event): &&(EventArea, Event)| matches!(event, Event::Won { .. });
+        let is_won =
+            |(_, event): &&(EventArea, ArenaEvent)| matches!(event, ArenaEvent::Won { .. });
         won += practice.step().iter().filter(is_won).count();
     }
     assert_eq!(won, 2);
@@ -335,20 +336,19 @@ fn items_are_neither_doubled_nor_lost_and_scores_add_up() {
             practice.think();
         }
         for (_, event) in practice.step() {
-            taken += usize::from(matches!(event, Event::Taken { .. }));
-            dropped += usize::from(matches!(event, Event::Dropped { .. }));
-            died += usize::from(matches!(event, Event::Died { .. }));
+            taken += usize::from(matches!(event, ArenaEvent::Taken { .. }));
+            dropped += usize::from(matches!(event, ArenaEvent::Dropped { .. }));
+            died += usize::from(matches!(event, ArenaEvent::Died { .. }));
         }
         let world = practice.simulation.world();
-        let items: Vec<Item> = world.of_kind(ITEM).iter().filter_map(|id| world.get(*id)).collect();
+        let items: Vec<Item> = world.iter::<Item>().map(|(_, item)| item).collect();
         assert_eq!(items.len(), 16);
         let held = items.iter().filter(|item| item.holder != 0);
         assert!(held.clone().all(|item| world.get::<Avatar>(Avatar::of(item.holder)).is_some()));
         assert_eq!(taken - dropped, held.count(), "tick {tick}");
     }
     let world = practice.simulation.world();
-    let avatars: Vec<Avatar> =
-        world.of_kind(AVATAR).iter().filter_map(|id| world.get(*id)).collect();
+    let avatars: Vec<Avatar> = world.iter::<Avatar>().map(|(_, avatar)| avatar).collect();
     let sum = |of: fn(&Avatar) -> u16| avatars.iter().map(|a| usize::from(of(a))).sum::<usize>();
     assert!(taken > 5 && died > 20, "{taken} taken, {died} died");
     assert_eq!((sum(|a| a.kills), sum(|a| a.deaths)), (died, died));
@@ -363,7 +363,7 @@ fn nobody_is_ever_inside_an_obstacle() {
             practice.think();
             practice.step();
             let (world, arena) = (practice.simulation.world(), &practice.simulation.game);
-            for avatar in world.of_kind(AVATAR).iter().filter_map(|id| world.get::<Avatar>(*id)) {
+            for (_, avatar) in world.iter::<Avatar>() {
                 assert!(arena.collision().is_free(kinds::place(avatar.pos)), "{avatar:?}");
             }
         }
@@ -374,7 +374,7 @@ fn nobody_is_ever_inside_an_obstacle() {
 fn inputs_out_of_range_are_refused_and_views_are_two() {
     let arena = Arena::new(Setup::for_players(8, 1)).unwrap();
     assert!(arena.allows(&Controls::default()));
-    let walk = Input { strafe: i8::MIN, ..Input::default() };
+    let walk = ArenaInput { strafe: i8::MIN, ..ArenaInput::default() };
     assert!(!arena.allows(&Controls { walk, ..Controls::default() }));
     assert!((0..2).all(|which| arena.view(which).unwrap().build().is_ok()));
     assert!(arena.view(2).is_none());

@@ -7,10 +7,10 @@
 use super::avatar::{self, NOTICED};
 use super::kinds::{AVATAR, Avatar, Duty, UNIT_HEALTH, Unit, Weapon, place, point, position, spot};
 use super::weapon::{self, Shooter};
-use super::{Action, Arena, Event};
+use super::{Action, Arena, ArenaEvent};
 use crate::fixed::{Place, Velocity};
 use crate::geometry::Point;
-use crate::movement::{self, Body, FULL_INPUT, Input};
+use crate::movement::{self, ArenaInput, Body, FULL_INPUT};
 use crate::trig::{ONE, Yaw};
 use foveate_node::game::{EventArea, Requester, StepContext};
 use foveate_wire::{ObjectId, Tick};
@@ -169,7 +169,7 @@ fn steer(
     arena: &Arena,
     turn: &mut StepContext<'_, Arena>,
     unit: &mut Unit,
-    (walk, fire): (Input, Option<u32>),
+    (walk, fire): (ArenaInput, Option<u32>),
 ) {
     let now = turn.tick();
     if unit.duty == Duty::Down {
@@ -188,7 +188,7 @@ fn steer(
 }
 
 /// The velocity that an input asks for; the step itself sees to it that none is too fast.
-fn wished(arena: &Arena, walk: Input) -> Velocity {
+fn wished(arena: &Arena, walk: ArenaInput) -> Velocity {
     let (sin, cos) = (i64::from(Yaw(walk.yaw).sin()), i64::from(Yaw(walk.yaw).cos()));
     let (forward, strafe) = (i64::from(walk.forward), i64::from(walk.strafe));
     let scale = i64::from(FULL_INPUT) * i64::from(ONE);
@@ -213,7 +213,7 @@ fn take_hit(
     stop(arena, turn.tick(), unit);
     (unit.duty, unit.since) = (Duty::Down, turn.tick().0);
     let (player, which) = (turn.id().origin(), turn.id().serial().saturating_sub(1));
-    let downed = Event::Downed { player, unit: which.min(255) as u8, by: by.origin() };
+    let downed = ArenaEvent::Downed { player, unit: which.min(255) as u8, by: by.origin() };
     turn.event(EventArea::Point { at: spot(point(unit.pos)), radius: NOTICED }, downed);
 }
 
@@ -224,7 +224,7 @@ fn guard(arena: &Arena, turn: &mut StepContext<'_, Arena>, unit: &Unit) {
     let off = Place::near(enemy.point());
     let from = place(unit.pos);
     let yaw = Yaw::of(i64::from(off.x - from.x), i64::from(off.y - from.y));
-    let shot = Event::Shot {
+    let shot = ArenaEvent::Shot {
         player: turn.id().origin(),
         unit: turn.id().serial().min(255) as u8,
         weapon: Weapon::Dart,

@@ -5,7 +5,7 @@
 
 use super::avatar::NOTICED;
 use super::kinds::{AVATAR, Avatar, Charm, ITEM, Item, UNIT, Unit, Weapon, spot};
-use super::{Action, Arena, Event, unit};
+use super::{Action, Arena, ArenaEvent, unit};
 use crate::geometry::{Point, Vector};
 use crate::trig::{ONE, Yaw};
 use foveate_node::game::{EventArea, StepContext, World};
@@ -58,6 +58,11 @@ impl Weapon {
 }
 
 impl Make {
+    /// The most that a hit costs, point-blank and with a blade.
+    pub fn most_damage(&self) -> u32 {
+        u32::from(self.damage.0) * BLADE / 8
+    }
+
     /// What a hit costs at a distance.
     pub fn damage_at(&self, distance: f64) -> u8 {
         let (near, far) = (f64::from(self.damage.0), f64::from(self.damage.1));
@@ -92,7 +97,7 @@ pub(super) fn shoot(
     let length =
         if make.spread == 0.0 { met.first().map_or(reach, |(far, _)| *far) } else { reach };
     let id = turn.id();
-    let shot = Event::Shot {
+    let shot = ArenaEvent::Shot {
         player: id.origin(),
         unit: if id.kind() == UNIT { id.serial().min(255) as u8 } else { 0 },
         weapon: by.weapon,

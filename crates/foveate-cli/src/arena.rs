@@ -1,13 +1,13 @@
 //! The arena as a world for the laboratory, which knows no game: bots as movement, walls as sight.
 
 use foveate_arena::movement::MAX_SPEED;
-use foveate_arena::{ArenaMap, Bots, Walls};
+use foveate_arena::{ArenaMap, RoamingBots, Walls};
 use foveate_lab::experiments::{LabHost, WalledWorld};
 use foveate_lab::movement::{AvatarPose, Movement};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bots on one map.
+/// RoamingBots on one map.
 const BOTS: usize = 64;
 /// The side of the map.
 const SIDE: f64 = 300.0;
@@ -17,13 +17,13 @@ const OBSTACLES: usize = 160;
 /// The arena's bots, one round a tick.
 pub struct ArenaMovement {
     map: Arc<ArenaMap>,
-    bots: Bots,
+    bots: RoamingBots,
 }
 
 impl ArenaMovement {
     /// So many bots on a map.
     pub fn new(map: Arc<ArenaMap>, count: usize, seed: u64) -> ArenaMovement {
-        let bots = Bots::new(Arc::clone(&map), count, seed);
+        let bots = RoamingBots::new(Arc::clone(&map), count, seed);
         ArenaMovement { map, bots }
     }
 }

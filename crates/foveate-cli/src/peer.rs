@@ -3,7 +3,7 @@
 use crate::lobbies::{Failure, Lobbies};
 use crate::peer_monitor::{PeerMonitor, Standing};
 use crate::silac::SilacWalk;
-use crate::truth::StateRecord;
+use crate::truth::TraceRecorder;
 use crate::usage;
 use crate::window::PeerWindow;
 use foveate_arena::game::kinds::Match as Contest;
@@ -288,7 +288,7 @@ struct Match<'a> {
     brain: Option<Fighter>,
     window: Option<PeerWindow>,
     monitor: Option<PeerMonitor>,
-    record: Option<StateRecord>,
+    record: Option<TraceRecorder>,
     account: Option<BufWriter<File>>,
     tries: usize,
     /// The world's second that was last accounted for.
@@ -373,7 +373,7 @@ impl<'a> Match<'a> {
         if let Some(Ok(monitor)) = &monitor {
             print(&format!("metrics on http://{}/metrics", monitor.address()));
         }
-        let record = args.record.as_ref().map(|file| StateRecord::create(&numbered(file, nth)));
+        let record = args.record.as_ref().map(|file| TraceRecorder::create(&numbered(file, nth)));
         let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
         Ok(Match {
             args,

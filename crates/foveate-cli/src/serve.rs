@@ -5,7 +5,7 @@ use crate::bots::{self, BotsArgs};
 use crate::config::{CliOverrides, Config, Tokens};
 use crate::crowd::CrowdGame;
 use crate::monitor::{Monitor, log};
-use crate::truth::{StateRecord, Truth};
+use crate::truth::{TraceRecorder, Truth};
 use crate::usage;
 use crate::web::{self, ShownGame};
 use foveate_arena::{Arena, Setup, TickRate};
@@ -211,6 +211,7 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
     let door = MainAuthenticator::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
+    simulation.seed = host.server.simulation.seed;
     host.server.simulation = simulation;
     if let Some(view) = &config.view {
         host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
@@ -270,7 +271,7 @@ fn play<G: ShownGame>(
 ) -> Result<(), Box<dyn Error>> {
     let stop = stopper(args.measured)?;
     let mut truth = args.truth.as_deref().map(Truth::create).transpose()?;
-    let mut record = args.record.as_deref().map(StateRecord::create).transpose()?;
+    let mut record = args.record.as_deref().map(TraceRecorder::create).transpose()?;
     let mut monitor = Monitor::start(config)?;
     if config.web.enabled {
         let (board, reports) = (monitor.board(), args.reports.clone());
@@ -282,7 +283,6 @@ fn play<G: ShownGame>(
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
         let tick = host.tick();
-        host.authenticator.save(&mut host.server.simulation, tick.0);
         for event in host.drain_events() {
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
@@ -314,7 +314,6 @@ fn play<G: ShownGame>(
         println!("{}", serde_json::to_string(&figures)?);
     }
     tracing::info!("going down");
-    host.authenticator.save_all(&host.server.simulation);
     host.close(Micros::from_millis(1_000))?.close()
 }
 

@@ -50,16 +50,16 @@ impl Truth {
 }
 
 /// Everybody's movement, as the laboratory reads it: `t_ms,id,x,y,z,yaw,pitch`.
-pub struct StateRecord(BufWriter<File>);
+pub struct TraceRecorder(BufWriter<File>);
 
-impl StateRecord {
-    pub fn create(path: &Path) -> std::io::Result<StateRecord> {
+impl TraceRecorder {
+    pub fn create(path: &Path) -> std::io::Result<TraceRecorder> {
         let named = |cause: std::io::Error| {
             std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
         };
         let mut file = BufWriter::new(File::create(path).map_err(named)?);
         writeln!(file, "{}", foveate_lab::trace::opening_lines())?;
-        Ok(StateRecord(file))
+        Ok(TraceRecorder(file))
     }
 
     /// Writes where everybody with a facing is.

@@ -50,8 +50,7 @@ pub fn open<G: ShownGame>(
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
     let game = &host.server.simulation.game;
-    let schema = game.schema().describe();
-    let mut site = Site::new(reports).with("/schema.txt", "text/plain; charset=utf-8", schema);
+    let mut site = Site::new(reports);
     if let Some((path, document)) = game.document() {
         site = site.with(path, "application/json", document.to_string());
     }
@@ -62,7 +61,7 @@ pub fn open<G: ShownGame>(
         metrics: config.metrics.then(|| board.clone()),
         ..WebOptions::new(site)
     };
-    host.endpoint.listen_web(config.listen, web)
+    host.listen_web(config.listen, web)
 }
 
 /// An observatory of a server; whether anybody may look through it is the configuration's matter.

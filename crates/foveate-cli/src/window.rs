@@ -49,12 +49,13 @@ impl PeerWindow {
         let links = SocketAddr::new(listen.ip(), 0);
         let endpoint =
             Endpoint::server(links, Certificate::development(), EndpointOptions::server())?;
-        let door = MainAuthenticator::of_peer(peer.player());
+        let door = MainAuthenticator::Peer(peer.player());
         let mut host = ServerHost::new(Arc::clone(&peer.simulation.game), settings, endpoint, door);
         let pages = config::WebConfig {
             enabled: true,
             listen,
             origins: Vec::new(),
+            trusted_proxies: Vec::new(),
             metrics: false,
             observe: Observe::Loopback,
         };

@@ -9,6 +9,7 @@
 pub mod audit;
 pub mod avatar;
 pub mod experiments;
+pub mod mesh;
 pub mod movement;
 pub mod net;
 pub mod network;

@@ -4,7 +4,7 @@ use foveate_lab::peers::{BASE, Keys, Meadow, MeadowSpec};
 use foveate_node::game::PlayerId;
 use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::wire::{Changes, Digest, Message, Transfer};
+use foveate_node::peer::wire::{Changes, Digest, PeerMessage, Transfer};
 use foveate_node::peer::{Fault, Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::session::{VERSIONS, read_message, write_message};
 use foveate_node::{Game, Link, Peer};
@@ -62,43 +62,52 @@ fn digest(of: u64, now: Micros) -> Sealed {
     Sealed::new(&digest, &keys(of))
 }
 
-fn gained(id: ObjectId, epoch: u32) -> Message {
+fn gained(id: ObjectId, epoch: u32) -> PeerMessage {
     let mut changes = Changes::default();
     changes.gain(id, Epoch(epoch));
-    Message::Changes(changes)
+    PeerMessage::Changes(changes)
 }
 
-fn gave(id: ObjectId, epoch: u32, to: Key) -> Message {
+fn gave(id: ObjectId, epoch: u32, to: Key) -> PeerMessage {
     let gave = vec![(id.into(), epoch, to.player().0)];
-    Message::Changes(Changes { gave, ..Changes::default() })
+    PeerMessage::Changes(Changes { gave, ..Changes::default() })
 }
 
 impl Scene {
     fn new() -> Scene {
         let game = Arc::new(Meadow::new(WORLD).unwrap());
         let settings = PeerSettings::new(ROUND, Metres(WORLD.view), vec![]);
-        let schema = game.schema().hash();
         let mut peer = Peer::new(game, settings, Box::new(keys(0)), "it");
         let now = Micros(1_000_000);
         peer.found(now).unwrap();
         let mut scene = Scene { peer, now, said: RecordingOutbox::default() };
-        for link in BOTH {
-            scene.peer.connected(link, (key(link.0), false), now, &mut scene.said);
-            let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, now));
-            scene.hear(link, &Message::Hello { versions, schema, digest, clock: 0, inside: true });
-        }
+        BOTH.into_iter().for_each(|link| scene.connect(link));
         scene.said.0.clear();
         scene
     }
 
-    fn hear(&mut self, from: Link, message: &Message) {
+    fn connect(&mut self, link: Link) {
+        self.peer.connected(link, (key(link.0), false), self.now, &mut self.said);
+        let schema = self.peer.simulation.game.schema().hash();
+        let (versions, digest) = (VERSIONS.to_vec(), digest(link.0, self.now));
+        self.hear(link, &PeerMessage::Hello { versions, schema, digest, clock: 0, inside: true });
+    }
+
+    /// A neighbour vanishes and is in the world again before that is noticed.
+    fn reconnect(&mut self, link: Link) {
+        self.connect(link);
+        self.said.0.clear();
+    }
+
+    fn hear(&mut self, from: Link, message: &PeerMessage) {
         self.peer.message(from, &write_message(message), self.now, &mut self.said);
     }
 
     /// Time passes, and both neighbours are still there.
     fn wait(&mut self, seconds: u64) {
         self.now = self.now + Micros(seconds * 1_000_000);
-        BOTH.into_iter().for_each(|link| self.hear(link, &Message::Changes(Changes::default())));
+        BOTH.into_iter()
+            .for_each(|link| self.hear(link, &PeerMessage::Changes(Changes::default())));
     }
 
     /// So many rounds, in which both neighbours are there.
@@ -122,7 +131,7 @@ impl Scene {
     }
 
     /// What was said to a neighbour since the last look.
-    fn said_to(&mut self, whom: Link) -> Vec<Message> {
+    fn said_to(&mut self, whom: Link) -> Vec<PeerMessage> {
         let said = std::mem::take(&mut self.said.0);
         let to = said.into_iter().filter(|(link, _)| *link == whom);
         let read = |outgoing| match outgoing {
@@ -140,7 +149,7 @@ fn given_and_claimed_again(bob_took_them: bool) -> Vec<PeerEvent<u8>> {
     objects().for_each(|id| scene.hear(ANN, &gained(id, 1)));
     scene.wait(11);
     let linked = vec![key(BOB.0).player().0];
-    scene.hear(ANN, &Message::Changes(Changes { linked, ..Changes::default() }));
+    scene.hear(ANN, &PeerMessage::Changes(Changes { linked, ..Changes::default() }));
     for id in objects() {
         scene.hear(ANN, &gave(id, 2, key(BOB.0)));
         if bob_took_them {
@@ -164,25 +173,25 @@ fn whoever_has_back_what_was_not_taken_is_no_usurper() {
 #[test]
 fn news_of_somebody_who_could_not_be_reached_is_worth_another_call() {
     let (mut scene, carl) = (Scene::new(), key(3));
-    let claimed = Message::Claimed(base(0).into(), 5, carl.player().0);
-    let told = Message::Members(vec![digest(3, scene.now)]);
+    let claimed = PeerMessage::Claimed(base(0).into(), 5, carl.player().0);
+    let told = PeerMessage::Members(vec![digest(3, scene.now)]);
     [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
     assert_eq!(scene.calls(carl), 1, "who claims what is ours is called");
     scene.peer.unreachable(carl, scene.now);
     scene.wait(1);
     [&told, &claimed].into_iter().for_each(|message| scene.hear(ANN, message));
     assert_eq!(scene.calls(carl), 0, "not again at once");
-    scene.hear(ANN, &Message::Members(vec![digest(3, scene.now)]));
+    scene.hear(ANN, &PeerMessage::Members(vec![digest(3, scene.now)]));
     scene.hear(ANN, &claimed);
     assert_eq!(scene.calls(carl), 1, "it has spoken since");
-    scene.hear(ANN, &Message::Members(vec![digest(3, scene.now + ROUND)]));
+    scene.hear(ANN, &PeerMessage::Members(vec![digest(3, scene.now + ROUND)]));
     scene.hear(ANN, &claimed);
     assert_eq!(scene.calls(carl), 0, "that call is not over");
 }
 
 #[test]
 fn a_lower_claim_is_answered_to_its_maker_alone() {
-    let says_so = |said: &[Message]| said.iter().any(|message| *message == gained(base(0), 0));
+    let says_so = |said: &[PeerMessage]| said.iter().any(|message| *message == gained(base(0), 0));
     for (whom, told) in [(ANN, true), (BOB, false)] {
         let mut scene = Scene::new();
         scene.rounds(40);
@@ -194,16 +203,16 @@ fn a_lower_claim_is_answered_to_its_maker_alone() {
     let mut scene = Scene::new();
     scene.wait(2);
     scene.said.0.clear();
-    scene.hear(BOB, &Message::Claimed(base(0).into(), 0, key(ANN.0).player().0));
+    scene.hear(BOB, &PeerMessage::Claimed(base(0).into(), 0, key(ANN.0).player().0));
     assert!(says_so(&scene.said_to(BOB)), "whoever asks is answered");
 }
 
 #[test]
 fn gossip_waits_for_digests_that_somebody_asked_for_and_not_for_ever() {
     let strangers = || 3..8;
-    let passed_on = |said: &[Message]| {
+    let passed_on = |said: &[PeerMessage]| {
         let digests = said.iter().filter_map(|message| match message {
-            Message::Members(digests) => Some(digests),
+            PeerMessage::Members(digests) => Some(digests),
             _ => None,
         });
         let authors = digests.flatten().filter_map(|it| it.peek::<Digest>()).map(|it| it.key);
@@ -213,11 +222,11 @@ fn gossip_waits_for_digests_that_somebody_asked_for_and_not_for_ever() {
         let mut scene = Scene::new();
         scene.rounds(2);
         let digests = strangers().map(|it| digest(it, scene.now)).collect();
-        scene.hear(ANN, &Message::Members(digests));
+        scene.hear(ANN, &PeerMessage::Members(digests));
         scene.said.0.clear();
         if asks {
             let players = strangers().map(|it| key(it).player().0).collect();
-            scene.hear(BOB, &Message::Who(players));
+            scene.hear(BOB, &PeerMessage::Who(players));
             assert_eq!(passed_on(&scene.said_to(BOB)), 5, "answered at once");
         }
         scene.rounds(16);
@@ -246,11 +255,99 @@ fn only_its_creator_is_the_first_owner_of_an_object_and_none_is_from_the_future(
     assert_eq!(forged(&scene), 3);
     let lanes = scene.peer.simulation.publisher.store.schema().kind(BASE).unwrap().lane_count();
     let (object, lanes) = (by(bob, 13).into(), vec![0; lanes]);
-    scene.hear(ANN, &Message::Give(Transfer { object, epoch: 1, lanes, done: vec![] }));
+    scene.hear(ANN, &PeerMessage::Give(Transfer { object, epoch: 1, lanes, done: vec![] }));
     assert_eq!(
         forged(&scene),
         4,
         "Bob was the first owner, so that Ann's gift is the second change"
     );
     assert!(scene.events().contains(&PeerEvent::Verdict(ann, Fault::Forged)));
+}
+
+/// Objects that Bob has, and Ann has a link with him: more of them than a peer is forgiven claims.
+fn bobs_objects() -> impl Iterator<Item = ObjectId> {
+    (100..106).map(base)
+}
+
+/// Ann and Bob have been neighbours for long, of this peer and of each other.
+fn with_bobs_objects() -> Scene {
+    let mut scene = Scene::new();
+    bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 1)));
+    scene.wait(11);
+    let linked = vec![key(BOB.0).player().0];
+    scene.hear(ANN, &PeerMessage::Changes(Changes { linked, ..Changes::default() }));
+    scene.events();
+    scene
+}
+
+fn usurped(scene: &mut Scene, by: Link) -> bool {
+    scene.events().contains(&PeerEvent::Verdict(key(by.0).player(), Fault::Usurped))
+}
+
+#[test]
+fn of_two_that_take_over_at_once_neither_is_a_usurper_and_one_that_claims_later_is() {
+    for (seconds, convicted) in [(0, false), (5, true)] {
+        let mut scene = with_bobs_objects();
+        // Carl had the objects before, and is gone: Bob says that he took them over.
+        let carls = || (200..206).map(base);
+        carls().for_each(|id| scene.hear(ANN, &gained(id, 1)));
+        carls().for_each(|id| scene.hear(ANN, &gave(id, 1, key(3))));
+        carls().for_each(|id| scene.hear(BOB, &gained(id, 2)));
+        scene.wait(seconds);
+        carls().for_each(|id| scene.hear(ANN, &gained(id, 3)));
+        // Bob's epoch rises for whatever reason.
+        carls().for_each(|id| scene.hear(BOB, &gained(id, 4)));
+        assert_eq!(usurped(&mut scene, ANN), convicted, "{seconds} s after Bob took over");
+    }
+}
+
+#[test]
+fn one_that_took_over_from_a_peer_that_began_anew_is_no_usurper() {
+    for (begins_anew, convicted) in [(true, false), (false, true)] {
+        let mut scene = with_bobs_objects();
+        bobs_objects().for_each(|id| scene.hear(ANN, &gained(id, 2)));
+        if begins_anew {
+            // Bob was gone for less than a neighbour's silence lasts, and is back by another link.
+            scene.reconnect(BOB);
+        }
+        bobs_objects().for_each(|id| scene.hear(BOB, &gained(id, 3)));
+        assert_eq!(usurped(&mut scene, ANN), convicted, "begins anew: {begins_anew}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_made_once_is_asked_about_and_followed_when_the_owner_has_begun_anew() {
+    let mut scene = with_bobs_objects();
+    let id = base(100);
+    scene.hear(ANN, &gained(id, 2));
+    scene.reconnect(BOB);
+    scene.rounds(60);
+    let asked = PeerMessage::Claimed(id.into(), 2, key(ANN.0).player().0);
+    assert!(scene.said_to(BOB).contains(&asked), "Bob has to say whose it is");
+    scene.hear(BOB, &gave(id, 2, key(ANN.0)));
+    assert_eq!(scene.peer.claim_on(id).map(|claim| claim.owner), Some(key(ANN.0).player()));
+}
+
+#[test]
+fn what_a_doubted_claimant_removed_is_removed_once_the_owner_says_that_the_claim_is_right() {
+    let mut removed = Changes::default();
+    removed.remove(base(100));
+    for (answer, there) in [(gave(base(100), 2, key(ANN.0)), false), (gained(base(100), 1), true)] {
+        let mut scene = with_bobs_objects();
+        scene.hear(ANN, &gained(base(100), 2));
+        scene.hear(ANN, &PeerMessage::Changes(removed.clone()));
+        assert!(scene.peer.claim_on(base(100)).is_some(), "it was not hers to remove");
+        scene.hear(BOB, &answer);
+        assert_eq!(scene.peer.claim_on(base(100)).is_some(), there, "{answer:?}");
+        scene.hear(BOB, &gained(base(100), 5));
+        assert_eq!(scene.peer.claim_on(base(100)).is_some(), there, "nor does it come back");
+    }
+}
+
+#[test]
+fn what_a_peer_did_not_take_it_does_not_have_whatever_others_heard() {
+    let mut scene = with_bobs_objects();
+    scene.hear(BOB, &gave(base(100), 2, keys(0).key()));
+    let owner = scene.peer.claim_on(base(100)).map(|claim| claim.owner);
+    assert_eq!(owner, Some(key(BOB.0).player()));
 }

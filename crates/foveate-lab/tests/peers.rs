@@ -10,7 +10,7 @@ use foveate_lab::peers::{
 use foveate_node::Outbox;
 use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::wire::{Digest, Message};
+use foveate_node::peer::wire::{Digest, PeerMessage};
 use foveate_node::peer::{MAX_LINKS, Signer};
 use foveate_node::session::write_message;
 use foveate_wire::{Micros, ObjectId};
@@ -148,7 +148,7 @@ fn nothing_goes_to_somebody_who_is_only_heard_of() {
     let contact = 999u32.to_le_bytes().to_vec();
     let (key, at, boards, gone) = (ghost.key(), [0; 3], vec![], false);
     let digest = Digest { key, number, at, contact, owned, boards, gone };
-    let said = write_message(&Message::Members(vec![Sealed::new(&digest, &ghost)]));
+    let said = write_message(&PeerMessage::Members(vec![Sealed::new(&digest, &ghost)]));
     let mut said = Some(said);
     let pass_on = move |_, node: &mut PlacedPeer<Meadow>, out: &mut RecordingOutbox| {
         if let Some(said) = said.take() {

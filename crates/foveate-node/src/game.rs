@@ -11,6 +11,9 @@
 //! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
 //! last tick. So the order in which objects take their turns does not matter.
 
+use crate::limits::{ActionLimits, StateChange};
+use crate::random::{Dice, WorldSeed};
+use crate::remote_objects::{apart, position_of};
 use foveate_sync::interest::{Policy, View, ViewContext, Visibility};
 use foveate_wire::{Kind, KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use serde::Serialize;
@@ -34,12 +37,21 @@ pub trait Game: Sized + Send + Sync + 'static {
     /// What objects are made of.
     fn schema(&self) -> &Arc<Schema>;
 
-    /// The kind of the players' avatars. A player's avatar is the object of this kind with the
-    /// player's origin and serial 0.
-    fn avatar(&self) -> KindId;
+    /// The kind of the players' avatars; by default the first of the schema.
+    fn avatar(&self) -> KindId {
+        KindId(0)
+    }
 
-    /// The objects that a new world begins with.
-    fn populate(&self) -> Vec<Spawn>;
+    /// A player's avatar: the object of the kind [`avatar`](Game::avatar) with the player's origin and
+    /// serial 0. It need not be in the world.
+    fn avatar_of(&self, player: PlayerId) -> ObjectId {
+        ObjectId::new(self.avatar(), player.0, 0)
+    }
+
+    /// The objects that a new world begins with; by default none.
+    fn populate(&self) -> Vec<Spawn> {
+        Vec::new()
+    }
 
     /// The objects that a player begins with who was never here; the first is the avatar.
     fn welcome(&self, world: &World<'_>, player: PlayerId, name: &str) -> Vec<Spawn>;
@@ -47,8 +59,24 @@ pub trait Game: Sized + Send + Sync + 'static {
     /// One tick of one object. `inputs`: what its player did in it, oldest first; mostly one.
     fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Self::Input]);
 
-    /// Somebody asks something of the turn's object. Whether they may is for this rule to say.
-    fn act(&self, turn: &mut StepContext<'_, Self>, action: &Self::Action, by: Requester);
+    /// An action is asked of the turn's object. This rule decides whether the requester may; by default
+    /// nothing happens.
+    fn act(&self, _: &mut StepContext<'_, Self>, _action: &Self::Action, _by: Requester) {}
+
+    /// What an action on an object must keep to before [`act`](Game::act) is asked: where it may come from, from
+    /// how far, how often, how much. The owner of the object checks it for everything that its own rules did not
+    /// ask for. What breaks a limit is refused and counted, and a peer that breaks one that no honest peer can is
+    /// disconnected.
+    fn limits(&self, _: &Self::Action, _object: ObjectId) -> ActionLimits {
+        ActionLimits::default()
+    }
+
+    /// Whether rules can have changed another player's own object as two of its states show. Among peers, neighbours
+    /// ask it of the objects that a player's peer owns for good, such as its avatar; a peer whose objects
+    /// change otherwise again and again is disconnected. Speed is checked by the kind's `max_speed`.
+    fn is_lawful(&self, _: &StateChange<'_>) -> bool {
+        true
+    }
 
     /// Whether objects of a kind have a turn in every tick.
     fn steps(&self, _: KindId) -> bool {
@@ -58,6 +86,12 @@ pub trait Game: Sized + Send + Sync + 'static {
     /// Whether objects of a kind outlive a restart: with their player, or with the world.
     fn keeps(&self, _: KindId) -> bool {
         false
+    }
+
+    /// The object that carries another, if any: a hand an item, a ship its crew. Where a world runs on many servers
+    /// an object goes with what carries it.
+    fn carrier(&self, _: &World<'_>, _object: ObjectId) -> Option<ObjectId> {
+        None
     }
 
     /// Whose an object may become where everybody owns what they care for. A player's own objects are
@@ -125,8 +159,7 @@ impl<G: Game> ViewContext for GameViews<'_, G> {
     }
 
     fn kind(&self, name: &str) -> Option<KindId> {
-        let at = self.0.schema().kinds().iter().position(|kind| kind.spec.name == name)?;
-        Some(KindId(at as u8))
+        self.0.schema().id_of(name)
     }
 
     fn policy(&self, name: &str) -> Option<Arc<dyn Policy>> {
@@ -167,20 +200,41 @@ pub enum Requester {
 /// An object that is to come into being.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spawn {
-    /// Its kind.
     pub kind: KindId,
-    /// Its state.
     pub lanes: Vec<i32>,
 }
 
 impl Spawn {
     /// An object with this value; `None` if the schema does not have its kind.
     pub fn new<T: Replicate>(schema: &Schema, value: &T) -> Option<Spawn> {
-        let at = schema.kinds().iter().position(|kind| kind.spec.name == T::NAME)?;
-        let kind = &schema.kinds()[at];
+        let id = schema.id_of(T::NAME)?;
+        let kind = schema.kind(id)?;
         let mut lanes = vec![0; kind.lane_count()];
         value.put(kind, &mut lanes);
-        Some(Spawn { kind: KindId(at as u8), lanes })
+        Some(Spawn { kind: id, lanes })
+    }
+
+    /// One object for each value, in order. A kind that the schema does not have is a mistake in the game:
+    /// it stops a debug build, and nothing is spawned in a release build.
+    pub fn each<T: Replicate>(schema: &Schema, values: impl IntoIterator<Item = T>) -> Vec<Spawn> {
+        debug_assert!(schema.id_of(T::NAME).is_some(), "kind `{}` is not in the schema", T::NAME);
+        values.into_iter().filter_map(|value| Spawn::new(schema, &value)).collect()
+    }
+}
+
+/// A point in the world. Rules of flat games hand over `[x, y]`, others `[x, y, z]`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Position(pub [f32; 3]);
+
+impl From<[f32; 2]> for Position {
+    fn from([x, y]: [f32; 2]) -> Position {
+        Position([x, y, 0.0])
+    }
+}
+
+impl From<[f32; 3]> for Position {
+    fn from(at: [f32; 3]) -> Position {
+        Position(at)
     }
 }
 
@@ -189,16 +243,13 @@ impl Spawn {
 pub enum EventArea {
     /// At a point.
     Point {
-        /// The point.
         at: [f32; 3],
         /// How far it is noticed.
         radius: f32,
     },
     /// All along a line: a shot.
     Segment {
-        /// One end.
         from: [f32; 3],
-        /// The other.
         to: [f32; 3],
         /// How far from the line it is noticed.
         radius: f32,
@@ -206,6 +257,11 @@ pub enum EventArea {
 }
 
 impl EventArea {
+    /// Noticed within a radius of a point of two or three coordinates.
+    pub fn around(at: impl Into<Position>, radius: f32) -> EventArea {
+        EventArea::Point { at: at.into().0, radius }
+    }
+
     /// Its ends, and from how far it is noticed.
     pub fn ends(&self) -> ([[f32; 3]; 2], f32) {
         match *self {
@@ -248,7 +304,6 @@ pub enum Liveness {
 
 /// What a node knows of the objects, as of the end of the last tick.
 pub trait Scene {
-    /// The schema.
     fn schema(&self) -> &Schema;
     /// Copies an object's state into `lanes`, which has room for just that; with a tick, as it was
     /// at the end of that tick. False if it is not known, or not any more.
@@ -317,6 +372,15 @@ impl<'a> World<'a> {
 
     /// An object's value; none if it is not known, or frozen.
     pub fn get<T: Replicate>(&self, id: ObjectId) -> Option<T> {
+        self.read(id, |_| true)
+    }
+
+    /// An object's value, if it is a `T` whose position passes.
+    fn read<T: Replicate>(
+        &self,
+        id: ObjectId,
+        is_there: impl FnOnce(Option<[f32; 3]>) -> bool,
+    ) -> Option<T> {
         let kind = self.scene.schema().kind(id.kind()).filter(|kind| kind.spec.name == T::NAME)?;
         let (mut few, mut many) = ([0; FEW_LANES], Vec::new());
         let lanes = match kind.lane_count() {
@@ -326,13 +390,38 @@ impl<'a> World<'a> {
                 &mut many[..]
             }
         };
-        (self.shows(id) && self.scene.read(id, self.seen, lanes)).then(|| T::get(kind, lanes))
+        if !self.shows(id) || !self.scene.read(id, self.seen, lanes) {
+            return None;
+        }
+        is_there(position_of(kind, lanes)).then(|| T::get(kind, lanes))
     }
 
-    /// Objects within a radius (now, not as seen) that are not frozen, in the order of their ids; perhaps a few more.
-    pub fn near(&self, at: [f32; 3], radius: f32) -> Vec<ObjectId> {
+    /// Every known `T` with its id, in the order of ids; not those that are frozen.
+    pub fn iter<T: Replicate>(self) -> impl Iterator<Item = (ObjectId, T)> {
+        let ids = self.scene.schema().id_of(T::NAME).map(|kind| self.of_kind(kind));
+        ids.unwrap_or_default().into_iter().filter_map(move |id| Some((id, self.get(id)?)))
+    }
+
+    /// Every `T` within a radius of a point, with its id, in the order of ids; not those that are frozen.
+    /// A world [as seen](World::as_seen) earlier is searched where objects are now: those that have moved
+    /// away since are missing.
+    pub fn iter_near<T: Replicate>(
+        self,
+        at: impl Into<Position>,
+        radius: f32,
+    ) -> impl Iterator<Item = (ObjectId, T)> {
+        let at = at.into();
+        let is_near =
+            move |there: Option<[f32; 3]>| there.is_some_and(|there| apart(there, at.0) <= radius);
+        let ids = self.near(at, radius).into_iter();
+        ids.filter_map(move |id| Some((id, self.read(id, is_near)?)))
+    }
+
+    /// Objects of every kind within a radius (now, not as seen) that are not frozen, in the order of their
+    /// ids. Those that moved during the tick may be a little further away; [`iter_near`](World::iter_near) is exact.
+    pub fn near(&self, at: impl Into<Position>, radius: f32) -> Vec<ObjectId> {
         let mut found = Vec::new();
-        self.scene.near(at, radius, &mut found);
+        self.scene.near(at.into().0, radius, &mut found);
         found.retain(|id| self.shows(*id));
         found
     }
@@ -380,6 +469,7 @@ pub struct StepContext<'a, G: Game> {
     world: World<'a>,
     effects: &'a mut Effects<G>,
     removed: bool,
+    dice: Dice,
 }
 
 impl<'a, G: Game> StepContext<'a, G> {
@@ -391,7 +481,15 @@ impl<'a, G: Game> StepContext<'a, G> {
         world: World<'a>,
         effects: &'a mut Effects<G>,
     ) -> StepContext<'a, G> {
-        StepContext { id, kind, lanes, world, effects, removed: false }
+        let dice = Dice::new(WorldSeed::PREDICTION, id, world.tick, 0);
+        StepContext { id, kind, lanes, world, effects, removed: false, dice }
+    }
+
+    /// The same with the world's own randomness. `turn` tells apart the turns that one object has in one
+    /// tick.
+    pub fn with_seed(mut self, seed: WorldSeed, turn: u32) -> StepContext<'a, G> {
+        self.dice = Dice::new(seed, self.id, self.world.tick, turn);
+        self
     }
 
     /// Whose turn it is.
@@ -399,7 +497,6 @@ impl<'a, G: Game> StepContext<'a, G> {
         self.id
     }
 
-    /// The tick.
     pub fn tick(&self) -> Tick {
         self.world.tick
     }
@@ -407,6 +504,22 @@ impl<'a, G: Game> StepContext<'a, G> {
     /// Everything else.
     pub fn world(&self) -> World<'a> {
         self.world
+    }
+
+    /// A random number, at least 0 and below 1: a function of the world's seed, this object, the tick and
+    /// how often this turn has asked before, so that a rule stays deterministic.
+    ///
+    /// The owner's seed is secret: a client that predicts this turn draws other numbers. What a rule does
+    /// to an avatar by chance is therefore mispredicted and corrected a round trip later; draw for what is
+    /// not predicted, such as spawns, events, actions and objects other than the player's own avatar.
+    pub fn random(&mut self) -> f32 {
+        // 24 bits: as many as an `f32` tells apart below 1.
+        (self.dice.roll() >> 40) as f32 / (1 << 24) as f32
+    }
+
+    /// A random number below `bound`; 0 if that is 0. See [`random`](StepContext::random).
+    pub fn random_below(&mut self, bound: u32) -> u32 {
+        ((u128::from(self.dice.roll()) * u128::from(bound)) >> 64) as u32
     }
 
     /// The object as it is by now; `None` if it is of another kind.

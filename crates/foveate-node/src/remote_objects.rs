@@ -1,7 +1,7 @@
 //! Objects that others own, as a node knows them.
 
 use crate::game::Liveness;
-use foveate_wire::{KindId, ObjectId, Schema};
+use foveate_wire::{Kind, KindId, ObjectId, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -104,7 +104,12 @@ impl RemoteObjects {
 
 /// Where lanes put an object; none for kinds without a place.
 pub(crate) fn place_of(schema: &Schema, kind: KindId, lanes: &[i32]) -> Option<[f32; 3]> {
-    let place = schema.kind(kind)?.place?;
+    position_of(schema.kind(kind)?, lanes)
+}
+
+/// The same for lanes of a known kind.
+pub(crate) fn position_of(kind: &Kind, lanes: &[i32]) -> Option<[f32; 3]> {
+    let place = kind.place?;
     let mut at = [0.0; 3];
     for axis in 0..place.dims {
         at[axis] = lanes[place.at + axis] as f32 * place.precision;

@@ -4,10 +4,12 @@ use crate::game::{
     Effects, EventArea, Game, Liveness, PlayerId, Requester, Scene, Spawn, StepContext, World,
 };
 use crate::ids::IdAllocator;
+use crate::limits::{ActionFault, Cooldowns};
+use crate::random::WorldSeed;
 use crate::remote_objects::RemoteObjects;
 use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Inputs of one player that one tick takes at most; later ones wait.
@@ -33,15 +35,20 @@ pub struct Interacted {
 
 /// Runs a game's rules for all objects that this node owns.
 pub struct Simulation<G: Game> {
-    /// The rules.
     pub game: Arc<G>,
     /// The objects, and who is told of them. After [`step`](Simulation::step) call its
     /// [`round`](Publisher::round) with the same tick.
     pub publisher: Publisher,
     /// Objects that others own, as far as this node knows them: rules read them like their own.
     pub ghosts: RemoteObjects,
+    /// Objects of the store that this node does not step: replicas of what other nodes own. Rules read them, and
+    /// actions asked of them go [elsewhere](Simulation::drain_elsewhere).
+    pub relayed: BTreeSet<ObjectId>,
     /// Names what rules create. A server that has storage, and a peer, tell it which numbers are free.
     pub ids: IdAllocator,
+    /// What [`StepContext::random`] draws from. All zeros at first; the hosts on real links put a secret
+    /// one in.
+    pub seed: WorldSeed,
     /// As whose the objects are published.
     owner: OwnerId,
     /// What players do in the coming tick, by avatar.
@@ -60,6 +67,10 @@ pub struct Simulation<G: Game> {
     lanes: Vec<i32>,
     dropped: u64,
     dropped_spawns: u64,
+    /// One round's length.
+    pub(crate) round: Micros,
+    pub(crate) cooldowns: Cooldowns,
+    refused: [u64; ActionFault::ALL.len()],
 }
 
 impl<G: Game> Simulation<G> {
@@ -68,7 +79,9 @@ impl<G: Game> Simulation<G> {
         Simulation {
             publisher: Publisher::new(Arc::clone(game.schema()), rounds),
             ghosts: RemoteObjects::new(Arc::clone(game.schema())),
+            relayed: BTreeSet::new(),
             ids: IdAllocator::for_server(0..u64::MAX),
+            seed: WorldSeed::default(),
             owner: OwnerId(0),
             game,
             inputs: BTreeMap::new(),
@@ -82,6 +95,9 @@ impl<G: Game> Simulation<G> {
             lanes: Vec::new(),
             dropped: 0,
             dropped_spawns: 0,
+            round: rounds.length,
+            cooldowns: Cooldowns::default(),
+            refused: [0; ActionFault::ALL.len()],
         }
     }
 
@@ -137,7 +153,7 @@ impl<G: Game> Simulation<G> {
 
     /// A player's avatar, if it is in the world.
     pub fn avatar(&self, player: PlayerId) -> Option<Slot> {
-        self.publisher.store.find(ObjectId::new(self.game.avatar(), player.0, 0))
+        self.publisher.store.find(self.game.avatar_of(player))
     }
 
     /// What a player does in the coming tick. More than [`MAX_INPUTS`] are not taken.
@@ -157,6 +173,26 @@ impl<G: Game> Simulation<G> {
             self.waiting.push((object, action, by));
         }
         room
+    }
+
+    /// The same for an action that comes from elsewhere, a player or another peer's rules: it must keep to the
+    /// game's limits. `Ok(false)`: there is no room for it.
+    pub fn request(
+        &mut self,
+        object: ObjectId,
+        action: G::Action,
+        by: Requester,
+    ) -> Result<bool, ActionFault> {
+        if self.publisher.store.find(object).is_some() {
+            let checked = self.check_action(object, &action, by);
+            checked.inspect_err(|fault| self.refused[*fault as usize] += 1)?;
+        }
+        Ok(self.ask(object, action, by))
+    }
+
+    /// Actions that broke a limit of the game's, by [`ActionFault`].
+    pub fn refused_actions(&self) -> &[u64; ActionFault::ALL.len()] {
+        &self.refused
     }
 
     /// Actions that were dropped because too many waited.
@@ -203,19 +239,18 @@ impl<G: Game> Simulation<G> {
         self.removed.clear();
         let asked = std::mem::take(&mut self.waiting);
         self.interactions.clear();
-        for (id, action, by) in &asked {
-            if let Some(slot) = self.publisher.store.find(*id) {
+        for (nth, (id, action, by)) in (1..).zip(&asked) {
+            let here = self.publisher.store.find(*id).filter(|_| !self.relayed.contains(id));
+            if let Some(slot) = here {
                 if let Some(half_life) = self.game.interaction(action) {
                     let by = match *by {
                         Requester::Object(object) => object,
-                        Requester::Player(player, _) => {
-                            ObjectId::new(self.game.avatar(), player.0, 0)
-                        }
+                        Requester::Player(player, _) => self.game.avatar_of(player),
                     };
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
-                self.turn(tick, (*id, slot), |game, turn| game.act(turn, action, *by));
-            } else if self.ghosts.lanes(*id).is_some() {
+                self.turn(tick, (*id, slot), nth, |game, turn| game.act(turn, action, *by));
+            } else if self.relayed.contains(id) || self.ghosts.lanes(*id).is_some() {
                 self.elsewhere.push((*id, action.clone(), *by));
             }
         }
@@ -223,15 +258,24 @@ impl<G: Game> Simulation<G> {
         self.waiting.clear();
         let mut turns = std::mem::take(&mut self.turns);
         turns.clear();
-        turns.extend(self.publisher.store.iter().filter(|(id, _)| self.game.steps(id.kind())));
+        let own = self.publisher.store.iter().filter(|(id, _)| !self.relayed.contains(id));
+        turns.extend(own.filter(|(id, _)| self.game.steps(id.kind())));
         let mut inputs = std::mem::take(&mut self.inputs);
         for turn in &turns {
             let given = inputs.get(&turn.0).map_or(&[][..], Vec::as_slice);
-            self.turn(tick, *turn, |game, turn| game.step(turn, given));
+            self.turn(tick, *turn, 0, |game, turn| game.step(turn, given));
         }
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
+    }
+
+    /// One tick of one object alone, without inputs: for one that came late and has to catch up.
+    pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
+        let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
+        if let Some(slot) = slot {
+            self.turn(tick, (id, slot), 0, |game, turn| game.step(turn, &[]));
+        }
     }
 
     /// Puts an eighth of the objects of this node into their teams, and calls `sorted` with those that
@@ -262,19 +306,23 @@ impl<G: Game> Simulation<G> {
         self.inputs.remove(&avatar);
     }
 
+    /// `nth`: 0 for the object's step; actions count from 1, all objects' together, so that two of them on
+    /// one object draw different numbers.
     fn turn(
         &mut self,
         tick: Tick,
         (id, slot): (ObjectId, Slot),
+        nth: u32,
         rule: impl FnOnce(&G, &mut StepContext<'_, G>),
     ) {
-        let Simulation { game, publisher, ghosts, effects, lanes, removed, .. } = self;
+        let Simulation { game, publisher, ghosts, effects, lanes, removed, seed, .. } = self;
         let schema = Arc::clone(publisher.store.schema());
         let Some(kind) = schema.kind(id.kind()) else { return };
         lanes.clear();
         lanes.extend_from_slice(publisher.store.lanes(slot));
         let whole = Whole { publisher, ghosts };
-        let mut turn = StepContext::new(id, kind, lanes, World::new(&whole, tick), effects);
+        let turn = StepContext::new(id, kind, lanes, World::new(&whole, tick), effects);
+        let mut turn = turn.with_seed(*seed, nth);
         rule(game, &mut turn);
         // The object was found alive, and its lanes are its own: neither can be refused.
         let written = match turn.is_removed() {

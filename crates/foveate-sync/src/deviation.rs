@@ -1,7 +1,7 @@
 //! How far a replica is from the truth, and whether that counts as a difference.
 
 use crate::interest::Grade;
-use foveate_wire::{Base, FlooredLane, Kind, Motion, predict};
+use foveate_wire::{Baseline, FlooredLane, Kind, Motion, predict};
 
 /// The outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,7 +15,7 @@ pub struct Deviation {
 }
 
 /// A state that is to be predicted: its lanes, how it got there, and how many rounds ago.
-pub type Predicted<'a> = Base<'a>;
+pub type Predicted<'a> = Baseline<'a>;
 
 /// Compares a state, predicted to now, with the truth `now`.
 pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade) -> Deviation {

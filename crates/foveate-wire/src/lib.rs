@@ -30,10 +30,10 @@ pub use contexts::CONTEXTS;
 pub use foveate_derive::Replicate;
 pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use predict::Motion;
-pub use record::{Base, Pose};
+pub use record::{Baseline, Pose};
 pub use schema::{
-    FieldSpec, FieldType, FlooredLane, Kind, KindSpec, PlaceLanes, Role, Schema, SchemaError,
-    SchemaMismatch,
+    FieldSpec, FieldType, FlooredLane, Kind, KindList, KindSpec, PlaceLanes, Role, Schema,
+    SchemaError, SchemaMismatch,
 };
 pub use units::{Bytes, Metres, Micros, Radians, Tick};
 pub use value::{

@@ -6,7 +6,7 @@ use crate::coder::{Coder, Decoder, Encoder, Models};
 use crate::number::count;
 use crate::place::Fall;
 use crate::predict::Motion;
-use crate::record::{Base, Pose, code_count, code_pose, code_same_others, code_state};
+use crate::record::{Baseline, Pose, code_count, code_pose, code_same_others, code_state};
 use crate::schema::{Kind, Schema};
 use crate::{Alias, KindId, ObjectId, Tick, contexts};
 use thiserror::Error;
@@ -193,7 +193,7 @@ impl<C: Coder> PacketWriter<C> {
         &mut self,
         alias: Alias,
         kind: &Kind,
-        base: &Base<'_>,
+        base: &Baseline<'_>,
         now: &mut [i32],
     ) -> Motion {
         self.update_head(alias, base.age);
@@ -231,7 +231,7 @@ impl<C: Coder> PacketWriter<C> {
         self.state(kind, None, now);
     }
 
-    fn state(&mut self, kind: &Kind, base: Option<&Base<'_>>, now: &mut [i32]) -> Motion {
+    fn state(&mut self, kind: &Kind, base: Option<&Baseline<'_>>, now: &mut [i32]) -> Motion {
         code_state(&mut self.coder, kind, base, fall_of(&mut self.fall, kind), now)
     }
 
@@ -355,7 +355,7 @@ impl<C: Coder> PacketReader<C> {
             let age = code_count(c, contexts::AGE, 0).saturating_add(1);
             let held = states.state_at(alias, self.tick.minus(age));
             let (kind, then, motion) = held.ok_or(PacketError::Baseline(alias))?;
-            let base = Base { lanes: then, motion, age };
+            let base = Baseline { lanes: then, motion, age };
             let motion = self.state(schema, kind, Some(&base), lanes)?;
             return Ok(Some(Record::Update(alias, motion)));
         }
@@ -372,7 +372,7 @@ impl<C: Coder> PacketReader<C> {
         &mut self,
         schema: &Schema,
         kind: KindId,
-        base: Option<&Base<'_>>,
+        base: Option<&Baseline<'_>>,
         lanes: &mut Vec<i32>,
     ) -> Result<Motion, PacketError> {
         let kind = schema.kind(kind).ok_or(PacketError::Kind(kind))?;

@@ -12,7 +12,7 @@ use crate::schema::{HIDDEN_LANES, Kind, LaneClass, PlaceLanes};
 
 /// A state that the receiver has.
 #[derive(Clone, Copy, Debug)]
-pub struct Base<'a> {
+pub struct Baseline<'a> {
     /// Its lanes.
     pub lanes: &'a [i32],
     /// How it got there.
@@ -60,7 +60,7 @@ pub(crate) type Then = (Pose, Motion, u32);
 pub(crate) fn code_state<C: Coder>(
     c: &mut C,
     kind: &Kind,
-    base: Option<&Base<'_>>,
+    base: Option<&Baseline<'_>>,
     fall: &mut Fall,
     lanes: &mut [i32],
 ) -> Motion {

@@ -5,8 +5,7 @@
 mod patrol;
 
 use foveate::io::LinkEvent;
-use foveate::io::web::{Observe, Page, WebOptions};
-use foveate::node::Client;
+use foveate::node;
 use foveate::node::outbox::{Link, Outgoing, RecordingOutbox};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use tungstenite::Message;
 use tungstenite::protocol::{Role, WebSocketContext};
 
-type Host = ServerHost<Patrol, AllowAll>;
+type Host = Server<Patrol>;
 
 /// Only a hang takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -45,7 +44,7 @@ fn dial(server: SocketAddr, path: &str) -> (TcpStream, WebSocketContext, String)
 fn play(server: SocketAddr) -> f32 {
     let (mut stream, mut codec, head) = dial(server, "/play");
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-    let mut client = Client::new(Patrol::new().unwrap(), "grace", &[]);
+    let mut client = node::Client::new(Patrol::new().unwrap(), "grace", &[]);
     let mut out = RecordingOutbox::default();
     client.connected(Link(1), &mut out);
     let begun = Instant::now();
@@ -74,9 +73,8 @@ fn play(server: SocketAddr) -> f32 {
             codec.flush(&mut stream).unwrap();
         }
         client.see(now, |world| {
-            let first = |kind| world.of_kind(KindId(kind)).first().copied();
-            saw |= first(1).and_then(|id| world.get::<Guard>(id)).is_some();
-            walked = first(0).and_then(|id| world.get::<Walker>(id)).map_or(0.0, |w| w.pos[0]);
+            saw |= world.iter::<Guard>().next().is_some();
+            walked = world.iter::<Walker>().next().map_or(0.0, |(_, walker)| walker.pos[0]);
         });
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -87,19 +85,34 @@ fn play(server: SocketAddr) -> f32 {
 
 fn host() -> (Host, SocketAddr) {
     let here = "127.0.0.1:0".parse().unwrap();
-    let mut endpoint =
-        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let page = |path: &str| (path == "/").then(|| Page::fresh("text/html", "a page"));
     let web = WebOptions { observe: Observe::Loopback, ..WebOptions::new(page) };
-    let web = endpoint.listen_web(here, web).unwrap();
-    let mut host = ServerHost::new(
-        Patrol::new().unwrap(),
-        ServerSettings::default(),
-        endpoint,
-        AllowAll::default(),
-    );
-    host.server.simulation.populate().unwrap();
+    let mut host = Server::bind(Patrol::new().unwrap(), here).unwrap();
+    let web = host.listen_web(here, web).unwrap();
     (host, web)
+}
+
+#[test]
+fn the_schema_is_served_beside_the_pages() {
+    let (mut host, web) = host();
+    let visitor = std::thread::spawn(move || {
+        ["/schema.txt", "/"].map(|path| {
+            let mut stream = TcpStream::connect(web).unwrap();
+            let request =
+                format!("GET {path} HTTP/1.1\r\nHost: {web}\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+        })
+    });
+    while !visitor.is_finished() {
+        host.poll_step().unwrap();
+    }
+    let [schema, page] = visitor.join().unwrap();
+    assert_eq!(schema, Patrol::new().unwrap().schema().describe());
+    assert!(schema.contains("guard"), "{schema}");
+    assert_eq!(page, "a page");
 }
 
 #[test]
@@ -110,9 +123,8 @@ fn a_browser_plays_like_everybody_else() {
         host.step().unwrap();
     }
     assert!(player.join().unwrap() >= 5.0, "the own avatar did not move");
-    let world = host.server.simulation.world();
-    let walker = world.of_kind(KindId(0)).first().and_then(|id| world.get::<Walker>(*id));
-    assert!(walker.unwrap().pos[0] > 0.0, "inputs did not arrive");
+    let (_, walker) = host.world().iter::<Walker>().next().unwrap();
+    assert!(walker.pos[0] > 0.0, "inputs did not arrive");
     assert!(host.observers().next().is_none());
     let total = host.endpoint.total();
     assert!(total.received.datagrams > 5 && total.sent.datagrams > 5, "{total:?}");

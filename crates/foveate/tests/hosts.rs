@@ -11,33 +11,22 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn hosts_that_are_polled_play_and_never_wait() {
-    let here = "127.0.0.1:0".parse().unwrap();
-    let server =
-        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
-    let address = server.address().unwrap();
-    let settings = ServerSettings::default();
-    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
-    server.server.simulation.populate().unwrap();
-    let trust = Trust::InsecureDevelopmentOnly;
-    let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
-    let mut client = ClientsHost::new(client);
-    client.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
+    let mut server = Server::bind(Patrol::new().unwrap(), "127.0.0.1:0").unwrap();
+    let address = server.address().unwrap().to_string();
+    let client = Client::builder(Patrol::new().unwrap(), "ada");
+    let mut client = client.trust(Trust::InsecureDevelopmentOnly).start(&address).unwrap();
 
     let (begun, mut polls, mut rounds, mut walked) = (Instant::now(), 0, 0, 0.0);
     // Until there was a poll without a round, too: one that waits for the round never is.
     while (walked < 1.0 || polls == rounds) && begun.elapsed() < Duration::from_secs(120) {
         polls += 1;
         rounds += u32::from(server.poll_step().unwrap().is_some());
-        client.poll_step(|_, _, _, _| [2, 0]).unwrap();
-        let world = server.server.simulation.world();
-        let walker = world.of_kind(KindId(0)).first().and_then(|id| world.get::<Walker>(*id));
-        walked = walker.map_or(0.0, |walker| walker.pos[0]);
+        client.poll_step(|_, _| [2, 0]).unwrap();
+        walked = server.world().iter::<Walker>().next().map_or(0.0, |(_, it)| it.pos[0]);
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(walked >= 1.0, "inputs did not arrive");
-    let seen = client.players()[0].client.see(client.now(), |world| {
-        world.of_kind(KindId(1)).first().and_then(|id| world.get::<Guard>(*id))
-    });
+    let seen = client.see(|world| world.iter::<Guard>().next());
     assert!(seen.is_some());
     assert!(polls > rounds, "{polls} polls in {rounds} rounds: a poll waits for the round");
     let longest = begun.elapsed().as_millis() as u32 / 50 + 1;
@@ -46,10 +35,10 @@ fn hosts_that_are_polled_play_and_never_wait() {
 
 /// Steps both until something is true; nothing here depends on how long that takes.
 fn until(
-    server: &mut ServerHost<Patrol, AllowAll>,
+    server: &mut Server<Patrol>,
     clients: &mut ClientsHost<Patrol>,
     what: &str,
-    is_true: impl Fn(&ServerHost<Patrol, AllowAll>) -> bool,
+    is_true: impl Fn(&Server<Patrol>) -> bool,
 ) {
     let begun = Instant::now();
     while !is_true(server) {
@@ -63,17 +52,14 @@ fn until(
 #[test]
 fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     let here = "127.0.0.1:0".parse().unwrap();
-    let server =
-        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
+    let server = Server::builder(Patrol::new().unwrap()).budget(None).bind("127.0.0.1:0");
+    let mut server = server.unwrap();
     let address = server.address().unwrap();
-    let settings = ServerSettings { budget: None, ..ServerSettings::default() };
-    let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
-    server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
     let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
     let mut clients = ClientsHost::new(client);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
-    let capacity = |server: &ServerHost<Patrol, AllowAll>| {
+    let capacity = |server: &Server<Patrol>| {
         server.server.present_players().next().and_then(|it| it.capacity).map(|bytes| bytes.0)
     };
     until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
@@ -85,7 +71,7 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     let link = foveate::io::LinkId::from_bits(link.0);
     let narrow = LinkConditions { sent, ..LinkConditions::default() };
     assert!(server.endpoint.set_conditions(link, Some(narrow)));
-    let is_narrow = |it: &ServerHost<_, _>| capacity(it).is_some_and(|bytes| bytes < 1_000);
+    let is_narrow = |it: &Server<_>| capacity(it).is_some_and(|bytes| bytes < 1_000);
     until(&mut server, &mut clients, "less for a narrow link", is_narrow);
 
     assert!(server.endpoint.set_conditions(link, None));

@@ -6,7 +6,6 @@
 mod patrol;
 
 use foveate::io::Unreachable;
-use foveate::node::client::News;
 use foveate::node::session::Refusal;
 use foveate::prelude::*;
 use patrol::Patrol;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-type Server = ServerHost<Patrol, AllowAll>;
+type Server = foveate::Server<Patrol>;
 type Clients = ClientsHost<Patrol>;
 
 fn hour() -> Micros {
@@ -61,10 +60,10 @@ fn base64(bytes: &[u8]) -> String {
 
 fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
     let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::server() };
-    let endpoint = Endpoint::server((ip, 0).into(), certificate, options).unwrap();
-    let address = endpoint.address().unwrap();
-    let game = Patrol::new().unwrap();
-    (ServerHost::new(game, ServerSettings::default(), endpoint, AllowAll::default()), address)
+    let server = foveate::Server::builder(Patrol::new().unwrap());
+    let server = server.certificate(certificate).options(options).bind((ip, 0)).unwrap();
+    let address = server.address().unwrap();
+    (server, address)
 }
 
 fn clients(trust: &Trust) -> Clients {

@@ -4,6 +4,7 @@
 mod patrol;
 
 use foveate::io::host::EndCause;
+use foveate::io::host::ServerHost;
 use foveate::io::memory::{MemoryEndpoint, MemoryNetwork};
 use foveate::node::session::Refusal;
 use foveate::prelude::*;

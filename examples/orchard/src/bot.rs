@@ -2,7 +2,6 @@
 
 use crate::kinds::*;
 use crate::rules::{Orchard, OrchardAction, OrchardInput, apart};
-use foveate::node::game::Brain;
 use foveate::prelude::*;
 
 /// Asks are repeated after this: they may have been refused.
@@ -24,12 +23,10 @@ pub struct Gatherer {
 impl Gatherer {
     fn nearest<T: Replicate>(
         world: &World<'_>,
-        kind: KindId,
         from: [f32; 2],
         place: impl Fn(&T) -> Option<[f32; 2]>,
     ) -> Option<(ObjectId, [f32; 2])> {
-        let all = world.of_kind(kind).into_iter();
-        let places = all.filter_map(|id| Some((id, place(&world.get::<T>(id)?)?)));
+        let places = world.iter::<T>().filter_map(|(id, it)| Some((id, place(&it)?)));
         places.min_by(|a, b| apart(a.1, from).total_cmp(&apart(b.1, from)))
     }
 }
@@ -49,17 +46,17 @@ impl Brain<Orchard> for Gatherer {
             held.then_some(apple.pos)
         };
         let lying = |apple: &Apple| (apple.state == AppleState::Lying).then_some(apple.pos);
-        let held = Gatherer::nearest(world, APPLE, pos, mine);
+        let held = Gatherer::nearest(world, pos, mine);
         let (goal, near, wish) = match held {
             Some((apple, _)) if self.asked % (2 * HUNGER) == 1 => {
                 (pos, NEAR, Some((apple, OrchardAction::Eat)))
             }
             Some((apple, _)) => {
-                let basket = Gatherer::nearest(world, BASKET, pos, |it: &Basket| Some(it.pos));
+                let basket = Gatherer::nearest(world, pos, |it: &Basket| Some(it.pos));
                 let Some((_, goal)) = basket else { return OrchardInput::default() };
                 (goal, NEAR, Some((apple, OrchardAction::Throw(goal.map(|at| (at * 4.0) as i16)))))
             }
-            None => match Gatherer::nearest(world, APPLE, pos, lying) {
+            None => match Gatherer::nearest(world, pos, lying) {
                 Some((apple, goal)) => (goal, 2.0, Some((apple, OrchardAction::Take))),
                 None => ([0.0; 2], 0.0, None),
             },

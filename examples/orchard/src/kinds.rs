@@ -1,7 +1,6 @@
 //! What the orchard consists of.
 
 use foveate::prelude::*;
-use foveate::wire::List;
 
 /// The kind of players' avatars,
 pub const PICKER: KindId = KindId(0);
@@ -55,7 +54,6 @@ pub enum AppleState {
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 14.0)]
 pub struct Apple {
-    /// Where it is.
     #[replicate(place, motion, precision = 0.015625, extent = 1024.0)]
     pub pos: [f32; 2],
     /// What it is doing.

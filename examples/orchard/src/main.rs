@@ -1,12 +1,7 @@
 //! The orchard as a program: a server, bots that join it, or a peer of a game without a server.
 
-use foveate::io::host::PeerHost;
-use foveate::io::keys::KeyPair;
-use foveate::io::peer::{PeerEndpoint, PeerOptions};
-use foveate::node::game::Brain;
-use foveate::node::peer;
 use foveate::prelude::*;
-use foveate_orchard::{APPLE, BASKET, Basket, Gatherer, Orchard, OrchardSpec, PICKER, ROUND, VIEW};
+use foveate_orchard::{Apple, Basket, Gatherer, Orchard, OrchardSpec, Picker};
 use std::error::Error;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: orchard serve [ADDRESS]
        orchard bots ADDRESS [COUNT [SECONDS]]
-       orchard peer [KEY ADDRESS]";
+       orchard peer [KEY@ADDRESS]";
 /// Rounds between two lines of output: one second.
 const EVERY: u32 = 20;
 
@@ -22,24 +17,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["serve"] => serve("127.0.0.1:4480".parse()?),
-        ["serve", address] => serve(address.parse()?),
+        ["serve"] => serve("127.0.0.1:4480"),
+        ["serve", address] => serve(address),
         ["bots", address] => bots(address.parse()?, 8, u64::MAX),
         ["bots", address, count] => bots(address.parse()?, count.parse()?, u64::MAX),
         ["bots", address, count, seconds] => {
             bots(address.parse()?, count.parse()?, seconds.parse()?)
         }
         ["peer"] => play(None),
-        ["peer", key, address] => play(Some((key.parse()?, address.parse()?))),
+        ["peer", contact] => play(Some(contact)),
         _ => Err(USAGE.into()),
     }
 }
 
 /// What there is to see, in one line.
 fn describe(world: &World<'_>) -> String {
-    let baskets = world.of_kind(BASKET).into_iter().filter_map(|id| world.get::<Basket>(id));
-    let points: u32 = baskets.map(|basket| u32::from(basket.score)).sum();
-    let (players, apples) = (world.of_kind(PICKER).len(), world.of_kind(APPLE).len());
+    let points: u32 = world.iter::<Basket>().map(|(_, basket)| u32::from(basket.score)).sum();
+    let (players, apples) = (world.iter::<Picker>().count(), world.iter::<Apple>().count());
     format!("{players} players, {apples} apples, {points} points")
 }
 
@@ -49,18 +43,13 @@ fn print(line: &str) {
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap_or(());
 }
 
-fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let orchard = Orchard::new(OrchardSpec::default())?;
-    let endpoint =
-        Endpoint::server(address, Certificate::development(), EndpointOptions::server())?;
-    let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
-    let mut host = ServerHost::new(orchard, settings, endpoint, AllowAll::default());
-    host.server.simulation.populate()?;
-    print(&format!("listening on {}", host.endpoint.address()?));
+fn serve(address: &str) -> Result<(), Box<dyn Error>> {
+    let mut server = Server::bind(Orchard::new(OrchardSpec::default())?, address)?;
+    print(&format!("listening on {}", server.address()?));
     loop {
-        host.step()?;
-        if host.tick().0.is_multiple_of(EVERY) {
-            print(&describe(&host.server.simulation.world()));
+        server.step()?;
+        if server.tick().0.is_multiple_of(EVERY) {
+            print(&describe(&server.world()));
         }
     }
 }
@@ -88,18 +77,13 @@ fn bots(server: SocketAddr, count: usize, seconds: u64) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-fn play(contact: Option<(peer::Key, SocketAddr)>) -> Result<(), Box<dyn Error>> {
-    let orchard = Orchard::new(OrchardSpec::default())?;
-    let keys = KeyPair::generate()?;
-    let endpoint = PeerEndpoint::bind(&["127.0.0.1:0".parse()?], &keys, PeerOptions::default())?;
-    let address = endpoint.addresses().first().map(SocketAddr::to_string).unwrap_or_default();
-    print(&format!("peer {} {address}", endpoint.key()));
-    let settings = peer::PeerSettings::new(ROUND, Metres(VIEW), Vec::new());
-    let mut host = PeerHost::new(orchard, settings, keys, endpoint, "gatherer");
-    match contact {
-        Some((key, address)) => host.join([(key, vec![address])]),
-        None => host.found()?,
-    }
+fn play(contact: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let builder = Peer::builder(Orchard::new(OrchardSpec::default())?, "gatherer");
+    let mut host = match contact {
+        Some(contact) => builder.join("127.0.0.1:0", contact)?,
+        None => builder.found("127.0.0.1:0")?,
+    };
+    print(&format!("peer {}", host.address()));
     let mut brain = Gatherer::default();
     loop {
         host.step(|peer| {
@@ -113,7 +97,7 @@ fn play(contact: Option<(peer::Key, SocketAddr)>) -> Result<(), Box<dyn Error>> 
         }
         if host.peer.is_inside() && host.tick().0.is_multiple_of(EVERY) {
             let owned = host.peer.owned().count();
-            print(&format!("{}, owns {owned}", describe(&host.peer.world())));
+            print(&format!("{}, owns {owned}", describe(&host.world())));
         }
     }
 }

@@ -2,9 +2,7 @@
 
 use crate::kinds::*;
 use foveate::prelude::*;
-use foveate::wire::SchemaError;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Twenty ticks a second.
 pub const ROUND: Micros = Micros::from_millis(50);
@@ -80,7 +78,6 @@ impl Default for OrchardSpec {
     }
 }
 
-/// The game.
 pub struct Orchard {
     schema: Arc<Schema>,
     spec: OrchardSpec,
@@ -89,8 +86,8 @@ pub struct Orchard {
 impl Orchard {
     /// An orchard of this size.
     pub fn new(spec: OrchardSpec) -> Result<Arc<Orchard>, SchemaError> {
-        let kinds = vec![Picker::spec(), AppleTree::spec(), Apple::spec(), Basket::spec()];
-        Ok(Arc::new(Orchard { schema: Arc::new(Schema::new(kinds)?), spec }))
+        let schema = Schema::of::<(Picker, AppleTree, Apple, Basket)>()?;
+        Ok(Arc::new(Orchard { schema, spec }))
     }
 
     /// A point of the disc: `nth` of `count` that are spread evenly.
@@ -112,12 +109,8 @@ impl Orchard {
             return;
         }
         tree.ripe = latest.0;
-        let world = turn.world();
-        let near = world.near([tree.pos[0], tree.pos[1], 0.0], CANOPY);
-        let lies = |id: &&ObjectId| {
-            world.get::<Apple>(**id).is_some_and(|apple| apple.state == AppleState::Lying)
-        };
-        if near.iter().filter(lies).count() < self.spec.crop {
+        let near = turn.world().iter_near::<Apple>(tree.pos, CANOPY);
+        if near.filter(|(_, apple)| apple.state == AppleState::Lying).count() < self.spec.crop {
             let angle = f32::from(tree.made) * 2.399_963;
             let pos = [tree.pos[0] + 2.0 * angle.cos(), tree.pos[1] + 2.0 * angle.sin()];
             tree.made = tree.made.wrapping_add(1);
@@ -127,13 +120,10 @@ impl Orchard {
     }
 
     fn count(&self, turn: &mut StepContext<'_, Orchard>, mut basket: Basket) {
-        let (world, now) = (turn.world(), turn.tick());
-        let mut inside = world.near([basket.pos[0], basket.pos[1], 0.0], BASKET_RADIUS);
-        // What is near may be a little further away than was asked for.
-        let is_inside = |apple: Apple| {
-            apple.state == AppleState::InBasket && apart(apple.pos, basket.pos) <= BASKET_RADIUS
-        };
-        inside.retain(|id| world.get::<Apple>(*id).is_some_and(is_inside));
+        let now = turn.tick();
+        let near = turn.world().iter_near::<Apple>(basket.pos, BASKET_RADIUS);
+        let inside = near.filter(|(_, apple)| apple.state == AppleState::InBasket);
+        let inside: Vec<ObjectId> = inside.map(|(id, _)| id).collect();
         let before = basket.counted();
         let mut counted = before.clone();
         // Memory is bounded, and used up before anything is forgotten: an apple may be out of sight for
@@ -156,9 +146,8 @@ impl Orchard {
                 None if counted.len() < REMEMBERED => {
                     counted.push((id, now));
                     basket.score = basket.score.wrapping_add(1);
-                    let spot =
-                        EventArea::Point { at: [basket.pos[0], basket.pos[1], 0.0], radius: VIEW };
-                    turn.event(spot, OrchardEvent::Scored(basket.score));
+                    let area = EventArea::around(basket.pos, VIEW);
+                    turn.event(area, OrchardEvent::Scored(basket.score));
                 }
                 None => {}
             }
@@ -175,7 +164,7 @@ impl Orchard {
             // Whoever takes it over after a crash may have seen it fly on past the basket.
             AppleState::InBasket => apple.pos = [apple.to_x, apple.to_y],
             AppleState::Held => {
-                let avatar = ObjectId::new(PICKER, apple.holder, 0);
+                let avatar = self.avatar_of(PlayerId(apple.holder));
                 match turn.world().get::<Picker>(avatar) {
                     Some(picker) => apple.pos = towards(apple.pos, picker.pos, FLIGHT),
                     // The player has left.
@@ -189,10 +178,7 @@ impl Orchard {
                 if !flies || apple.pos == goal {
                     apple =
                         Apple { to_x: apple.pos[0], to_y: apple.pos[1], ..Apple::lying(apple.pos) };
-                    let world = turn.world();
-                    let near = world.near([apple.pos[0], apple.pos[1], 0.0], BASKET_RADIUS);
-                    let hit = |it: Basket| apart(it.pos, apple.pos) <= BASKET_RADIUS;
-                    if near.iter().any(|id| world.get::<Basket>(*id).is_some_and(hit)) {
+                    if turn.world().iter_near::<Basket>(apple.pos, BASKET_RADIUS).next().is_some() {
                         apple.state = AppleState::InBasket;
                     }
                 }
@@ -218,7 +204,7 @@ impl Orchard {
             (_, Requester::Player(player, _)) => player,
             _ => return,
         };
-        let avatar = ObjectId::new(PICKER, player.0, 0);
+        let avatar = self.avatar_of(player);
         let holds = apple.state == AppleState::Held && apple.holder == player.0;
         match action {
             OrchardAction::Take if apple.state == AppleState::Lying => {
@@ -266,10 +252,6 @@ impl Game for Orchard {
         &self.schema
     }
 
-    fn avatar(&self) -> KindId {
-        PICKER
-    }
-
     fn populate(&self) -> Vec<Spawn> {
         let OrchardSpec { trees, baskets, .. } = self.spec;
         let tree = |nth| AppleTree { pos: self.spread(nth, trees), ripe: nth * 5, made: 0 };
@@ -277,14 +259,12 @@ impl Game for Orchard {
             let angle = nth as f32 / baskets as f32 * std::f32::consts::TAU;
             Basket::at([angle.cos(), angle.sin()].map(|way| way * self.spec.radius / 2.0))
         };
-        let trees = (0..trees).filter_map(|nth| Spawn::new(&self.schema, &tree(nth)));
-        let baskets = (0..baskets).filter_map(|nth| Spawn::new(&self.schema, &basket(nth)));
-        trees.chain(baskets).collect()
+        let trees = Spawn::each(&self.schema, (0..trees).map(tree));
+        [trees, Spawn::each(&self.schema, (0..baskets).map(basket))].concat()
     }
 
     fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
-        let picker = Picker { pos: self.spread(player.0 % 97, 97), eaten: 0 };
-        Spawn::new(&self.schema, &picker).into_iter().collect()
+        Spawn::each(&self.schema, [Picker { pos: self.spread(player.0 % 97, 97), eaten: 0 }])
     }
 
     fn step(&self, turn: &mut StepContext<'_, Orchard>, inputs: &[OrchardInput]) {
@@ -315,6 +295,16 @@ impl Game for Orchard {
             (Some(_), ..) => {}
             (None, ..) => self.ask_apple(turn, action, by),
         }
+    }
+
+    fn limits(&self, action: &OrchardAction, _: ObjectId) -> ActionLimits {
+        let (source, reach) = match action {
+            OrchardAction::Vanish => (ActionSource::Kinds(&[BASKET]), Some(BASKET_RADIUS)),
+            OrchardAction::Eaten => (ActionSource::Kinds(&[APPLE]), None),
+            OrchardAction::Take => (ActionSource::Players, Some(REACH)),
+            OrchardAction::Throw(_) | OrchardAction::Eat => (ActionSource::Players, None),
+        };
+        ActionLimits { source, reach, ..ActionLimits::default() }
     }
 
     fn keeps(&self, _: KindId) -> bool {

@@ -5,10 +5,8 @@
 //! - every object has exactly one owner;
 //! - apples created = apples there + apples removed by a rule + apples lost, each in one of these. **Lost**
 //!   is only what a crashing peer owned and no other live peer had a state of, and that was created
-//!   within the last moments before the crash. (At most one removed apple in 25 games comes back: a
-//!   known shortfall.)
-//! - the baskets' points are the apples that vanished from them or lie in them counted: exactly in a calm
-//!   game, and but for one at most where something happens to peers.
+//!   within the last moments before the crash;
+//! - the baskets' points are the apples that vanished from them or lie in them counted.
 
 use foveate::node::game::Brain;
 use foveate::node::peer::PeerSettings;
@@ -77,8 +75,6 @@ struct Play {
     brains: Vec<Gatherer>,
     ledger: Ledger,
     story: Vec<String>,
-    /// Apples that were removed and are there all the same.
-    revived: usize,
 }
 
 fn settings(address: Vec<u8>) -> PeerSettings {
@@ -93,8 +89,7 @@ impl Play {
             NetSpec { round: ROUND, latency, loss: 0.03, relayed: 0.0, queue: 1 << 20, seed };
         let net = PeerNet::new(Orchard::new(spec).unwrap(), spec_of_net);
         let brains = vec![Gatherer::default(); PEERS];
-        let mut play =
-            Play { net, brains, ledger: Ledger::default(), story: Vec::new(), revived: 0 };
+        let mut play = Play { net, brains, ledger: Ledger::default(), story: Vec::new() };
         for nth in 0..PEERS {
             play.net.enter((nth > 0).then_some(0), None, settings).unwrap();
             play.run(300, true);
@@ -205,10 +200,7 @@ impl Play {
         assert_eq!(census.owners.keys().filter(|id| !apples(id)).count(), fixed, "{told}");
         let there: BTreeSet<ObjectId> = census.owners.keys().filter(apples).copied().collect();
         let revived: Vec<_> = there.intersection(&ledger.removed).collect();
-        // A peer that begins anew and crashes soon after can leave a copy behind that others take over.
-        let most = usize::from(!self.story.is_empty());
-        assert!(revived.len() <= most, "{told}: removed, and there: {revived:?}");
-        self.revived = revived.len();
+        assert!(revived.is_empty(), "{told}: removed, and there: {revived:?}");
         let gone = |id: &&ObjectId| {
             !there.contains(id) && !ledger.removed.contains(id) && !ledger.lost.contains(id)
         };
@@ -236,15 +228,12 @@ impl Play {
             at.len() > 1 || self.ledger.states.get(id) != Some(&AppleState::InBasket)
         };
         let odd: Vec<_> = self.ledger.counted.iter().filter(odd).collect();
-        // A basket that is taken over twice in a row may have forgotten one.
-        let most = usize::from(!self.story.is_empty());
-        let off = points.abs_diff(vanished + counted);
-        assert!(off <= most, "{told}: {points} points, {vanished} and {counted}; {odd:?}");
+        assert_eq!(points, vanished + counted, "{told}: {vanished} and {counted}; {odd:?}");
     }
 }
 
-/// What came of a game: apples made, removed, lost, and removed in vain.
-fn game(seed: u64) -> [usize; 4] {
+/// What came of a game: apples made, removed and lost.
+fn game(seed: u64) -> [usize; 3] {
     let mut play = Play::new(seed);
     let mut chance = fastrand::Rng::with_seed(seed);
     play.run(4_000, true);
@@ -255,17 +244,19 @@ fn game(seed: u64) -> [usize; 4] {
     play.run(8_000, false);
     play.check(seed);
     let Ledger { births, removed, lost, .. } = &play.ledger;
-    [births.len(), removed.len(), lost.len(), play.revived]
+    [births.len(), removed.len(), lost.len()]
 }
 
-fn games(seeds: std::ops::Range<u64>) {
-    let mut all = [0; 4];
+/// Seeds beyond the first hundred that once lost, revived or doubled an apple or a point.
+const HARD: [u64; 14] = [204, 226, 393, 406, 412, 462, 470, 492, 510, 525, 612, 616, 689, 745];
+
+fn games(seeds: impl IntoIterator<Item = u64> + Clone + std::fmt::Debug) {
+    let mut all = [0; 3];
     for seed in seeds.clone() {
         let counts = game(seed);
-        all = [0, 1, 2, 3].map(|which| all[which] + counts[which]);
+        all = [0, 1, 2].map(|which| all[which] + counts[which]);
     }
-    println!("seeds {seeds:?}: apples made, removed, lost, removed in vain: {all:?}");
-    assert!(all[3] <= 1, "one in thousands at most: {all:?}");
+    println!("seeds {seeds:?}: apples made, removed, lost: {all:?}");
     assert!(all[1] * 10 > all[0], "apples are scored and eaten: {all:?}");
 }
 
@@ -298,4 +289,9 @@ fn every_apple_is_accounted_for_in_games_51_to_75() {
 #[test]
 fn every_apple_is_accounted_for_in_games_76_to_100() {
     games(76..101);
+}
+
+#[test]
+fn every_apple_is_accounted_for_in_games_that_once_went_wrong() {
+    games(HARD);
 }

@@ -32,9 +32,8 @@ fn the_program_serves_and_bots_see_apples() {
 #[test]
 fn two_peers_of_the_program_meet() {
     let (_first, mut says) = start(&["peer"]);
-    let contact = says.next().unwrap();
-    let contact: Vec<&str> = contact.split(' ').skip(1).collect();
-    let (_second, mut sees) = start(&["peer", contact[0], contact[1]]);
+    let contact = says.next().unwrap().strip_prefix("peer ").unwrap().to_owned();
+    let (_second, mut sees) = start(&["peer", &contact]);
     let seen = sees.find(|line| line.starts_with("2 players, ") && !line.contains(", 0 apples"));
     assert!(seen.is_some(), "the second peer ended before it saw the first");
     assert!(says.any(|line| line.starts_with("2 players, ")), "so does the first");

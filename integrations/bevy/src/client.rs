@@ -56,9 +56,9 @@ impl ClientPlugin {
 impl Plugin for ClientPlugin {
     fn build(&self, app: &mut App) {
         app.init_resource::<Registry>()
-            .add_message::<Joined>()
-            .add_message::<Left>()
-            .add_message::<Refused>()
+            .add_message::<ClientJoined>()
+            .add_message::<ClientLeft>()
+            .add_message::<ClientRefused>()
             .insert_resource(Opening(self.clone()))
             .add_systems(PreStartup, open)
             .add_systems(PreUpdate, show.in_set(ClientSystems::Show));
@@ -67,22 +67,21 @@ impl Plugin for ClientPlugin {
 
 /// The server let us in, or in again after a break.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
-pub struct Joined {
+pub struct ClientJoined {
     /// Who we are.
     pub player: PlayerId,
 }
 
 /// The session ended, or could not begin.
 #[derive(Message, Clone, PartialEq, Debug)]
-pub struct Left {
+pub struct ClientLeft {
     /// Why, and at which server.
     pub why: SessionEnd,
 }
 
 /// The server turned us away.
 #[derive(Message, Clone, PartialEq, Debug)]
-pub struct Refused {
-    /// Why.
+pub struct ClientRefused {
     pub why: Refusal,
     /// In words, with both sides' figures.
     pub text: String,
@@ -108,7 +107,7 @@ struct Opening(ClientPlugin);
 
 /// The running client: a resource, from `PreStartup` on.
 #[derive(Resource)]
-pub struct Client {
+pub struct NetClient {
     host: ClientsHost<EcsGame>,
     table: Table,
     server: ServerAddress,
@@ -129,7 +128,7 @@ struct Shown {
     frame: u32,
 }
 
-impl Client {
+impl NetClient {
     /// Who we are, once in.
     pub fn player(&self) -> Option<PlayerId> {
         self.host.players()[0].client.joined().map(|joined| joined.player)
@@ -150,7 +149,7 @@ impl Client {
         self.host.players()[0].client.rtt()
     }
 
-    /// Connects again after [`Left`]. Soon enough, the session goes on where it was.
+    /// Connects again after [`ClientLeft`]. Soon enough, the session goes on where it was.
     pub fn rejoin(&mut self) -> Result<(), Error> {
         self.ended = None;
         self.host.rejoin(0, &self.server)
@@ -170,7 +169,7 @@ fn open(world: &mut World) -> Result {
     let endpoint = Endpoint::client(any, &plugin.trust, plugin.options)?;
     let mut host = ClientsHost::new(endpoint);
     host.join(Arc::clone(&table.game), &plugin.connect, &plugin.name, &plugin.token)?;
-    world.insert_resource(Client {
+    world.insert_resource(NetClient {
         host,
         table,
         server: plugin.connect,
@@ -186,10 +185,10 @@ fn open(world: &mut World) -> Result {
 
 /// Takes in what arrived, and brings entities to now.
 fn show(world: &mut World) -> Result {
-    if !world.contains_resource::<Client>() {
+    if !world.contains_resource::<NetClient>() {
         return Ok(());
     }
-    world.resource_scope(|world, mut client: Mut<Client>| {
+    world.resource_scope(|world, mut client: Mut<NetClient>| {
         let codec = world.get_resource::<Registry>().and_then(|registry| registry.input);
         let input = codec.map(|codec| (codec.write)(world)).unwrap_or_default();
         client.host.poll_step(|_, _, _, _| input)?;
@@ -201,32 +200,32 @@ fn show(world: &mut World) -> Result {
     })
 }
 
-fn tell_phase(world: &mut World, client: &mut Client) {
+fn tell_phase(world: &mut World, client: &mut NetClient) {
     let (phase, ended) =
         (client.host.players()[0].client.phase().clone(), &client.host.players()[0].ended);
     if client.ended != *ended {
         client.ended.clone_from(ended);
         if let Some(why) = ended {
-            world.write_message(Left { why: why.clone() });
+            world.write_message(ClientLeft { why: why.clone() });
         }
     }
     if client.phase != phase {
         match &phase {
             ClientPhase::Joining => {}
             ClientPhase::Playing(joined) => {
-                world.write_message(Joined { player: joined.player });
+                world.write_message(ClientJoined { player: joined.player });
             }
             ClientPhase::Refused(why, text) => {
-                world.write_message(Refused { why: *why, text: text.clone() });
+                world.write_message(ClientRefused { why: *why, text: text.clone() });
             }
         }
         client.phase = phase;
     }
 }
 
-fn show_replicas(world: &mut World, client: &mut Client) {
+fn show_replicas(world: &mut World, client: &mut NetClient) {
     client.frame = client.frame.wrapping_add(1);
-    let Client { host, table, entities, shown, frame, own, .. } = client;
+    let NetClient { host, table, entities, shown, frame, own, .. } = client;
     let now = host.now();
     let node = &host.players()[0].client;
     let time = node.time_now(now);
@@ -297,8 +296,8 @@ impl Shown {
 }
 
 /// What the server dropped goes; an entity with nothing left is despawned.
-fn drop_gone(world: &mut World, client: &mut Client) {
-    let Client { table, entities, shown, frame, .. } = client;
+fn drop_gone(world: &mut World, client: &mut NetClient) {
+    let NetClient { table, entities, shown, frame, .. } = client;
     let gone: Vec<ObjectId> =
         shown.iter().filter(|(_, shown)| shown.frame != *frame).map(|(id, _)| *id).collect();
     for id in gone {
@@ -321,7 +320,7 @@ fn drop_gone(world: &mut World, client: &mut Client) {
 }
 
 /// The seat says which replica is looked from.
-fn mark_own(world: &mut World, client: &Client) {
+fn mark_own(world: &mut World, client: &NetClient) {
     let node = &client.host.players()[0].client;
     let seat = node.joined().and_then(|joined| node.replicas.get(joined.avatar));
     let serial = seat.and_then(|seat| seat.value::<PlayerEntry>()).and_then(|seat| seat.eyes);
@@ -341,7 +340,8 @@ fn mark_own(world: &mut World, client: &Client) {
 
 /// Adds the system that sends one type of messages.
 pub(crate) fn add_post<M: PlayerMessage>(app: &mut App, of: u8) {
-    let post = move |client: Option<ResMut<Client>>, mut messages: MessageReader<ToServer<M>>| {
+    let post = move |client: Option<ResMut<NetClient>>,
+                     mut messages: MessageReader<ToServer<M>>| {
         let Some(mut client) = client else { return };
         let Some(joined) = client.host.players()[0].client.joined() else {
             messages.clear();

@@ -32,7 +32,7 @@
 //!     commands.spawn(Walker { pos: [1.0, 2.0] });
 //! });
 //! app.update();
-//! assert_ne!(app.world().resource::<foveate_bevy::Server>().address()?.port(), 0);
+//! assert_ne!(app.world().resource::<NetServer>().address()?.port(), 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -45,18 +45,19 @@ mod server;
 mod transform;
 
 pub use client::{
-    Client, ClientPlugin, ClientSystems, Frozen, Joined, Left, Own, Refused, Replica,
+    ClientJoined, ClientLeft, ClientPlugin, ClientRefused, ClientSystems, Frozen, NetClient, Own,
+    Replica,
 };
 pub use foveate;
 pub use game::MAX_TYPED_MESSAGES;
 pub use input::MAX_INPUT;
 pub use registry::{
-    FromPlayer, Input, InputFrom, MAX_MESSAGE_TYPES, PlayerInput, PlayerMessage, ReplicateApp,
+    FromPlayer, InputFrom, MAX_MESSAGE_TYPES, NetInput, PlayerInput, PlayerMessage, ReplicateApp,
     Replicated, ToServer, Together,
 };
 pub use server::{
-    Doorkeeper, Eyes, Player, PlayerJoined, PlayerLeft, PlayerRefused, Server, ServerPlugin,
-    ServerSystems, Team, ViewReferences,
+    Doorkeeper, NetEyes, NetPlayer, NetServer, PlayerJoined, PlayerLeft, PlayerRefused,
+    ServerPlugin, ServerSystems, Team, ViewReferences,
 };
 #[cfg(feature = "transform")]
 pub use transform::{NetTransform, TransformPlugin};
@@ -66,9 +67,9 @@ pub mod prelude {
     #[cfg(feature = "transform")]
     pub use crate::transform::NetTransform;
     pub use crate::{
-        ClientPlugin, Eyes, FromPlayer, Frozen, Input, InputFrom, Joined, Left, Own, Player,
-        PlayerJoined, PlayerLeft, PlayerRefused, Refused, Replica, ReplicateApp, ServerPlugin,
-        Team, ToServer,
+        ClientJoined, ClientLeft, ClientPlugin, ClientRefused, Doorkeeper, FromPlayer, Frozen,
+        InputFrom, NetClient, NetEyes, NetInput, NetPlayer, NetServer, Own, PlayerJoined,
+        PlayerLeft, PlayerRefused, Replica, ReplicateApp, ServerPlugin, Team, ToServer,
     };
     pub use foveate::io::{ServerAddress, Trust};
     pub use foveate::sync::interest::{View, presets};

@@ -36,7 +36,6 @@ pub struct ToServer<M: PlayerMessage>(pub M);
 /// At the server: what a player sent.
 #[derive(Message, Clone, Debug)]
 pub struct FromPlayer<M: PlayerMessage> {
-    /// Who.
     pub player: PlayerId,
     /// The tick that they saw when they sent it, for lag compensation. It is what they say.
     pub seen: Tick,
@@ -47,12 +46,11 @@ pub struct FromPlayer<M: PlayerMessage> {
 /// At a client, a resource: what the player does. Sent in every round, whether it changed or not; what is
 /// lost is made up for by the next ones, and nothing waits for it.
 #[derive(Resource, Clone, Copy, PartialEq, Default, Debug)]
-pub struct Input<I: PlayerInput>(pub I);
+pub struct NetInput<I: PlayerInput>(pub I);
 
 /// At the server: what a player did in one tick. Mostly one a round, in order.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct InputFrom<I: PlayerInput> {
-    /// Who.
     pub player: PlayerId,
     /// What.
     pub input: I,
@@ -78,7 +76,7 @@ pub trait ReplicateApp {
     /// A type of messages from players to the server.
     fn player_message<M: PlayerMessage>(&mut self) -> &mut Self;
 
-    /// The type of players' inputs: the client's [`Input`] becomes the server's [`InputFrom`]. There is
+    /// The type of players' inputs: the client's [`NetInput`] becomes the server's [`InputFrom`]. There is
     /// one; a second call takes the place of the first.
     fn player_input<I: PlayerInput>(&mut self) -> &mut Self;
 }
@@ -108,11 +106,11 @@ impl ReplicateApp for App {
     }
 
     fn player_input<I: PlayerInput>(&mut self) -> &mut Self {
-        self.init_resource::<Input<I>>().add_message::<InputFrom<I>>();
+        self.init_resource::<NetInput<I>>().add_message::<InputFrom<I>>();
         let codec = InputCodec {
             name: short_name::<I>(),
             write: |world| {
-                let input = world.get_resource::<Input<I>>();
+                let input = world.get_resource::<NetInput<I>>();
                 input.and_then(|input| InputBytes::write(&input.0)).unwrap_or_default()
             },
             read: |world, player, bytes| {

@@ -34,7 +34,7 @@ pub enum ServerSystems {
 pub struct ServerPlugin {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// What players see, unless their [`Eyes`] say otherwise.
+    /// What players see, unless their [`NetEyes`] say otherwise.
     pub view: View,
     /// What views can refer to.
     pub references: ViewReferences,
@@ -143,7 +143,7 @@ impl ViewContext for AppViews<'_> {
 #[derive(Component, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Team(pub u8);
 
-/// A player is in. Give `entity` what the player's avatar is made of, or [`Eyes`] to look from others.
+/// A player is in. Give `entity` what the player's avatar is made of, or [`NetEyes`] to look from others.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerJoined {
     /// Who: the same number whenever the same name joins.
@@ -157,21 +157,18 @@ pub struct PlayerJoined {
 /// A player has left; the entity is gone.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerLeft {
-    /// Who.
     pub player: PlayerId,
 }
 
 /// Somebody was turned away.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct PlayerRefused {
-    /// Why.
     pub why: Refusal,
 }
 
 /// On the entity of each player.
 #[derive(Component, Clone, PartialEq, Debug)]
-pub struct Player {
-    /// Who.
+pub struct NetPlayer {
     pub id: PlayerId,
     /// Their name.
     pub name: String,
@@ -180,27 +177,27 @@ pub struct Player {
 /// What a player looks from, and how: on the player's entity, changed whenever the game likes. Without
 /// it players look from their own entity, with the plugin's view.
 #[derive(Component, Clone)]
-pub struct Eyes {
+pub struct NetEyes {
     /// The entities; the nearest counts. They need a replicated component with a place.
     pub from: Vec<Entity>,
     view: Option<Arc<dyn Policy>>,
 }
 
-impl Eyes {
+impl NetEyes {
     /// Looks from these, with the plugin's view.
-    pub fn from(entities: impl IntoIterator<Item = Entity>) -> Eyes {
-        Eyes { from: entities.into_iter().collect(), view: None }
+    pub fn from(entities: impl IntoIterator<Item = Entity>) -> NetEyes {
+        NetEyes { from: entities.into_iter().collect(), view: None }
     }
 
     /// The same with another view: zoom, a spectator's, a strategist's. One that refers to walls, kinds
-    /// or custom policies goes by [`Server::policy`] and [`with_policy`](Eyes::with_policy).
-    pub fn with_view(self, view: &View) -> Result<Eyes, ViewError> {
+    /// or custom policies goes by [`NetServer::policy`] and [`with_policy`](NetEyes::with_policy).
+    pub fn with_view(self, view: &View) -> Result<NetEyes, ViewError> {
         Ok(self.with_policy(view.build()?))
     }
 
     /// The same with a custom policy.
-    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Eyes {
-        Eyes { view: Some(policy), ..self }
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> NetEyes {
+        NetEyes { view: Some(policy), ..self }
     }
 }
 
@@ -244,7 +241,7 @@ struct Opening {
 
 /// The running server: a resource, from `PreStartup` on.
 #[derive(Resource)]
-pub struct Server {
+pub struct NetServer {
     host: ServerHost<EcsGame, Doorkeeper>,
     table: Table,
     view: Arc<dyn Policy>,
@@ -276,7 +273,7 @@ struct Sitting {
     team: u8,
 }
 
-impl Server {
+impl NetServer {
     /// Where it listens.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         self.host.endpoint.address()
@@ -334,7 +331,7 @@ impl Server {
 
     /// A component is new or has changed.
     fn write<T: Replicated>(&mut self, entity: Entity, (kind, part): (usize, usize), value: &T) {
-        let Server { host, table, serials, next_serial, drafts, own, .. } = self;
+        let NetServer { host, table, serials, next_serial, drafts, own, .. } = self;
         let serial = *serials.entry(entity).or_insert_with(|| {
             *next_serial += 1;
             *next_serial
@@ -403,7 +400,7 @@ impl Server {
     }
 
     /// Gives a player the eyes that their entity has now.
-    fn look(&mut self, player: PlayerId, eyes: Option<&Eyes>) {
+    fn look(&mut self, player: PlayerId, eyes: Option<&NetEyes>) {
         let Some(entity) = self.seats.get(&player).map(|sitting| sitting.entity) else { return };
         let from = eyes.map_or(std::slice::from_ref(&entity), |eyes| &eyes.from);
         let found: Vec<(u32, Slot)> = from.iter().filter_map(|eye| self.eye(*eye)).collect();
@@ -437,7 +434,7 @@ impl Server {
             sitting.pivots = pivots;
         }
         if first || !same(&sitting.view, &wanted) {
-            let seat = ObjectId::new(self.table.game.avatar(), player.0, 0);
+            let seat = self.table.game.avatar_of(player);
             observer.set_policy(Arc::new(Private { seat, view: wanted.clone() }));
             sitting.view = wanted;
         }
@@ -468,7 +465,7 @@ fn open(world: &mut World) -> Result {
     let view = opening.view.build_in(&AppViews(&opening.references, table.game.schema()))?;
     let endpoint = Endpoint::server(opening.listen, opening.certificate, opening.options)?;
     let host = ServerHost::new(Arc::clone(&table.game), opening.settings, endpoint, door);
-    world.insert_resource(Server {
+    world.insert_resource(NetServer {
         host,
         table,
         view,
@@ -485,7 +482,7 @@ fn open(world: &mut World) -> Result {
 
 /// Adds the system that copies one component.
 pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize) {
-    let collect = move |server: Option<ResMut<Server>>,
+    let collect = move |server: Option<ResMut<NetServer>>,
                         changed: Query<(Entity, &T), Changed<T>>,
                         all: Query<(), With<T>>,
                         mut removed: RemovedComponents<T>| {
@@ -505,13 +502,13 @@ pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize
 
 /// Gives everybody their eyes, plays, and tells the app what happened.
 fn play(world: &mut World) -> Result {
-    if !world.contains_resource::<Server>() {
+    if !world.contains_resource::<NetServer>() {
         return Ok(());
     }
-    world.resource_scope(|world, mut server: Mut<Server>| {
+    world.resource_scope(|world, mut server: Mut<NetServer>| {
         let players: Vec<_> = server.seats.iter().map(|(id, seat)| (*id, seat.entity)).collect();
         for (player, entity) in players {
-            server.look(player, world.get::<Eyes>(entity));
+            server.look(player, world.get::<NetEyes>(entity));
             server.take_side(player, world.get::<Team>(entity).map_or(0, |team| team.0));
         }
         let mut teams = world.query::<(Entity, &Team)>();
@@ -523,14 +520,14 @@ fn play(world: &mut World) -> Result {
     })
 }
 
-fn tell_happened(world: &mut World, server: &mut Server) {
+fn tell_happened(world: &mut World, server: &mut NetServer) {
     let happened: Vec<ServerEvent> = server.host.drain_events().collect();
     for event in happened {
         match event {
             // Those who come back over a new link still have their seat.
             ServerEvent::Joined(id, _) if server.seats.contains_key(&id) => {}
             ServerEvent::Joined(player, name) => {
-                let entity = world.spawn(Player { id: player, name: name.clone() }).id();
+                let entity = world.spawn(NetPlayer { id: player, name: name.clone() }).id();
                 let (pivots, view, seat, team) = (Vec::new(), None, None, 0);
                 let sitting = Sitting { entity, pivots, view, seat, team };
                 server.seats.insert(player, sitting);
@@ -548,7 +545,7 @@ fn tell_happened(world: &mut World, server: &mut Server) {
     }
 }
 
-fn tell_inbox(world: &mut World, server: &mut Server) {
+fn tell_inbox(world: &mut World, server: &mut NetServer) {
     let inbox = server.table.game.take_inbox();
     server.malformed += inbox.dropped;
     if let Some(codec) = world.resource::<Registry>().input {

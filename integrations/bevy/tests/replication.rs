@@ -9,7 +9,7 @@ use foveate_bevy::foveate::io::EndpointOptions;
 use foveate_bevy::foveate::node::session::Refusal;
 use foveate_bevy::foveate::sync::interest::{Grade, Line, Policy, Sight, Visibility};
 use foveate_bevy::prelude::*;
-use foveate_bevy::{Server, ServerPlugin, ViewReferences};
+use foveate_bevy::{NetServer, ServerPlugin, ViewReferences};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn welcome(mut joined: MessageReader<PlayerJoined>, mut commands: Commands) {
 }
 
 fn address(server: &App) -> SocketAddr {
-    server.world().resource::<Server>().address().unwrap()
+    server.world().resource::<NetServer>().address().unwrap()
 }
 
 #[cfg(feature = "transform")]
@@ -135,7 +135,7 @@ fn eyes_can_be_moved_and_zoomed_while_the_game_runs() {
         found.map(|(entity, _)| entity).unwrap()
     };
     let (player, far) = (find(&mut server, None), find(&mut server, Some(200)));
-    server.world_mut().entity_mut(player).insert(Eyes::from([far]));
+    server.world_mut().entity_mut(player).insert(NetEyes::from([far]));
     assert!(until(&mut [&mut server, &mut client], |apps| {
         all::<Frozen>(apps[1]).len() == 2 && seen(apps[1]) == [10, 200]
     }));
@@ -143,10 +143,10 @@ fn eyes_can_be_moved_and_zoomed_while_the_game_runs() {
     assert!(all::<Frozen>(&mut client).is_empty());
     let own = find(&mut client, Some(200));
     assert!(client.world().get::<Own>(own).is_some());
-    let eyes = Eyes::from([far]).with_view(&presets::circle(150.0)).unwrap();
+    let eyes = NetEyes::from([far]).with_view(&presets::circle(150.0)).unwrap();
     server.world_mut().entity_mut(player).insert(eyes);
     assert!(until(&mut [&mut server, &mut client], |apps| seen(apps[1]) == [200, 300]));
-    server.world_mut().entity_mut(player).insert(Eyes::from([]));
+    server.world_mut().entity_mut(player).insert(NetEyes::from([]));
     assert!(until(&mut [&mut server, &mut client], |apps| seen(apps[1]).is_empty()));
 }
 
@@ -158,7 +158,7 @@ fn messages_reach_the_server_with_their_player() {
     for order in &orders {
         client.world_mut().write_message(ToServer(order.clone()));
     }
-    let player = client.world().resource::<foveate_bevy::Client>().player().unwrap();
+    let player = client.world().resource::<NetClient>().player().unwrap();
     let mut heard = Vec::new();
     let arrived = until(&mut [&mut server, &mut client], |apps| {
         let mut messages = apps[0].world_mut().resource_mut::<Messages<FromPlayer<Order>>>();
@@ -176,7 +176,8 @@ fn inputs_move_an_avatar_at_the_server_and_back_at_the_client() {
     let (mut server, mut client) = pair(presets::circle(50.0), &[]);
     server.add_systems(
         Update,
-        |mut inputs: MessageReader<InputFrom<Keys>>, mut players: Query<(&Player, &mut Walker)>| {
+        |mut inputs: MessageReader<InputFrom<Keys>>,
+         mut players: Query<(&NetPlayer, &mut Walker)>| {
             for given in inputs.read() {
                 for (_, mut walker) in players.iter_mut().filter(|(it, _)| it.id == given.player) {
                     walker.pos[0] += f32::from(given.input.east) / 8.0;
@@ -184,13 +185,13 @@ fn inputs_move_an_avatar_at_the_server_and_back_at_the_client() {
             }
         },
     );
-    client.insert_resource(Input(Keys { east: 1 }));
+    client.insert_resource(NetInput(Keys { east: 1 }));
     let own = |app: &mut App| {
         let world = app.world_mut();
         world.query_filtered::<&Walker, With<Own>>().iter(world).next().map_or(0.0, |w| w.pos[0])
     };
     assert!(until(&mut [&mut server, &mut client], |apps| own(apps[1]) > 1.0));
-    client.insert_resource(Input(Keys { east: 0 }));
+    client.insert_resource(NetInput(Keys { east: 0 }));
     let mut still = 0;
     assert!(until(&mut [&mut server, &mut client], |apps| {
         let truth = all::<Walker>(apps[0])[0].pos[0];
@@ -203,16 +204,16 @@ fn inputs_move_an_avatar_at_the_server_and_back_at_the_client() {
 fn players_who_leave_take_their_entity_with_them() {
     let (mut server, mut client) = pair(presets::circle(50.0), &[]);
     assert!(until(&mut [&mut server, &mut client], |apps| !all::<Own>(apps[1]).is_empty()));
-    let player = client.world().resource::<foveate_bevy::Client>().player().unwrap();
+    let player = client.world().resource::<NetClient>().player().unwrap();
     let limit = foveate_bevy::foveate::wire::Micros::from_millis(50);
-    client.world_mut().resource_mut::<foveate_bevy::Client>().leave(limit).unwrap();
+    client.world_mut().resource_mut::<NetClient>().leave(limit).unwrap();
     let mut left = Vec::new();
     assert!(until(&mut [&mut server], |apps| {
         left.extend(apps[0].world_mut().resource_mut::<Messages<PlayerLeft>>().drain());
         !left.is_empty()
     }));
     assert_eq!(left, [PlayerLeft { player }]);
-    assert!(all::<Player>(&mut server).is_empty() && all::<Walker>(&mut server).is_empty());
+    assert!(all::<NetPlayer>(&mut server).is_empty() && all::<Walker>(&mut server).is_empty());
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn other_components_are_refused_in_words() {
     let (mut refused, mut noticed) = (Vec::new(), Vec::new());
     assert!(until(&mut [&mut server, &mut client], |apps| {
         noticed.extend(apps[0].world_mut().resource_mut::<Messages<PlayerRefused>>().drain());
-        refused.extend(apps[1].world_mut().resource_mut::<Messages<Refused>>().drain());
+        refused.extend(apps[1].world_mut().resource_mut::<Messages<ClientRefused>>().drain());
         !refused.is_empty() && !noticed.is_empty()
     }));
     assert_eq!(noticed, [PlayerRefused { why: Refusal::Schema }]);
@@ -244,7 +245,7 @@ fn other_messages_are_refused_in_words() {
     let mut client = client(address(&server), "ada");
     let mut refused = Vec::new();
     assert!(until(&mut [&mut server, &mut client], |apps| {
-        refused.extend(apps[1].world_mut().resource_mut::<Messages<Refused>>().drain());
+        refused.extend(apps[1].world_mut().resource_mut::<Messages<ClientRefused>>().drain());
         !refused.is_empty()
     }));
     assert!(refused[0].text.contains("Order"), "{}", refused[0].text);

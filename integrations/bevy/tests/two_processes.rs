@@ -11,7 +11,7 @@ use foveate_bevy::foveate::io::{EndpointOptions, LinkConditions};
 use foveate_bevy::foveate::node::link_model::{LinkSpec, Loss};
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
-use foveate_bevy::{Client, Server};
+use foveate_bevy::{NetClient, NetServer};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ fn spawn(mut commands: Commands) {
     commands.spawn_batch((0..WALKERS).map(walker));
 }
 
-fn announce(server: Res<Server>) {
+fn announce(server: Res<NetServer>) {
     println!("\nlistening on {}", server.address().unwrap());
 }
 
@@ -75,7 +75,7 @@ fn welcome(mut joined: MessageReader<PlayerJoined>, mut commands: Commands) {
 fn obey(
     mut orders: MessageReader<FromPlayer<Order>>,
     mut halted: ResMut<Halted>,
-    mut players: Query<(&Player, &mut Walker)>,
+    mut players: Query<(&NetPlayer, &mut Walker)>,
 ) {
     for order in orders.read() {
         match order.message {
@@ -160,7 +160,7 @@ fn converges(role: &str) {
     assert!(settled, "{off} units off");
     println!("{role}: on their way within {far:.2} units of home (3 is right)");
     println!("{role}: {count} walkers at rest within {off:.3} units after {:?}", begun.elapsed());
-    let link = client.world().resource::<Client>();
+    let link = client.world().resource::<NetClient>();
     let (trip, lost) = (link.round_trip().unwrap(), link.traffic().lost_packets);
     println!("{role}: a round trip of {trip:?}, {lost} packets lost on the way up");
     assert!(
@@ -233,7 +233,7 @@ fn arrived(role: &str) -> (Process, App) {
 #[test]
 fn a_view_takes_fewer_bytes_than_broadcast() {
     let ((_one, mut near), (_other, mut all)) = (arrived("near"), arrived("all"));
-    let received = |app: &App| app.world().resource::<Client>().traffic().received;
+    let received = |app: &App| app.world().resource::<NetClient>().traffic().received;
     let mut run = |packets: u64| {
         let before = [received(&near), received(&all)];
         // Both servers send at least a packet in each round.

@@ -12,6 +12,7 @@ use super::meter::{Carrier, Split, Stream, TrafficMeter, share};
 use super::script::{FRAME, Script, ZONE};
 use super::squeeze::Squeeze;
 use foveate_lab::movement::AvatarPose;
+use foveate_lab::net::{Fate, Link, LinkSpec, Loss};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +77,8 @@ struct Play<'a> {
     ran: SourceRun,
     /// Units under orders, if those travel.
     units: Option<Rollout>,
-    rng: fastrand::Rng,
+    /// What the network does to every packet.
+    link: Link,
     queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
     told: BTreeMap<(usize, usize, usize), Told>,
     /// Players who have joined and not left.
@@ -93,13 +95,15 @@ fn zone(pose: &AvatarPose) -> Zone {
 /// Plays a script by the source's protocol.
 pub fn play(script: &Script, topology: Topology, tricks: Tricks, seed: u64) -> SourceRun {
     let meter = TrafficMeter::new(topology.nodes(script.players.len()));
+    let loss = Loss::Bernoulli(f64::from(tricks.loss) / 100.0);
+    let spec = LinkSpec { loss, ..LinkSpec::delayed(LATENCY) };
     let mut play = Play {
         script,
         topology,
         tricks,
         ran: SourceRun { meter, learned: Vec::new() },
         units: script.orders.as_ref().filter(|_| tricks.actions).map(Rollout::new),
-        rng: fastrand::Rng::with_seed(seed),
+        link: Link::new(spec, seed),
         queue: BTreeMap::new(),
         told: BTreeMap::new(),
         joined: BTreeSet::new(),
@@ -461,17 +465,18 @@ impl Play<'_> {
         carrier: Carrier,
         split: Split,
     ) -> Micros {
-        self.ran.meter.sent(from, at, carrier, split);
-        while self.rng.u32(..100) < self.tricks.loss {
+        loop {
+            self.ran.meter.sent(from, at, carrier, split);
+            if let Fate::Arrives(arrives) = self.link.carry(at, 0, |_| {}) {
+                self.ran.meter.received(to, arrives, carrier, split);
+                return arrives;
+            }
             if carrier == Carrier::Udp {
                 return at + LATENCY;
             }
             at = at + RETRANSMIT;
-            self.ran.meter.sent(from, at, carrier, split);
             self.ran.meter.nodes[from].up.resent += split.iter().sum::<u64>();
         }
-        self.ran.meter.received(to, at + LATENCY, carrier, split);
-        at + LATENCY
     }
 }
 

@@ -44,7 +44,7 @@ fn peaceful(players: u32, rng: &mut Rng) -> Practice {
 fn random(rng: &mut Rng, seen: Tick) -> Vec<Controls> {
     let mut held = Rng::with_seed(u64::from(seen.0 / 9) * 31 + rng.u64(0..2));
     let key = |rng: &mut Rng| [-FULL_INPUT, 0, 60, FULL_INPUT][rng.usize(0..4)];
-    let walk = Input { forward: key(&mut held), strafe: key(&mut held), yaw: rng.u16(..) };
+    let walk = ArenaInput { forward: key(&mut held), strafe: key(&mut held), yaw: rng.u16(..) };
     let count = [0, 1, 1, 1, 2][rng.usize(0..5)];
     let hands = [Hands::Blaster, Hands::Scatter, Hands::Lance, Hands::Unit(0)];
     let hands = hands[held.usize(0..4)];

@@ -20,7 +20,7 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
     let score = contest(&practice);
     assert_eq!(practice.tick().0, 30 * 20 + 1);
     assert!(score.first + score.second > 0);
-    assert!(events.contains(&Event::Won { team: score.winner }));
+    assert!(events.contains(&ArenaEvent::Won { team: score.winner }));
     events.clear();
     while contest(&practice).phase == RoundPhase::Break {
         assert_eq!(
@@ -31,9 +31,11 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
         events.extend(practice.step().iter().map(|(_, event)| *event));
     }
     assert_eq!(practice.tick().0, 35 * 20 + 1);
-    let fights = |event: &&Event| matches!(event, Event::Died { .. } | Event::Captured { .. });
+    let fights = |event: &&ArenaEvent| {
+        matches!(event, ArenaEvent::Died { .. } | ArenaEvent::Captured { .. })
+    };
     assert_eq!(events.iter().find(fights), None);
-    assert_eq!(events.last(), Some(&Event::Began { round: 1 }));
+    assert_eq!(events.last(), Some(&ArenaEvent::Began { round: 1 }));
     let fresh = contest(&practice);
     assert_eq!((fresh.first, fresh.second, fresh.winner), (0, 0, score.winner));
     wait(&mut practice, 8);
@@ -42,10 +44,10 @@ fn in_the_break_nothing_counts_and_then_all_starts_anew() {
         let avatar = world.get::<Avatar>(id).unwrap();
         assert_eq!((avatar.score, avatar.health, avatar.round), (0, HEALTH, 1));
     }
-    for base in world.of_kind(BASE).iter().filter_map(|id| world.get::<Base>(*id)) {
+    for (_, base) in world.iter::<TeamBase>() {
         assert_eq!((base.team, base.round), (0, 1));
     }
-    for item in world.of_kind(ITEM).iter().filter_map(|id| world.get::<Item>(*id)) {
+    for (_, item) in world.iter::<Item>() {
         assert_eq!((item.holder, item.round), (0, 1));
     }
 }
@@ -86,7 +88,7 @@ fn a_round_begins_with_the_teams_apart() {
 fn the_bases_of_a_team_that_is_behind_earn_double() {
     for (lag, earned) in [(0, 1), (40, contest::CATCH_UP)] {
         let mut practice = walled(0);
-        let base = Base { pos: [20.0, 20.0], team: 2, progress: 100, from: 0, to: 0, round: 0 };
+        let base = TeamBase { pos: [20.0, 20.0], team: 2, progress: 100, from: 0, to: 0, round: 0 };
         spawn(&mut practice, 0, &base);
         let limit = practice.simulation.game.setup().score_limit;
         assert!(limit / contest::BEHIND < 40);
@@ -102,7 +104,7 @@ fn the_bases_of_a_team_that_is_behind_earn_double() {
 #[test]
 fn a_base_heals_its_own_team_and_nobody_beyond_full_health() {
     let mut practice = walled(0);
-    let base = Base { pos: [20.0, 20.0], team: 1, progress: -100, from: 0, to: 0, round: 0 };
+    let base = TeamBase { pos: [20.0, 20.0], team: 1, progress: -100, from: 0, to: 0, round: 0 };
     spawn(&mut practice, 0, &base);
     let hurt = put(&mut practice, 1, (21, 20), 1);
     let nearly = put(&mut practice, 2, (19, 20), 1);
@@ -117,7 +119,7 @@ fn a_base_heals_its_own_team_and_nobody_beyond_full_health() {
 }
 
 fn any_action(rng: &mut Rng) -> Action {
-    let walk = Input { forward: rng.i8(..), strafe: rng.i8(..), yaw: rng.u16(..) };
+    let walk = ArenaInput { forward: rng.i8(..), strafe: rng.i8(..), yaw: rng.u16(..) };
     match rng.usize(0..11) {
         0 => hit(rng.u8(..)),
         1 => Action::Killed,
@@ -145,7 +147,8 @@ fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
             practice.simulation.publisher.store.iter().map(|(id, _)| id).collect();
         for player in 1..=24 {
             let key = |rng: &mut Rng| rng.i8(-FULL_INPUT..=FULL_INPUT);
-            let walk = Input { forward: key(&mut rng), strafe: key(&mut rng), yaw: rng.u16(..) };
+            let walk =
+                ArenaInput { forward: key(&mut rng), strafe: key(&mut rng), yaw: rng.u16(..) };
             let hands = [Hands::Blaster, Hands::Scatter, Hands::Lance, Hands::Unit(rng.u8(0..4))];
             let hands = hands[rng.usize(0..4)];
             let seen = [practice.tick().0, rng.u32(..)][rng.usize(0..2)];
@@ -154,15 +157,15 @@ fn whatever_players_do_items_are_kept_scores_add_up_and_nobody_is_in_a_wall() {
             let by = Requester::Player(PlayerId(player), Tick(seen));
             practice.simulation.ask(objects[rng.usize(0..objects.len())], any_action(&mut rng), by);
         }
-        let died = |(_, event): &&(EventArea, Event)| matches!(event, Event::Died { .. });
+        let died = |(_, event): &&(EventArea, ArenaEvent)| matches!(event, ArenaEvent::Died { .. });
         kills += practice.step().iter().filter(died).count();
         let (world, arena) = (practice.simulation.world(), &practice.simulation.game);
         assert_eq!(world.of_kind(ITEM).len(), setup.items);
-        for unit in world.of_kind(UNIT).iter().filter_map(|id| world.get::<Unit>(*id)) {
+        for (_, unit) in world.iter::<Unit>() {
             assert!(arena.collision().is_free(kinds::place(unit.pos)), "{unit:?}");
             assert_eq!(unit.health == 0, unit.duty == kinds::Duty::Down);
         }
-        for avatar in world.of_kind(AVATAR).iter().filter_map(|id| world.get::<Avatar>(*id)) {
+        for (_, avatar) in world.iter::<Avatar>() {
             assert!(arena.collision().is_free(kinds::place(avatar.pos)), "{avatar:?}");
             assert!(avatar.weapon != Weapon::Dart && avatar.health <= HEALTH);
         }

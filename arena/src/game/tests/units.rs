@@ -29,7 +29,7 @@ fn a_unit_on_its_way_is_hit_where_its_enemy_saw_it() {
     wait(&mut practice, 8);
     let off = Place::near(there);
     let yaw = crate::Yaw::of(i64::from(off.x - 30 * 256), i64::from(off.y - 95 * 256)).0;
-    let walk = Input { yaw, ..Input::default() };
+    let walk = ArenaInput { yaw, ..ArenaInput::default() };
     practice
         .simulation
         .input(shooter, Controls { walk, fire: Some(seen.0), hands: Hands::Blaster });
@@ -66,7 +66,7 @@ fn a_unit_that_is_shot_down_comes_back_to_its_player_and_follows() {
     practice.step();
     assert_eq!(get::<Unit>(&practice, unit).health, UNIT_HEALTH, "not by its own team");
     practice.simulation.ask(unit, hit(200), Requester::Object(enemy));
-    let downed = Event::Downed { player: 1, unit: 0, by: 2 };
+    let downed = ArenaEvent::Downed { player: 1, unit: 0, by: 2 };
     assert!(practice.step().iter().any(|(_, event)| *event == downed));
     let by = player(&practice, 1);
     practice.simulation.ask(unit, Action::Follow, by);
@@ -94,14 +94,16 @@ fn a_player_steers_a_unit_while_the_avatar_stands() {
     let (mut practice, avatar, unit) = with_unit((10, 80));
     let victim = put(&mut practice, 2, (36, 80), 2);
     let before = get::<Avatar>(&practice, avatar);
-    let walk = Input { forward: 127, strafe: 0, yaw: EAST };
+    let walk = ArenaInput { forward: 127, strafe: 0, yaw: EAST };
     for tick in 0..20 {
         let fire = (tick == 19).then_some(practice.tick().0);
         practice.simulation.input(avatar, Controls { walk, fire, hands: Hands::Unit(0) });
         practice.step();
     }
     let mut darts = practice.step().to_vec();
-    darts.retain(|(_, event)| matches!(event, Event::Shot { weapon: Weapon::Dart, unit: 1, .. }));
+    darts.retain(|(_, event)| {
+        matches!(event, ArenaEvent::Shot { weapon: Weapon::Dart, unit: 1, .. })
+    });
     practice.step();
     assert_eq!(get::<Avatar>(&practice, avatar), before, "the avatar stands");
     let moved = get::<Unit>(&practice, unit);
@@ -115,7 +117,8 @@ fn a_player_steers_a_unit_while_the_avatar_stands() {
 fn nobody_steers_a_unit_but_its_players_avatar() {
     let (mut practice, avatar, unit) = with_unit((10, 80));
     let other = put(&mut practice, 2, (30, 30), 1);
-    let steer = Action::Steer { walk: Input { forward: 127, ..Input::default() }, fire: None };
+    let steer =
+        Action::Steer { walk: ArenaInput { forward: 127, ..ArenaInput::default() }, fire: None };
     let before = get::<Unit>(&practice, unit);
     for by in [player(&practice, 1), player(&practice, 2), Requester::Object(other)] {
         practice.simulation.ask(unit, steer, by);

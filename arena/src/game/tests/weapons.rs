@@ -3,16 +3,16 @@
 use super::*;
 
 /// A shot of a weapon that was in hand for long. Returns what it cost the victim, and its event.
-fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, Event) {
+fn shot(weapon: Weapon, from: (i32, i32), at: (i32, i32), yaw: u16) -> (u8, ArenaEvent) {
     let mut practice = walled(0);
     let by = put(&mut practice, 1, from, 1);
     let victim = put(&mut practice, 2, at, 2);
     edit(&mut practice, by, |avatar| avatar.weapon = weapon);
     practice.step();
-    let walk = Input { yaw, ..Input::default() };
+    let walk = ArenaInput { yaw, ..ArenaInput::default() };
     let fire = Some(practice.tick().0);
     practice.simulation.input(by, Controls { walk, fire, hands: weapon.into() });
-    let event = practice.step().iter().find(|(_, event)| matches!(event, Event::Shot { .. }));
+    let event = practice.step().iter().find(|(_, event)| matches!(event, ArenaEvent::Shot { .. }));
     let event = event.unwrap().1;
     practice.step();
     (HEALTH - get::<Avatar>(&practice, victim).health, event)
@@ -45,12 +45,15 @@ fn walls_stop_every_weapon_and_events_tell_how_far_shots_went() {
         let (cost, event) = shot(weapon, (45, 50), (55, 50), EAST);
         assert_eq!(cost, 0, "{weapon:?}");
         // The wall is three units away.
-        let expected = Event::Shot { player: 1, unit: 0, weapon, yaw: 0, length: 12, hits: 0 };
+        let expected = ArenaEvent::Shot { player: 1, unit: 0, weapon, yaw: 0, length: 12, hits: 0 };
         assert_eq!(event, expected);
     }
     let (_, event) = shot(Weapon::Lance, (10, 10), (10, 31), NORTH);
     let weapon = Weapon::Lance;
-    assert_eq!(event, Event::Shot { player: 1, unit: 0, weapon, yaw: 256, length: 80, hits: 1 });
+    assert_eq!(
+        event,
+        ArenaEvent::Shot { player: 1, unit: 0, weapon, yaw: 256, length: 80, hits: 1 }
+    );
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn changing_the_weapon_takes_time_and_is_no_way_around_a_cooldown() {
         let fire = Some(practice.tick().0);
         practice.simulation.input(me, Controls { fire, hands, ..Controls::default() });
         let shots = practice.step().iter().filter_map(|(_, event)| match event {
-            Event::Shot { weapon, .. } => Some(*weapon),
+            ArenaEvent::Shot { weapon, .. } => Some(*weapon),
             _ => None,
         });
         fired.extend(shots.map(|weapon| (tick, weapon)));

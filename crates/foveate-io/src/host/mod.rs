@@ -4,23 +4,34 @@
 //! is: a [`Driver`], which runs any other node as well. It starts no thread: call [`ServerHost::step`] or [`ClientsHost::step`] in a loop, or, from a loop that waits by
 //! itself, [`ServerHost::poll_step`] or [`ClientsHost::poll_step`].
 
+mod accounts;
+mod client;
 mod clients;
 mod driver;
 #[cfg(feature = "peer")]
 mod peer;
+#[cfg(feature = "peer")]
+mod peer_builder;
 mod server;
+mod server_builder;
 mod session_end;
 
+pub use accounts::Accounts;
+pub use client::{ClientBuilder, ClientError, ClientHost};
 pub use clients::{ClientsHost, HostedClient};
 pub use driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
+#[cfg(feature = "peer")]
+pub use peer_builder::{PeerAddress, PeerAddressError, PeerBuilder};
 pub use server::{AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost};
+pub use server_builder::{ServerBuilder, StartError};
 pub use session_end::{EndCause, SessionEnd};
 
 use std::collections::VecDeque;
 
-use foveate_node::Link;
+use foveate_node::{Link, WorldSeed};
+use ring::rand::SecureRandom;
 
 use crate::slots::LinkId;
 
@@ -36,6 +47,19 @@ pub(crate) fn remember<T>(happened: &mut VecDeque<T>, item: T, limit: usize) {
         happened.pop_front();
     }
     happened.push_back(item);
+}
+
+/// 128 bits from the system, which tell nothing of others.
+pub(crate) fn secret() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // Without randomness from the system QUIC would not have started either.
+    ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
+    bytes
+}
+
+/// What rules draw from; players must not know it.
+pub(crate) fn secret_seed() -> WorldSeed {
+    WorldSeed(secret())
 }
 
 /// A link of the endpoint's, as the node knows it.

@@ -12,7 +12,7 @@ use foveate_node::{Link, Peer};
 use foveate_wire::{Micros, Tick};
 
 use super::driver::{Driver, EndpointOutbox, NodeHost};
-use super::{MAX_HAPPENED, remember};
+use super::{MAX_HAPPENED, remember, secret_seed};
 use crate::error::Error;
 use crate::event::LinkEvent;
 use crate::keys::KeyPair;
@@ -144,8 +144,10 @@ impl<G: Game> PeerHost<G> {
         let contact = contact::write(&endpoint.addresses());
         let round = settings.rounds.length;
         let signer: Box<dyn Signer> = Box::new(keys);
+        let mut peer = Peer::new(game, PeerSettings { contact, ..settings }, signer, name);
+        peer.simulation.seed = secret_seed();
         PeerHost {
-            peer: Peer::new(game, PeerSettings { contact, ..settings }, signer, name),
+            peer,
             endpoint,
             follow_congestion: true,
             round,

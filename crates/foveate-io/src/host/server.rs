@@ -11,10 +11,9 @@ use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Link, Server, Simulation};
 use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
-use ring::rand::SecureRandom;
 
 use super::driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
-use super::{MAX_HAPPENED, remember};
+use super::{Accounts, MAX_HAPPENED, remember, secret, secret_seed};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::event::{LinkEvent, Purpose};
@@ -37,6 +36,20 @@ pub trait Authenticator {
 
     /// A player has left; these are to be kept.
     fn leave(&mut self, player: PlayerId, kept: Kept);
+
+    /// A round was played: the moment to save what outlives a restart.
+    fn on_round<G: Game>(&mut self, _: &mut Simulation<G>, _: Tick)
+    where
+        Self: Sized,
+    {
+    }
+
+    /// The server is about to end; players leave after this.
+    fn on_close<G: Game>(&mut self, _: &Simulation<G>)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// The answer to a player that wants to join.
@@ -74,7 +87,7 @@ impl Authenticator for AllowAll {
 }
 
 /// A server on real links.
-pub struct ServerHost<G: Game, A: Authenticator, E: LinkEndpoint = Endpoint> {
+pub struct ServerHost<G: Game, A: Authenticator = Accounts, E: LinkEndpoint = Endpoint> {
     /// The server: world, players, refusals.
     pub server: Server<G>,
     /// The links: meters, conditions, limits.
@@ -186,8 +199,10 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
         endpoint: E,
         authenticator: A,
     ) -> ServerHost<G, A, E> {
+        let mut server = Server::new(game, settings, Box::new(|| ResumeKey(secret())));
+        server.simulation.seed = secret_seed();
         ServerHost {
-            server: Server::new(game, settings, Box::new(key)),
+            server,
             endpoint,
             authenticator,
             follow_congestion: true,
@@ -246,6 +261,8 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
     }
 
     fn end_round(&mut self, timings: StepTimings) {
+        let tick = self.tick();
+        self.authenticator.on_round(&mut self.server.simulation, tick);
         let took = ServerCommand::EndRound(timings.busy());
         self.driver.command(&mut self.server, &mut self.endpoint, took);
     }
@@ -271,20 +288,13 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
 
     /// Ends every session, lets what players had be kept, and closes all links within `limit`.
     pub fn close(mut self, limit: Micros) -> Result<A, Error> {
+        self.authenticator.on_close(&self.server.simulation);
         let (driver, server, endpoint, mut around) = self.parts();
         driver.command(server, endpoint, ServerCommand::Close);
         driver.finish(server, endpoint, &mut around, Instant::now());
         driver.shutdown(endpoint, limit)?;
         Ok(self.authenticator)
     }
-}
-
-/// 128 random bits from the system, independent of all other keys.
-fn key() -> ResumeKey {
-    let mut bytes = [0; 16];
-    // Without randomness from the system QUIC would not have started either.
-    ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
-    ResumeKey(bytes)
 }
 
 #[cfg(test)]

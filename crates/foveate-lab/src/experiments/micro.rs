@@ -8,7 +8,9 @@ use crate::training::lanes_of;
 use foveate_sync::interest::{Policy, Sight, presets};
 use foveate_sync::{Predicted, deviation};
 use foveate_wire::packet::{PacketReader, PacketWriter, StateHeader, States, open_state};
-use foveate_wire::{Alias, Base, KindId, Metres, Micros, Models, Motion, ObjectId, Schema, Tick};
+use foveate_wire::{
+    Alias, Baseline, KindId, Metres, Micros, Models, Motion, ObjectId, Schema, Tick,
+};
 use std::sync::Arc;
 
 const PAIRS: usize = 1_000;
@@ -106,7 +108,7 @@ pub fn table(seed: u64, meter: &dyn LabHost) -> Result<Table, ExperimentError> {
         let header = StateHeader { seq: 0, tick: Tick(AGE) };
         let mut writer = PacketWriter::new(bytes, &mut models, header);
         for (at, now) in now.iter_mut().enumerate().skip(first).take(BATCH) {
-            let base = Base { lanes: &sample.then[at], motion: Motion::default(), age: AGE };
+            let base = Baseline { lanes: &sample.then[at], motion: Motion::default(), age: AGE };
             writer.update(Alias(at as u16), kind, &base, now);
         }
         writer.finish();

@@ -6,6 +6,7 @@ pub mod a3;
 pub mod bounds;
 pub mod codec;
 pub mod events;
+pub mod mesh;
 mod micro;
 pub mod ownership;
 pub mod peers;
@@ -30,6 +31,7 @@ pub const ALL: &[&dyn Experiment] = &[
     &bounds::BoundsExperiment,
     &codec::CodecExperiment,
     &events::EventsExperiment,
+    &mesh::MeshExperiment,
     &ownership::OwnershipExperiment,
     &peers::PeersExperiment,
     &scale::ScaleExperiment,

@@ -6,7 +6,7 @@ use crate::walker::{ROUND_MS, Strides, Walker, schema, view};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, StateHeader};
 use foveate_wire::{
-    Alias, Base, KindId, Micros, Models, Motion, ObjectId, OwnerId, Pose, Replicate, Tick,
+    Alias, Baseline, KindId, Micros, Models, Motion, ObjectId, OwnerId, Pose, Replicate, Tick,
 };
 use std::hint::black_box;
 
@@ -156,7 +156,7 @@ pub fn encode() {
                     let [from, to] = [then, &*now].map(|lanes| Pose::of(kind, lanes));
                     writer.update_pose(alias, kind, (from, motion, AGE), to);
                 } else {
-                    writer.update(alias, kind, &Base { lanes: then, motion, age: AGE }, now);
+                    writer.update(alias, kind, &Baseline { lanes: then, motion, age: AGE }, now);
                 }
             }
             writer.finish();

@@ -2,10 +2,11 @@
 //! dealt with it, and is carried out once.
 
 use super::identity::Sealed;
-use super::known::MAX_DONE;
-use super::wire::{Ask, Message, Named};
+use super::ownership::{GhostState, MAX_DONE};
+use super::wire::{Ask, Named, PeerMessage};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId, Requester, Tenure};
+use crate::limits::ActionFault;
 use crate::outbox::{Link, Outbox};
 use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
@@ -19,6 +20,8 @@ const MAX_ACTION: usize = 512;
 const RETRY: Micros = Micros(500_000);
 /// and given up after this.
 pub const GIVE_UP: Micros = Micros(5_000_000);
+/// After an object changed hands, actions of its former owner's may still arrive for so long.
+const HANDOVER: Micros = Micros(GIVE_UP.0 + 1_000_000);
 /// Links that it travels over at most.
 const MAX_HOPS: u8 = 8;
 /// Asks of others whose way back is remembered.
@@ -61,7 +64,7 @@ impl<G: Game> Peer<G> {
             let (turn, seen) = match by {
                 Requester::Object(id) if is_ours(id) => (Some(id.into()), 0),
                 Requester::Player(player, seen) if player == *me => (None, seen.0),
-                // By somebody else, of an object that was ours until just now: in their name nobody
+                // By another peer, of an object that was ours until just now: in their name nobody
                 // can ask.
                 Requester::Object(_) | Requester::Player(..) => {
                     counts.asks_lost += 1;
@@ -79,7 +82,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Sends what waits, to whoever owns it by now.
+    /// Sends what waits to the peer that owns the object by now.
     pub(super) fn send_asks(&mut self, now: Micros, out: &mut impl Outbox) {
         for ask in std::mem::take(&mut self.asks.fresh) {
             self.asks.waiting.insert(ask.number, Waiting { ask, since: now, sent: None });
@@ -95,7 +98,7 @@ impl<G: Game> Peer<G> {
                 continue;
             }
             let id = waiting.ask.object.id();
-            if self.owned.contains_key(&id) {
+            if self.ownership.owns(id) {
                 // It came to us in the meantime.
                 if let Some(waiting) = self.asks.waiting.remove(&number) {
                     self.carry_out(&waiting.ask);
@@ -104,7 +107,7 @@ impl<G: Game> Peer<G> {
             }
             let Some(link) = self.way_to(id) else { continue };
             let sealed = Sealed::new(&waiting.ask, &*self.signer);
-            out.message(link, &write_message(&Message::Ask(sealed, 0)));
+            out.message(link, &write_message(&PeerMessage::Ask(sealed, 0)));
             if let Some(waiting) = self.asks.waiting.get_mut(&number) {
                 waiting.sent = Some(now);
             }
@@ -113,14 +116,14 @@ impl<G: Game> Peer<G> {
 
     /// Over which link an object's owner is reached.
     fn way_to(&self, id: ObjectId) -> Option<Link> {
-        let owner = self.known.get(id)?.claim.owner;
-        let direct = self.by_player.get(&owner).copied();
-        let way = direct.or_else(|| self.members.get(owner)?.via)?;
+        let owner = self.ownership.ghost(id)?.claim.owner;
+        let direct = self.links.link_to(owner);
+        let way = direct.or_else(|| self.membership.members.get(owner)?.via)?;
         self.links.get(&way).filter(|it| it.open).map(|_| way)
     }
 
-    /// Somebody asks something of an object of ours, or of somebody's further on.
-    pub(super) fn hear_ask(
+    /// A peer asks something of an object of ours, or of a peer's further on.
+    pub(super) fn on_ask(
         &mut self,
         from: Link,
         sealed: Sealed,
@@ -132,21 +135,29 @@ impl<G: Game> Peer<G> {
             return self.record_violation(from, Fault::Malformed, now);
         };
         let Some(neighbour) = self.links.get(&from) else { return };
-        // The link itself proves who is at its end; whoever is further away must have signed.
+        // The link itself proves who is at its end; a peer that is further away must have signed.
         if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
             return self.record_violation(from, Fault::Tampered, now);
         }
         let (id, asker) = (ask.object.id(), ask.key.player());
-        // In the turn of somebody else's own object nobody can ask.
+        // In the turn of another peer's own object nobody can ask.
         let turn = ask.turn.map(Named::id);
         let theirs =
             |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;
-        if self.banned.contains_key(&asker) || !turn.is_none_or(theirs) {
+        if self.trust.is_banned(asker) || !turn.is_none_or(theirs) {
             return self.record_violation(from, Fault::Forged, now);
         }
-        if self.owned.contains_key(&id) {
-            self.carry_out(&ask);
-            out.message(from, &write_message(&Message::Done(asker.0, ask.number)));
+        if self.ownership.owns(id) {
+            let is_direct = neighbour.key == ask.key;
+            let fault = match turn.is_none_or(|turn| self.may_ask_for(asker, turn, now)) {
+                true => self.carry_out(&ask).filter(|fault| fault.is_cheating()),
+                false => Some(ActionFault::Source),
+            };
+            // A relay cannot know what the owner knows.
+            if fault.is_some() && is_direct {
+                self.record_violation(from, Fault::Cheated, now);
+            }
+            out.message(from, &write_message(&PeerMessage::Done(asker.0, ask.number)));
             return;
         }
         let Some(way) = self.way_to(id).filter(|way| *way != from && hops < MAX_HOPS) else {
@@ -159,34 +170,59 @@ impl<G: Game> Peer<G> {
             }
             self.asks.relayed.push_back((key, from));
         }
-        out.message(way, &write_message(&Message::Ask(sealed, hops + 1)));
+        out.message(way, &write_message(&PeerMessage::Ask(sealed, hops + 1)));
     }
 
-    /// Does what is asked, unless it was done before.
-    fn carry_out(&mut self, ask: &Ask) {
+    /// Whether a peer may ask in the turn of an object: it owns it as far as is known, or did until just now.
+    fn may_ask_for(&self, asker: PlayerId, turn: ObjectId, now: Micros) -> bool {
+        if self.tenure(turn) == Tenure::Fixed {
+            return turn.origin() == asker.0;
+        }
+        let ownership = &self.ownership;
+        if let Some(owned) = ownership.owned(turn) {
+            return now - owned.since < HANDOVER;
+        }
+        let is_unclear = ownership.is_orphan(turn) || ownership.doubt(turn).is_some();
+        let is_live = |player| self.links.of(player).is_some_and(|it| it.is_live(now));
+        let may = |ghost: &GhostState| {
+            let owner = ghost.claim.owner;
+            owner == asker || is_unclear || now - ghost.since < HANDOVER || !is_live(owner)
+        };
+        // Of an object that is not known here the game's limits decide.
+        ownership.ghost(turn).is_none_or(may)
+    }
+
+    /// Does what is asked, unless it was done before or breaks the game's limits.
+    fn carry_out(&mut self, ask: &Ask) -> Option<ActionFault> {
         let id = ask.object.id();
         let key = (ask.key.player().0, ask.number);
-        let Some(owned) = self.owned.get_mut(&id) else { return };
+        let owned = self.ownership.owned_mut(id)?;
         if owned.done.contains(&key) {
-            return;
+            return None;
         }
-        let Ok(action) = postcard::from_bytes::<G::Action>(&ask.action) else { return };
+        let action = postcard::from_bytes::<G::Action>(&ask.action).ok()?;
         if owned.done.len() == MAX_DONE {
             owned.done.pop_front();
         }
         owned.done.push_back(key);
-        self.counts.asks_lost += u64::from(!self.simulation.ask(id, action, ask.by()));
+        let is_own = ask.key.player() == self.me;
+        let taken = match is_own {
+            true => Ok(self.simulation.ask(id, action, ask.by())),
+            false => self.simulation.request(id, action, ask.by()),
+        };
+        self.counts.asks_lost += u64::from(taken == Ok(false));
+        taken.err()
     }
 
     /// An owner has dealt with an ask.
-    pub(super) fn hear_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
+    pub(super) fn on_done(&mut self, asker: PlayerId, number: u32, out: &mut impl Outbox) {
         if asker == self.me {
             self.asks.waiting.remove(&number);
             return;
         }
         let at = self.asks.relayed.iter().position(|it| it.0 == (asker, number));
         if let Some((_, back)) = at.and_then(|at| self.asks.relayed.remove(at)) {
-            out.message(back, &write_message(&Message::Done(asker.0, number)));
+            out.message(back, &write_message(&PeerMessage::Done(asker.0, number)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Who a peer is: a key, and what is signed with it.
 //!
-//! Links are authenticated by the transport. What is **relayed** is signed by whoever said it first,
+//! Links are authenticated by the transport. What is **relayed** is signed by the peer that said it first,
 //! so that no relay can change it.
 
 use crate::game::PlayerId;
@@ -50,7 +50,7 @@ impl FromStr for Key {
 
 impl Key {
     /// The player of this key: its first 24 bits, which name the player's objects. Two keys may agree
-    /// in them; whoever is known first keeps the name, and the other is refused.
+    /// in them; a peer that is known first keeps the name, and the other is refused.
     pub fn player(&self) -> PlayerId {
         let [a, b, c, ..] = self.0;
         // Zero is the world itself.

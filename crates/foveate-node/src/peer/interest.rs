@@ -6,7 +6,7 @@ use foveate_wire::{Metres, Micros, ObjectId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How much somebody cares for an object. It must be such that **others** can work it out from what
+/// How much a peer cares for an object. It must be such that **others** can work it out from what
 /// they know anyway.
 pub trait Interest: Send + Sync {
     /// The interest of a peer at this distance from the object; more is more. `weight` is how much more this
@@ -20,7 +20,7 @@ pub trait Interest: Send + Sync {
 /// Interest is nearness: minus the distance, which is as many times shorter as the weight says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nearness {
-    /// Somebody must be nearer than this share of the owner's distance,
+    /// A peer must be nearer than this share of the owner's distance,
     pub share: f32,
     /// and by this many units.
     pub margin: Metres,
@@ -45,7 +45,7 @@ impl Interest for Nearness {
 
 /// θ of what a peer only keeps for others.
 pub const CHECKPOINT_AGE: Micros = Micros(2_000_000);
-/// θ of an avatar that is out of view, to those who have a link with its player.
+/// θ of an avatar that is out of view, to peers that have a link with its player.
 pub const FAR_AGE: Micros = Micros(1_000_000);
 /// What is only kept may be off by this share of the view's reach.
 const KEPT_FLOOR: f32 = 0.05;

@@ -1,343 +1,137 @@
-//! Whom to know: which links to seek and which to end, what to gossip.
-//!
-//! A peer seeks links with those who are nearest to its avatar or to what it owns, and with a few
-//! whom chance picked. Whoever seeks it is let in as long as there is room; when there is none, the
-//! link that matters least gives way.
+//! The links of a peer: the neighbours at their other ends, and the peers that it is dialling.
 
-use super::door::Occasion;
-use super::identity::Sealed;
-use super::interest::{keepers, lot};
-use super::known::{Claim, Known};
-use super::members::Ear;
-use super::neighbour::{Neighbour, UNNEEDED};
-use super::wire::{Digest, Message, Named};
-use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
-use crate::game::{Game, PlayerId, Tenure};
-use crate::outbox::{Link, Outbox};
-use crate::remote_objects::apart;
-use crate::session::{Refusal, write_message};
-use foveate_wire::{Micros, ObjectId};
-use std::collections::{BTreeMap, BTreeSet};
+use super::neighbour::Neighbour;
+use crate::game::PlayerId;
+use crate::outbox::Link;
+use foveate_wire::Micros;
+use std::collections::{BTreeMap, btree_map};
 
-/// Between two digests of a peer, in steady state,
-const DIGEST_EVERY: Micros = Micros(12_000_000);
-/// right after it came in,
-const DIGEST_FIRST: Micros = Micros(700_000);
-/// of which there are so many.
-const FIRST_DIGESTS: u32 = 3;
-/// Neighbours that a peer's own digest goes to.
-const TOLD_FIRST: usize = 2;
-/// Links that are asked for in one look at most, and with those out of sight by one who is not new.
-const MAX_CALLS: (usize, usize) = (4, 1);
-/// Whoever has fewer links than this has few,
-const FEW_LINKS: usize = 6;
-/// and is new for so long.
-const NEW_FOR: Micros = Micros(10_000_000);
-/// Rounds between two turns of gossip.
-const GOSSIP_EVERY: u32 = 2;
-/// Bytes of others' digests that may leave in a turn, and at once after a calm time.
-const GOSSIP_ROOM: i64 = 30;
-const MAX_GOSSIP: i64 = 100;
-/// Bytes that gossip owes at most for digests that somebody needed: nobody can silence it for longer than
-/// a second by asking.
-const MAX_OWED: i64 = 300;
-/// Whoever has so many links hears of those near by from them,
-const ACQUAINTED: usize = 12;
-/// and others are introduced to so many near ones in a look.
-const INTRODUCED: usize = 3;
-/// The same is not said again within this.
-const REMIND_AFTER: Micros = Micros(30_000_000);
-/// Links with those who are near, however far that is.
-const MIN_LINKS: usize = 24;
-/// Whoever is within so many times the sight is near: links are there before they are needed.
-const SIGHTS: f32 = 1.3;
-/// A link that is there counts as this much nearer than one that would have to be made.
-const LOYALTY: f32 = 0.6;
-/// A clock that is off by more rounds than this is put right,
-const CLOCK_SLACK: f32 = 1.5;
-/// by one in so many of them at a look,
-const CLOCK_SHARE: f32 = 16.0;
-/// at least and at most by so many.
-const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
-/// Looks between two calls to somebody who vanished.
-const RETRY_LOOKS: u32 = 3;
+/// A dial that was neither answered nor refused is given up after this.
+const DIAL_FOR: Micros = Micros(5_000_000);
 
-impl<G: Game> Peer<G> {
-    /// Neighbours who said hello.
-    pub(super) fn open_players(&self) -> impl Iterator<Item = PlayerId> + '_ {
-        self.links.values().filter(|it| it.open).map(|it| it.player)
+/// A link that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Dial {
+    since: Micros,
+    /// It could not be made.
+    failed: bool,
+}
+
+/// Links by number and by player. Each neighbour has one.
+#[derive(Default)]
+pub(super) struct Links {
+    by_link: BTreeMap<Link, Neighbour>,
+    by_player: BTreeMap<PlayerId, Link>,
+    dials: BTreeMap<PlayerId, Dial>,
+    /// When a peer that claims what is ours was last dialled.
+    pub disputed: Micros,
+    /// How often links were looked through.
+    pub looks: u32,
+}
+
+impl Links {
+    pub fn get(&self, link: &Link) -> Option<&Neighbour> {
+        self.by_link.get(link)
     }
 
-    /// Now and then: links, keepers, budgets.
-    pub(super) fn look_about(&mut self, now: Micros, out: &mut impl Outbox) {
-        self.looks = self.looks.wrapping_add(1);
-        let open: BTreeSet<PlayerId> = self.open_players().collect();
-        self.members.expire(self.reader(now), |player| open.contains(&player));
-        self.calling.retain(|_, call| !call.is_over(now));
-        self.adopt(now);
-        for id in self.known.forsaken(now, |owner| open.contains(&owner)) {
-            self.simulation.ghosts.remove(id);
-            let owner = self.known.get(id).map(|known| known.claim.owner);
-            if owner.is_none_or(|owner| !open.contains(&owner)) {
-                self.known.remove(id);
-            }
-        }
-        self.assert_again(now, out);
-        self.keep_time(now);
-        self.give_again(now, out);
-        self.seek_links(now, out);
-        self.end_links(now, out);
-        self.choose_keepers();
-        self.share_uplink();
-        self.introduce_one(now, out);
-        self.tell_sightings(now, out);
+    pub fn get_mut(&mut self, link: &Link) -> Option<&mut Neighbour> {
+        self.by_link.get_mut(link)
     }
 
-    /// A new owner's first state may have come before it was believed. If nothing changes there is no
-    /// second one: so it is taken up now.
-    fn adopt(&mut self, now: Micros) {
-        let told = |(id, known): (ObjectId, &Known)| {
-            let link = *self.by_player.get(&known.claim.owner)?;
-            let (owner, epoch) = self.links.get(&link)?.replicas.get(id)?.owner();
-            let claim = Claim { owner: PlayerId(owner.0), epoch };
-            (claim == known.claim).then_some((link, id))
-        };
-        let unheard = self.known.iter().filter(|(_, known)| known.source.is_none());
-        let told: Vec<(Link, ObjectId)> = unheard.filter_map(told).collect();
-        for (link, id) in told {
-            self.hear_state(link, id, now);
-        }
+    /// The neighbour that is this player.
+    pub fn of(&self, player: PlayerId) -> Option<&Neighbour> {
+        self.by_link.get(self.by_player.get(&player)?)
     }
 
-    /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
-    /// round. A packet is expected to be as old as half its link's round trip.
-    fn keep_time(&mut self, now: Micros) {
-        let round = self.settings.rounds.length;
-        let lead = |it: &Neighbour| {
-            let observer = it.observer.and_then(|id| self.simulation.publisher.observer(id))?;
-            let trip = observer.link().rtt()?.0 as f32 / round.0 as f32;
-            it.lag.filter(|_| it.is_settled(now)).map(|lag| lag - trip / 2.0)
-        };
-        let mut leads: Vec<f32> = self.links.values().filter_map(lead).collect();
-        leads.sort_unstable_by(f32::total_cmp);
-        let lead = leads.get(leads.len() / 2).copied().unwrap_or(0.0);
-        if lead.abs() > CLOCK_SLACK {
-            let (least, most) = CLOCK_STEP;
-            let step = (lead.abs() / CLOCK_SHARE).clamp(least, most) * round.0 as f32;
-            self.offset -= (step * lead.signum()) as i64;
-        }
+    pub fn link_to(&self, player: PlayerId) -> Option<Link> {
+        self.by_player.get(&player).copied()
     }
 
-    /// How this peer wants to be told.
-    pub(super) fn subscription(&self, wanted: bool) -> Message {
-        let (view, watched) = (self.settings.view, self.watched.map(Named::from));
-        Message::Subscribe { view, watched, wanted }
+    pub fn is_linked(&self, player: PlayerId) -> bool {
+        self.by_player.contains_key(&player)
     }
 
-    /// How far a player is from what this peer cares for: what it looks from, and what it owns. Those whose
-    /// interest counts for more count as nearer, so that there is a link to hand them objects by.
-    fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
-        let store = &self.simulation.publisher.store;
-        let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
-        let away = placed.map(|(_, slot)| apart(store.position(slot), at));
-        let nearest = [self.here(), self.looks_from()].map(|from| apart(from, at));
-        away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
+    pub fn players(&self) -> impl Iterator<Item = PlayerId> + '_ {
+        self.by_player.keys().copied()
     }
 
-    /// Those who should be neighbours, the nearest first: those in sight of something that matters here,
-    /// and a few in any case.
-    fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
-        let sight = self.own_sight();
-        let within = SIGHTS * sight;
-        let mut order: Vec<(f32, PlayerId)> = Vec::new();
-        let linked = self.links.values().filter(|it| it.open);
-        for it in linked {
-            let at = self.place_of(it.player).unwrap_or_else(|| self.here());
-            let away = self.remoteness(it.player, at);
-            order.push(((LOYALTY * away).max(away.min(sight)), it.player));
-        }
-        let (time, speed) = (self.time(now), self.top_speed());
-        for (player, member) in self.members.iter() {
-            if !self.by_player.contains_key(&player) && !self.banned.contains_key(&player) {
-                // Whoever was seen long ago may be anywhere.
-                let age = Micros(time.0.saturating_sub(member.seen_at().0)).as_secs() as f32;
-                order.push((self.remoteness(player, member.at()) + speed * age, player));
-            }
-        }
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let near = order.iter().take_while(|(away, _)| *away <= within).count();
-        let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
-        let mut rest = order.split_off(near);
-        // Chance is the same at every look: links that lead far last.
-        rest.sort_unstable_by_key(|(_, player)| lot(self.me.0.into(), player.0.into()));
-        order.extend(rest.into_iter().take(FAR_LINKS));
-        order
+    pub fn iter(&self) -> btree_map::Iter<'_, Link, Neighbour> {
+        self.by_link.iter()
     }
 
-    fn seek_links(&mut self, now: Micros, out: &mut impl Outbox) {
-        let sight = self.own_sight();
-        let wanted = self.wanted(now);
-        let (yes, no) = (self.subscription(true), self.subscription(false));
-        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
-            let want = wanted.iter().any(|(_, player)| *player == it.player);
-            if want != it.wanted_here {
-                it.wanted_here = want;
-                out.message(*link, &write_message(if want { &yes } else { &no }));
-            }
+    pub fn iter_mut(&mut self) -> btree_map::IterMut<'_, Link, Neighbour> {
+        self.by_link.iter_mut()
+    }
+
+    pub fn values(&self) -> btree_map::Values<'_, Link, Neighbour> {
+        self.by_link.values()
+    }
+
+    pub fn values_mut(&mut self) -> btree_map::ValuesMut<'_, Link, Neighbour> {
+        self.by_link.values_mut()
+    }
+
+    /// All links, to be changed while they are walked through.
+    pub fn all(&self) -> Vec<Link> {
+        self.by_link.keys().copied().collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_link.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_link.is_empty()
+    }
+
+    pub fn insert(&mut self, link: Link, neighbour: Neighbour) {
+        self.by_player.insert(neighbour.player, link);
+        self.by_link.insert(link, neighbour);
+    }
+
+    pub fn remove(&mut self, link: Link) -> Option<Neighbour> {
+        let neighbour = self.by_link.remove(&link)?;
+        if self.by_player.get(&neighbour.player) == Some(&link) {
+            self.by_player.remove(&neighbour.player);
         }
-        let room = (NEAR_LINKS + FAR_LINKS).saturating_sub(self.calling.len());
-        let missing = wanted.iter().filter(|(_, player)| {
-            !self.by_player.contains_key(player) && !self.calling.contains_key(player)
-        });
-        let eager = self.links.len() < FEW_LINKS || now - self.came_in < NEW_FOR;
-        let (soon, later) = MAX_CALLS;
-        let mut later = if eager { soon } else { later };
-        let mut missing: Vec<(f32, PlayerId)> = missing.copied().take(soon.min(room)).collect();
-        // Those in sight are called at once, the others one after the other.
-        missing.retain(|(away, _)| {
-            let called = *away <= sight || later > 0;
-            later -= usize::from(called && *away > sight);
-            called
-        });
-        for (_, player) in missing {
-            self.call(player, now);
-        }
-        if self.looks.is_multiple_of(RETRY_LOOKS)
-            && let Some((player, key, contact)) = self.members.next_lost()
-            && !self.calling.contains_key(&player)
-        {
-            self.join(key, contact, now);
+        Some(neighbour)
+    }
+
+    pub fn clear(&mut self) {
+        self.by_link.clear();
+        self.by_player.clear();
+    }
+
+    pub fn is_dialling(&self, player: PlayerId) -> bool {
+        self.dials.contains_key(&player)
+    }
+
+    /// How many dials are under way, or have failed of late.
+    pub fn dials(&self) -> usize {
+        self.dials.len()
+    }
+
+    pub fn start_dial(&mut self, player: PlayerId, now: Micros) {
+        self.dials.insert(player, Dial { since: now, failed: false });
+    }
+
+    /// A dial that failed counts until its time is over, or there is news of the player: it is not tried
+    /// again at once.
+    pub fn fail_dial(&mut self, player: PlayerId, now: Micros) {
+        self.dials.insert(player, Dial { since: now, failed: true });
+    }
+
+    pub fn end_dial(&mut self, player: PlayerId) {
+        self.dials.remove(&player);
+    }
+
+    pub fn forget_failed_dial(&mut self, player: PlayerId) {
+        if self.dials.get(&player).is_some_and(|dial| dial.failed) {
+            self.dials.remove(&player);
         }
     }
 
-    /// Links that neither end wants end. Of the two ends the lower player's does it, so that it is done
-    /// once.
-    fn end_links(&mut self, now: Micros, out: &mut impl Outbox) {
-        let me = self.me;
-        let mut ended = Vec::new();
-        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
-            let giving = self.giving.values().any(|giving| giving.to == it.player);
-            if it.wanted_here || it.wanted_there || giving {
-                it.unneeded = None;
-                continue;
-            }
-            let since = *it.unneeded.get_or_insert(now);
-            if now - since >= UNNEEDED && me < it.player {
-                ended.push(*link);
-            }
-        }
-        ended.into_iter().for_each(|link| self.end(link, now, out));
-    }
-
-    fn end(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
-        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
-        out.message(link, &write_message(&Message::Bye { leaving: false }));
-        out.close(link, Refusal::Closing);
-        self.drop_link(link);
-        self.release(player, now);
-        self.events.push_back(PeerEvent::Parted(player, false));
-    }
-
-    /// Somebody is at the door and all links are taken: the one that matters least may give way.
-    pub(super) fn make_room_for(
-        &mut self,
-        player: PlayerId,
-        now: Micros,
-        out: &mut impl Outbox,
-    ) -> bool {
-        debug_assert!(self.links.len() >= MAX_LINKS);
-        let remote =
-            |player| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(player, at));
-        let idle = |it: &&Neighbour| it.open && !it.wanted_here && !self.is_giving_to(it.player);
-        let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
-        let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        match least {
-            // Somebody of whom nothing is known may be a newcomer who knows nobody else.
-            Some((away, other)) if self.members.get(player).is_none() || remote(player) < away => {
-                let link = self.by_player.get(&other).copied();
-                link.into_iter().for_each(|link| self.end(link, now, out));
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Who keeps which of our objects: drawn by lot, and all who are told anyway.
-    fn choose_keepers(&mut self) {
-        let players: Vec<PlayerId> =
-            self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
-        let mut kept: BTreeMap<PlayerId, BTreeSet<ObjectId>> = BTreeMap::new();
-        for id in self.owned.keys().filter(|id| self.tenure(**id) != Tenure::Fixed) {
-            for player in keepers(*id, players.iter().copied(), self.settings.copies) {
-                kept.entry(player).or_default().insert(*id);
-            }
-        }
-        for it in self.links.values_mut() {
-            let theirs = kept.remove(&it.player).unwrap_or_default();
-            if it.kept != theirs {
-                (it.kept, it.regrade) = (theirs, true);
-            }
-        }
-    }
-
-    /// A few of those near a neighbour whom it may not know.
-    fn introduce_one(&mut self, now: Micros, out: &mut impl Outbox) {
-        let open: Vec<Link> =
-            self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
-        let Some(link) = open.get(self.looks as usize % open.len().max(1)) else { return };
-        let within = self.sight();
-        let Some(it) = self.links.get_mut(link) else { return };
-        if it.linked.len() >= ACQUAINTED {
-            return;
-        }
-        it.introduced.retain(|_, since| now - *since < REMIND_AFTER);
-        let (player, mut met) = (it.player, it.linked.clone());
-        met.extend(it.introduced.keys());
-        let Some(at) = self.place_of(player) else { return };
-        let others = self.members.introduce(player, (at, within), &met, (INTRODUCED, 0));
-        if others.is_empty() {
-            return;
-        }
-        let named = others.iter().filter_map(|it| it.peek::<Digest>());
-        let named: Vec<PlayerId> = named.map(|digest| digest.key.player()).collect();
-        if let Some(it) = self.links.get_mut(link) {
-            it.introduced.extend(named.into_iter().map(|player| (player, now)));
-        }
-        out.message(*link, &write_message(&Message::Members(others)));
-    }
-
-    /// Others' digests left because somebody needs them. Gossip, which nobody waits for, makes up for it.
-    pub(super) fn pay_for(&mut self, digests: &[Sealed]) {
-        let size: usize = digests.iter().map(Sealed::size).sum();
-        let least = self.gossip_room.min(-MAX_OWED);
-        self.gossip_room = (self.gossip_room - size as i64).max(least);
-    }
-
-    /// Passes on what is new, and says now and then how things stand here.
-    pub(super) fn gossip(&mut self, now: Micros, out: &mut impl Outbox) {
-        if self.is_inside() && now >= self.digest_at {
-            self.digests = self.digests.saturating_add(1);
-            let soon = self.digests < FIRST_DIGESTS;
-            self.digest_at = now + if soon { DIGEST_FIRST } else { DIGEST_EVERY };
-            let sealed = self.seal_digest(now, Occasion::Usual);
-            let message = write_message(&Message::Members(vec![sealed]));
-            let mut open: Vec<_> = self.links.iter().filter(|(_, it)| it.open).collect();
-            open.sort_by_key(|(_, it)| lot(now.0, it.player.0.into()));
-            open.iter().take(TOLD_FIRST).for_each(|(link, _)| out.message(**link, &message));
-        }
-        let tick = self.tick_at(now);
-        if !tick.0.wrapping_add(self.me.0).is_multiple_of(GOSSIP_EVERY) {
-            return;
-        }
-        self.gossip_room = (self.gossip_room + GOSSIP_ROOM).min(MAX_GOSSIP);
-        let Peer { links, members, gossip_room, .. } = self;
-        let ears: Vec<Ear<'_>> = links
-            .iter()
-            .filter(|(_, it)| it.open)
-            .map(|(link, it)| Ear { link: *link, player: it.player, linked: &it.linked })
-            .collect();
-        for (link, digests) in members.gossip(&ears, gossip_room) {
-            out.message(link, &write_message(&Message::Members(digests)));
-        }
+    pub fn expire_dials(&mut self, now: Micros) {
+        self.dials.retain(|_, dial| now - dial.since < DIAL_FOR);
     }
 }

@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const MAX_MEMBERS: usize = 192;
 /// So many of them because they are near.
 const NEAR_MEMBERS: usize = 96;
-/// Nothing new heard of somebody for so long: forgotten.
+/// Nothing new heard of a peer for so long: forgotten.
 pub const FORGET_AFTER: Micros = Micros(40_000_000);
-/// Times that news of somebody is passed on, and of somebody new.
+/// Times that news of a peer is passed on, and of a peer new.
 const RETOLD: (u8, u8) = (2, 3);
 /// Peers that vanished whose contacts are tried again: a partition may have ended.
 const MAX_LOST: usize = 24;
@@ -29,7 +29,7 @@ const MAX_STRANGERS: usize = 64;
 const MAX_BOARDS: usize = 4;
 const MAX_LANES: usize = 64;
 
-/// Somebody as known from digests.
+/// A peer as known from digests.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// What it said last.
@@ -44,7 +44,7 @@ pub struct Member {
     seen: ([f32; 3], Micros),
     retell: u8,
     /// Whether others may be told: its author is a neighbour, or said so of late. Otherwise two who
-    /// forget somebody one after the other would remind each other for ever.
+    /// forget a peer one after the other would remind each other for ever.
     is_current: bool,
 }
 
@@ -73,17 +73,17 @@ pub struct Reader {
 
 /// What became of a digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Learnt {
+pub enum Learned {
     /// It says something new of this player.
     News(PlayerId),
     /// Known already, or older.
     Old,
-    /// Its key shares its first bits with somebody who was here before.
+    /// Its key shares its first bits with a peer that was here before.
     NameTaken,
 }
 
 /// A neighbour, as far as gossip is concerned.
-pub struct Ear<'a> {
+pub struct GossipTarget<'a> {
     /// Its link.
     pub link: Link,
     /// Who it is.
@@ -97,7 +97,7 @@ pub struct Ear<'a> {
 pub struct Members {
     me: PlayerId,
     all: BTreeMap<PlayerId, Member>,
-    /// Contacts of those who vanished, the latest last.
+    /// Contacts of peers that vanished, the latest last.
     lost: VecDeque<(PlayerId, Member)>,
     /// Where strangers were seen, the latest last: their digests were asked for.
     strangers: VecDeque<(PlayerId, ([f32; 3], Micros))>,
@@ -119,30 +119,30 @@ impl Members {
         self.all.is_empty()
     }
 
-    /// Somebody.
+    /// A peer.
     pub fn get(&self, player: PlayerId) -> Option<&Member> {
         self.all.get(&player)
     }
 
-    /// What somebody said last, if others may be told.
+    /// What a peer said last, if others may be told.
     pub fn sealed(&self, player: PlayerId) -> Option<&Sealed> {
         self.get(player).filter(|it| it.is_current).map(|it| &it.sealed)
     }
 
-    /// Everybody who has not left.
+    /// Every peer who has not left.
     pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
         self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
     }
 
     /// Takes a digest in. Old ones are told before the costly look at the signature: also those from
-    /// before their author vanished, whoever passes them on.
+    /// before their author vanished, whichever peer passes them on.
     pub fn learn(
         &mut self,
         Reader { now, world, here }: Reader,
         sealed: Sealed,
         via: Option<Link>,
         signer: &dyn Signer,
-    ) -> Result<Learnt, Fault> {
+    ) -> Result<Learned, Fault> {
         let digest: Digest = sealed.peek().ok_or(Fault::Malformed)?;
         let fits = digest.contact.len() <= MAX_CONTACT
             && digest.owned.len() <= MAX_NAMED
@@ -153,16 +153,16 @@ impl Members {
         }
         let player = digest.key.player();
         if player == self.me {
-            return Ok(Learnt::Old);
+            return Ok(Learned::Old);
         }
         let known = self.all.get(&player);
         if known.is_some_and(|known| known.digest.key != digest.key) {
-            return Ok(Learnt::NameTaken);
+            return Ok(Learned::NameTaken);
         }
         let lost = self.lost.iter().find(|(lost, _)| *lost == player).map(|(_, lost)| lost);
         let last = known.or(lost).map(|it| it.digest.number);
         if last.is_some_and(|last| last >= digest.number) {
-            return Ok(Learnt::Old);
+            return Ok(Learned::Old);
         }
         if !sealed.holds(&digest, signer) {
             return Err(Fault::Tampered);
@@ -178,10 +178,10 @@ impl Members {
         let member = Member { digest, sealed, heard: now, via, seen, retell, is_current };
         self.all.insert(player, member);
         self.make_room(here);
-        Ok(Learnt::News(player))
+        Ok(Learned::News(player))
     }
 
-    /// Somebody was seen at a place, at a moment of the world's time. False if they are not known: the
+    /// A peer was seen at a place, at a moment of the world's time. False if they are not known: the
     /// place is remembered until their digest comes.
     pub fn sight(&mut self, player: PlayerId, at: [f32; 3], time: Micros) -> bool {
         let Some(member) = self.all.get_mut(&player) else {
@@ -197,7 +197,7 @@ impl Members {
         true
     }
 
-    /// Those who are neither near nor lucky give way. Whoever has something for everybody stays.
+    /// Peers that are neither near nor lucky give way. A peer that has something for every peer stays.
     fn make_room(&mut self, here: [f32; 3]) {
         if self.all.len() <= MAX_MEMBERS {
             return;
@@ -213,7 +213,7 @@ impl Members {
         }
     }
 
-    /// Somebody vanished. Their contact is kept for a while.
+    /// A peer vanished. Their contact is kept for a while.
     pub fn vanished(&mut self, player: PlayerId) {
         let Some(member) = self.all.remove(&player) else { return };
         if self.lost.len() == MAX_LOST {
@@ -222,13 +222,13 @@ impl Members {
         self.lost.push_back((player, member));
     }
 
-    /// Somebody is not to be heard of again.
+    /// A peer is not to be heard of again.
     pub fn forget(&mut self, player: PlayerId) {
         self.all.remove(&player);
         self.lost.retain(|(lost, _)| *lost != player);
     }
 
-    /// Somebody who vanished, to be tried again: each in turn.
+    /// A peer that vanished, to be tried again: each in turn.
     pub fn next_lost(&mut self) -> Option<(PlayerId, Key, Vec<u8>)> {
         let (player, member) = self.lost.pop_front()?;
         let found = (player, member.digest.key, member.digest.contact.clone());
@@ -246,9 +246,13 @@ impl Members {
     }
 
     /// What is passed on now, as long as there is room: each piece of news to a neighbour whom chance
-    /// picks from those who do not hear its author directly. Newcomers come first. The last one may take
+    /// picks from peers that do not hear its author directly. Newcomers come first. The last one may take
     /// more than there is, which is owed then: otherwise a long one would never leave.
-    pub fn gossip(&mut self, ears: &[Ear<'_>], room: &mut i64) -> BTreeMap<Link, Vec<Sealed>> {
+    pub fn gossip(
+        &mut self,
+        ears: &[GossipTarget<'_>],
+        room: &mut i64,
+    ) -> BTreeMap<Link, Vec<Sealed>> {
         let mut told: BTreeMap<Link, Vec<Sealed>> = BTreeMap::new();
         let mut news: Vec<_> =
             self.all.iter_mut().filter(|(_, it)| it.is_current && it.retell > 0).collect();
@@ -257,12 +261,12 @@ impl Members {
             if *room <= 0 {
                 break;
             }
-            let hears = |ear: &&Ear<'_>| {
+            let hears = |ear: &&GossipTarget<'_>| {
                 ear.player != *player
                     && Some(ear.link) != member.via
                     && !ear.linked.contains(player)
             };
-            let chance = |ear: &&Ear<'_>| {
+            let chance = |ear: &&GossipTarget<'_>| {
                 let turn = u64::from(member.digest.number) << 8 | u64::from(member.retell);
                 lot(turn, lot(ear.player.0.into(), self.me.0.into()))
             };
@@ -281,7 +285,7 @@ impl Members {
         told
     }
 
-    /// Whom somebody at a place should get to know: the nearest to it, and as many from anywhere.
+    /// Whom a peer at a place should get to know: the nearest to it, and as many from anywhere.
     pub fn introduce(
         &self,
         to: PlayerId,
@@ -302,7 +306,7 @@ impl Members {
     }
 }
 
-/// Whether a digest may be passed on at a time of the world's. What it says of somebody who was not in
+/// Whether a digest may be passed on at a time of the world's. What it says of a peer that was not in
 /// the world yet nobody needs.
 fn is_current(digest: &Digest, world: Option<Micros>, linked: bool) -> bool {
     let is_new = world.is_none_or(|world| world - digest.made_at() < FORGET_AFTER);
@@ -349,7 +353,7 @@ mod tests {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 5, 60), None, &Trusting).unwrap();
         let nobody = BTreeSet::new();
-        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
         let mut room = 20;
         assert_eq!(members.gossip(&ears, &mut room).len(), 1);
         assert!(room < -200, "{room}");
@@ -378,9 +382,9 @@ mod tests {
         members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
         members.vanished(player);
         let learnt = members.learn(HERE, digest(2, 100, 0), None, &Trusting).unwrap();
-        assert_eq!(learnt, Learnt::Old, "said before it vanished");
+        assert_eq!(learnt, Learned::Old, "said before it vanished");
         let learnt = members.learn(HERE, digest(2, 101, 0), None, &Trusting).unwrap();
-        assert_eq!(learnt, Learnt::News(player), "it is there after all");
+        assert_eq!(learnt, Learned::News(player), "it is there after all");
     }
 
     #[test]
@@ -408,7 +412,7 @@ mod tests {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 0, 0), None, &Trusting).unwrap();
         let nobody = BTreeSet::new();
-        let ears = [Ear { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
         assert!(members.gossip(&ears, &mut 100).is_empty());
         assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &nobody, (8, 8)).is_empty());
     }

@@ -3,8 +3,10 @@
 //! A [`Peer`] is a [`Simulation`] for the objects that it owns, ghosts of the others', and links with a
 //! bounded number of other peers. Each neighbour is an observer of the own publisher, seen from where
 //! its avatar is known to be; and each neighbour's packets fill a set of replicas. So states, bounds,
-//! budgets and losses are those of a server; this folder adds who owns what ([`known`], `own`), who is
-//! there ([`members`]), who is asked ([`asks`]), and who is believed ([`trust`], [`identity`]).
+//! budgets and losses are those of a server; this folder adds which peer owns what ([`ownership`], and the rules in
+//! `claims`, `transfer` and `takeover`), which peers there are (`membership`, [`members`]), the links with them
+//! (`links`, `neighbourhood`), which of them are believed ([`trust`], [`identity`]), and what is asked of their
+//! objects ([`asks`]).
 //!
 //! Without IO: links, messages and datagrams come in by calls and leave through an [`Outbox`]; what
 //! else is to be done comes from [`Peer::poll`]. One call of [`Peer::tick`] a round does the rest.
@@ -15,20 +17,23 @@
 //! ```
 
 pub mod asks;
-mod door;
-mod eyes;
-mod hear;
+mod claims;
 pub mod identity;
 pub mod interest;
-pub mod known;
 mod links;
 pub mod members;
+mod membership;
 mod neighbour;
-mod own;
-mod relations;
+mod neighbourhood;
+pub mod ownership;
+mod receive;
+mod send;
 mod sightings;
-mod tell;
+mod takeover;
+mod teams;
+mod transfer;
 pub mod trust;
+mod viewpoints;
 pub mod wire;
 
 pub use identity::{Key, Signer};
@@ -40,28 +45,25 @@ use crate::game::{EventArea, Game, GameViews, PlayerId, Requester, Tenure, World
 use crate::outbox::{Link, Outbox};
 use crate::simulation::Simulation;
 use asks::Asks;
-use door::Call;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
 use foveate_wire::{Bytes, Metres, Micros, ObjectId, OwnerId, Tick};
-use known::{Claim, KnownObjects};
+use links::Links;
 use members::Members;
-use neighbour::Neighbour;
-use own::{Giving, Owned};
+use membership::{Membership, Phase};
+use ownership::{OwnerClaim, Ownership};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wire::Changes;
+use trust::TrustState;
 
 /// Links that a peer has at most, however large the game is.
 pub const MAX_LINKS: usize = 128;
 /// Links that it seeks because it cares for who is there,
 pub const NEAR_LINKS: usize = 96;
-/// and because they lead elsewhere. The others are for those who seek it.
+/// and because they lead elsewhere. The others are for peers that seek it.
 pub const FAR_LINKS: usize = 4;
 /// Rounds between two looks at links, keepers, budgets: each peer at a moment of its own.
 const LOOK_EVERY: u32 = 20;
-/// Liars that are remembered.
-const MAX_BANNED: usize = 256;
 
 /// What a peer may be told.
 #[derive(Clone)]
@@ -105,7 +107,7 @@ pub enum PeerEvent<E> {
     Met(PlayerId),
     /// or less. True: it vanished without a word.
     Parted(PlayerId, bool),
-    /// Somebody lied, and was dropped.
+    /// A peer lied, and was dropped.
     Verdict(PlayerId, Fault),
     /// Something to see or hear.
     Happened(E),
@@ -114,11 +116,11 @@ pub enum PeerEvent<E> {
 /// What was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerCounts {
-    /// Objects handed over because somebody cares more,
+    /// Objects handed over because a peer cares more,
     pub given: u64,
-    /// taken over from somebody who is gone,
+    /// taken over from a peer that is gone,
     pub taken_over: u64,
-    /// and yielded to somebody whose claim prevailed.
+    /// and yielded to a peer whose claim prevailed.
     pub yielded: u64,
     /// Datagrams, messages and claims that were not taken in, by [`Fault`].
     pub refused: [u64; Fault::ALL.len()],
@@ -132,16 +134,6 @@ pub struct PeerCounts {
     pub events_dropped: u64,
 }
 
-/// Where a peer stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    Outside,
-    /// The clock is set; the world is being made known until then.
-    Settling(Micros),
-    Inside,
-    Left,
-}
-
 /// A player's node.
 pub struct Peer<G: Game> {
     /// The objects that it owns, the rules, and ghosts of all others.
@@ -151,54 +143,33 @@ pub struct Peer<G: Game> {
     name: String,
     settings: PeerSettings,
     signer: Box<dyn Signer>,
-    /// Peers whose interest counts for more, and how much.
-    trusted: BTreeMap<Key, f32>,
-    /// What the player looks from in the place of its avatar.
-    watched: Option<ObjectId>,
-    /// All neighbours have to be told how this peer wants to be told.
-    resubscribe: bool,
-    phase: Phase,
-    /// The world's time less the host's.
-    offset: i64,
-    links: BTreeMap<Link, Neighbour>,
-    by_player: BTreeMap<PlayerId, Link>,
-    /// The peer by way of which this one joins, how it is reached, and when it was asked last.
-    contact: Option<(Key, Vec<u8>, Micros)>,
-    /// Links that were asked for.
-    calling: BTreeMap<PlayerId, Call>,
-    banned: BTreeMap<PlayerId, Fault>,
-    known: KnownObjects,
-    owned: BTreeMap<ObjectId, Owned>,
-    giving: BTreeMap<ObjectId, Giving>,
-    members: Members,
+    membership: Membership,
+    links: Links,
+    trust: TrustState,
+    ownership: Ownership,
+    viewing: Viewing,
     asks: Asks,
-    changes: Changes,
-    /// Whether somebody may go wrong who does not hear of them at once.
-    urgent: bool,
-    /// Claims to be asked about: of whom, on what, by whom.
-    inquiries: Vec<(PlayerId, ObjectId, Claim)>,
-    /// Liars to be dropped as soon as the input at hand is dealt with.
-    pending_bans: Vec<(Link, Fault)>,
-    /// When the player came in.
-    came_in: Micros,
-    /// When somebody who claims what is ours was last called.
-    disputed: Micros,
-    /// When the last round was.
-    ticked: Option<Micros>,
-    /// When the next digest is due.
-    digest_at: Micros,
-    /// Digests made since the peer came in: the first ones follow each other quickly.
-    digests: u32,
-    /// Bytes of gossip that may leave; below zero: that left too early.
-    gossip_room: i64,
-    /// Looks taken at the links.
-    looks: u32,
     events: VecDeque<PeerEvent<G::Event>>,
     counts: PeerCounts,
-    happened: Vec<(EventArea, G::Event)>,
-    touched: Vec<(ObjectId, bool)>,
-    frame: Vec<u8>,
+    scratch: Scratch<G::Event>,
+}
+
+/// What this peer looks from, and by which of the game's views.
+#[derive(Default)]
+struct Viewing {
+    /// What the player looks from in the place of its avatar.
+    watched: Option<ObjectId>,
+    /// All neighbours have to be sent how this peer wants to be told.
+    resubscribe: bool,
+    /// The game's views that were asked for, by number.
     views: BTreeMap<u8, Arc<dyn Policy>>,
+}
+
+/// Memory that is used again in every round.
+struct Scratch<E> {
+    happened: Vec<(EventArea, E)>,
+    touched: Vec<(ObjectId, bool)>,
+    datagram: Vec<u8>,
 }
 
 impl<G: Game> Peer<G> {
@@ -210,7 +181,7 @@ impl<G: Game> Peer<G> {
         name: &str,
     ) -> Peer<G> {
         let me = signer.key().player();
-        let avatar = ObjectId::new(game.avatar(), me.0, 0);
+        let avatar = game.avatar_of(me);
         let simulation = Simulation::new(game, settings.rounds).owned_by(OwnerId(me.0));
         Peer {
             simulation,
@@ -219,75 +190,52 @@ impl<G: Game> Peer<G> {
             name: name.into(),
             settings,
             signer,
-            trusted: BTreeMap::new(),
-            watched: None,
-            resubscribe: false,
-            phase: Phase::Outside,
-            offset: 0,
-            links: BTreeMap::new(),
-            by_player: BTreeMap::new(),
-            contact: None,
-            calling: BTreeMap::new(),
-            banned: BTreeMap::new(),
-            known: KnownObjects::default(),
-            owned: BTreeMap::new(),
-            giving: BTreeMap::new(),
-            members: Members::new(me),
+            membership: Membership::new(me),
+            links: Links::default(),
+            trust: TrustState::default(),
+            ownership: Ownership::default(),
+            viewing: Viewing::default(),
             asks: Asks::default(),
-            changes: Changes::default(),
-            urgent: false,
-            inquiries: Vec::new(),
-            pending_bans: Vec::new(),
-            came_in: Micros::ZERO,
-            disputed: Micros::ZERO,
-            ticked: None,
-            digest_at: Micros::ZERO,
-            digests: 0,
-            gossip_room: 0,
-            looks: 0,
             events: VecDeque::new(),
             counts: PeerCounts::default(),
-            happened: Vec::new(),
-            touched: Vec::new(),
-            frame: Vec::new(),
-            views: BTreeMap::new(),
+            scratch: Scratch { happened: Vec::new(), touched: Vec::new(), datagram: Vec::new() },
         }
     }
 
-    /// One round, in this order: whether it was gone itself, who is gone, what becomes of what was theirs, the rules, what is asked
-    /// of others, who should own what, whom to know, what to tell.
+    /// One round, in this order: whether this peer stalled, which others are gone, what becomes of their objects, the
+    /// rules, what is asked of others, which peer should own what, which links to seek, what to send.
     pub fn tick(&mut self, now: Micros, out: &mut impl Outbox) {
         let tick = self.tick_at(now);
-        match self.phase {
-            Phase::Outside => return self.try_elsewhere(now),
+        match self.membership.phase {
+            Phase::Outside => return self.retry_join(now),
             Phase::Left => return,
             Phase::Settling(_) | Phase::Inside => {}
         }
         if !tick.is_after(self.simulation.publisher.store.tick()) {
             return;
         }
-        self.recover(now, out);
-        self.notice_silence(now, out);
+        self.recover_from_stall(now, out);
+        self.drop_silent(now, out);
         self.follow_ghosts(tick, now);
-        self.come_in(now);
+        self.enter_world(now);
         self.take_over(now);
-        self.allow_ids(now);
-        self.play(tick);
-        self.relate(tick, now);
-        self.account(now);
+        self.extend_ids(now);
+        self.step_rules(tick);
+        self.update_relations(tick, now);
+        self.track_objects(now);
         self.send_asks(now, out);
         self.hand_over(now, tick, out);
         if tick.0.wrapping_add(self.me.0).is_multiple_of(LOOK_EVERY) {
-            self.look_about(now, out);
+            self.maintain(now, out);
         }
         self.gossip(now, out);
-        self.tell(tick, now, out);
+        self.send_updates(tick, now, out);
         self.ban_pending(now, out);
     }
 
     /// The rules have their turn.
-    fn play(&mut self, tick: Tick) {
-        let happened = &mut self.happened;
+    fn step_rules(&mut self, tick: Tick) {
+        let happened = &mut self.scratch.happened;
         happened.clear();
         self.simulation.step(tick, |spot, event| happened.push((spot, event)));
         self.take_asks();
@@ -298,10 +246,11 @@ impl<G: Game> Peer<G> {
         self.simulation.input(self.avatar, input)
     }
 
-    /// The player asks something of an object, whoever owns it.
+    /// The player asks something of an object, whichever peer owns it. False: it breaks the game's limits, or
+    /// there is no room for it.
     pub fn ask(&mut self, object: ObjectId, action: G::Action) -> bool {
         let seen = self.simulation.publisher.store.tick();
-        self.simulation.ask(object, action, Requester::Player(self.me, seen))
+        self.simulation.request(object, action, Requester::Player(self.me, seen)) == Ok(true)
     }
 
     /// From now on the interest of the peer with this key counts `weight` times as much as that of others
@@ -312,11 +261,7 @@ impl<G: Game> Peer<G> {
     /// trust the same ones: where they differ each object still has one owner, because conflicts go by
     /// epochs, but two peers that disagree hand it to and fro, once a second.
     pub fn trust(&mut self, key: Key, weight: f32) {
-        if weight.is_finite() && weight > 1.0 {
-            self.trusted.insert(key, weight);
-        } else {
-            self.trusted.remove(&key);
-        }
+        self.trust.set_weight(key, weight);
     }
 
     /// Looks by another of the game's views from now on: neighbours are told in the coming round. False:
@@ -325,7 +270,7 @@ impl<G: Game> Peer<G> {
         if self.view(which).is_none() {
             return false;
         }
-        self.resubscribe |= self.settings.view != which;
+        self.viewing.resubscribe |= self.settings.view != which;
         self.settings.view = which;
         true
     }
@@ -338,8 +283,8 @@ impl<G: Game> Peer<G> {
         if object.is_some_and(|id| !allows(id)) {
             return false;
         }
-        self.resubscribe |= self.watched != object;
-        self.watched = object;
+        self.viewing.resubscribe |= self.viewing.watched != object;
+        self.viewing.watched = object;
         true
     }
 
@@ -376,7 +321,7 @@ impl<G: Game> Peer<G> {
 
     /// Whether the player is in the world.
     pub fn is_inside(&self) -> bool {
-        self.phase == Phase::Inside
+        self.membership.phase == Phase::Inside
     }
 
     /// What was counted.
@@ -386,7 +331,7 @@ impl<G: Game> Peer<G> {
 
     /// Whom this peer has links with.
     pub fn neighbours(&self) -> impl Iterator<Item = PlayerId> {
-        self.by_player.keys().copied()
+        self.links.players()
     }
 
     /// The links, and who is at their other ends.
@@ -394,21 +339,21 @@ impl<G: Game> Peer<G> {
         self.links.iter().map(|(link, it)| (*link, it.player))
     }
 
-    /// Where this peer believes somebody else's object to be in a round.
+    /// Where this peer believes another peer's object to be in a round.
     pub fn predicted(&self, id: ObjectId, tick: Tick) -> Option<[f32; 3]> {
-        let source = self.known.get(id).and_then(|known| known.source);
+        let source = self.ownership.ghost(id).and_then(|known| known.source);
         let view = source.and_then(|link| self.links.get(&link)?.replicas.get(id));
         view.and_then(|view| view.predicted(tick)).or_else(|| self.simulation.ghosts.place(id))
     }
 
-    /// The round of the newest state of somebody else's object.
+    /// The round of the newest state of another peer's object.
     pub fn newest(&self, id: ObjectId) -> Option<Tick> {
-        self.known.get(id).map(|known| known.tick)
+        self.ownership.ghost(id).map(|known| known.tick)
     }
 
     /// Who is there, as far as this peer knows.
     pub fn members(&self) -> &Members {
-        &self.members
+        &self.membership.members
     }
 
     /// The objects that this peer owns, and their epochs.
@@ -417,19 +362,19 @@ impl<G: Game> Peer<G> {
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
     }
 
-    /// Objects on their way to somebody else, who has not said yet that they arrived.
+    /// Objects on their way to another peer, who has not said yet that they arrived.
     pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
-        self.giving.iter().map(|(id, giving)| (*id, giving.to))
+        self.ownership.giving.iter().map(|(id, giving)| (*id, giving.to))
     }
 
     /// Whose an object is, as far as this peer knows.
-    pub fn claim_on(&self, id: ObjectId) -> Option<Claim> {
-        self.my_claim(id).or_else(|| self.known.get(id).map(|known| known.claim))
+    pub fn claim_on(&self, id: ObjectId) -> Option<OwnerClaim> {
+        self.my_claim(id).or_else(|| self.ownership.ghost(id).map(|known| known.claim))
     }
 
-    /// Liars that this peer found out.
+    /// Cheating peers that this peer found out.
     pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
-        self.banned.iter().map(|(player, fault)| (*player, *fault))
+        self.trust.banned()
     }
 
     /// The round of a moment.
@@ -446,10 +391,10 @@ impl<G: Game> Peer<G> {
 
     /// The world's time.
     fn time(&self, now: Micros) -> Micros {
-        Micros(now.0.saturating_add_signed(self.offset))
+        Micros(now.0.saturating_add_signed(self.membership.offset))
     }
 
-    /// Where somebody's avatar is, as far as is known.
+    /// Where a peer's avatar is, as far as is known.
     fn place_of(&self, player: PlayerId) -> Option<[f32; 3]> {
         if player == self.me {
             let store = &self.simulation.publisher.store;
@@ -457,15 +402,17 @@ impl<G: Game> Peer<G> {
         }
         let avatar = ObjectId::new(self.avatar.kind(), player.0, 0);
         let seen = self.simulation.ghosts.place(avatar);
-        seen.or_else(|| self.members.get(player).map(members::Member::at))
+        seen.or_else(|| self.membership.members.get(player).map(members::Member::at))
     }
 
     /// Where the player looks from: the avatar's place, or that of what it watches.
-    fn looks_from(&self) -> [f32; 3] {
+    fn viewpoint(&self) -> [f32; 3] {
         let store = &self.simulation.publisher.store;
         let own = |id| store.find(id).map(|slot| store.position(slot));
-        let watched =
-            self.watched.and_then(|id| own(id).or_else(|| self.simulation.ghosts.place(id)));
+        let watched = self
+            .viewing
+            .watched
+            .and_then(|id| own(id).or_else(|| self.simulation.ghosts.place(id)));
         watched.unwrap_or_else(|| self.here())
     }
 
@@ -480,12 +427,12 @@ impl<G: Game> Peer<G> {
 
     /// One of the game's views.
     fn view(&mut self, which: u8) -> Option<Arc<dyn Policy>> {
-        if let Some(view) = self.views.get(&which) {
+        if let Some(view) = self.viewing.views.get(&which) {
             return Some(Arc::clone(view));
         }
         let view = self.simulation.game.view(which)?;
         let view = view.build_in(&GameViews(&*self.simulation.game)).ok()?;
-        self.views.insert(which, Arc::clone(&view));
+        self.viewing.views.insert(which, Arc::clone(&view));
         Some(view)
     }
 
@@ -504,14 +451,12 @@ impl<G: Game> Peer<G> {
         if reach.is_finite() { reach } else { f32::MAX }
     }
 
-    /// Somebody was caught; too often, and they go.
+    /// A peer was caught; too often, and they go.
     fn record_violation(&mut self, link: Link, fault: Fault, now: Micros) {
         self.counts.refused[fault as usize] += 1;
         let Some(neighbour) = self.links.get_mut(&link) else { return };
-        if neighbour.patience.record_violation(now, fault)
-            && !self.pending_bans.iter().any(|s| s.0 == link)
-        {
-            self.pending_bans.push((link, fault));
+        if neighbour.patience.record_violation(now, fault) {
+            self.trust.plan_ban(link, fault);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A neighbour hears something at least this often.
 pub const KEEP_ALIVE: Micros = Micros(300_000);
-/// Whoever is silent for so long is asked for a sign,
+/// A peer that is silent for so long is asked for a sign,
 pub const ASK_AFTER: Micros = Micros(650_000);
 /// in each so many rounds,
 pub const ASK_EVERY: u32 = 3;
@@ -87,6 +87,8 @@ pub struct Neighbour {
     pub regrade: bool,
     pub events: Vec<u8>,
     pub patience: Patience,
+    /// States of its own objects that later ones are compared with.
+    pub audited: BTreeMap<ObjectId, (Tick, Vec<i32>)>,
 }
 
 impl Neighbour {
@@ -130,6 +132,7 @@ impl Neighbour {
             regrade: true,
             events: Vec::new(),
             patience: Patience::new(now),
+            audited: BTreeMap::new(),
         }
     }
 
@@ -154,7 +157,7 @@ impl Neighbour {
     }
 
     /// A packet of this round arrived in that one of ours.
-    pub fn hear_time(&mut self, theirs: Tick, ours: Tick) {
+    pub fn record_lag(&mut self, theirs: Tick, ours: Tick) {
         let lag = ours.0.wrapping_sub(theirs.0) as i32 as f32;
         let smooth = self.lag.unwrap_or(lag);
         self.lag = Some(smooth + (lag - smooth) / 16.0);

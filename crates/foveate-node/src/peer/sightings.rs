@@ -1,10 +1,10 @@
 //! Who is near whom: neighbours tell each other whom they see and the other may not.
 //!
-//! Digests say where somebody was seconds ago. Two who come within sight of each other are seen by
+//! Digests say where a peer was seconds ago. Two who come within sight of each other are seen by
 //! neighbours of both before, and one of these says so: with the place as of now, in a few bytes.
 
 use super::interest::lot;
-use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, Message};
+use super::wire::{MAX_INTRODUCED, MAX_SIGHTED, PeerMessage};
 use super::{Fault, Peer};
 use crate::game::{Game, PlayerId};
 use crate::outbox::{Link, Outbox};
@@ -14,7 +14,7 @@ use foveate_wire::{Micros, ObjectId};
 
 /// Two who are within so many times the sight of each other should meet.
 const SIGHTS: f32 = 1.2;
-/// Of those who see both, so many say so.
+/// Of peers that see both, so many say so.
 const WITNESSES: usize = 2;
 /// The same is not said again within this.
 const REMIND_AFTER: Micros = Micros(3_000_000);
@@ -22,7 +22,7 @@ const REMIND_AFTER: Micros = Micros(3_000_000);
 impl<G: Game> Peer<G> {
     /// Tells each neighbour whom it comes near to without having a link with them. Of the many who see
     /// the two, those do whom the lot picks.
-    pub(super) fn tell_sightings(&mut self, now: Micros, out: &mut impl Outbox) {
+    pub(super) fn send_sightings(&mut self, now: Micros, out: &mut impl Outbox) {
         let within = SIGHTS * self.sight();
         let kind = self.avatar.kind();
         let seen =
@@ -48,7 +48,7 @@ impl<G: Game> Peer<G> {
             it.sighted.retain(|_, since| now - *since < REMIND_AFTER);
             it.sighted.extend(sighted.iter().map(|(other, _)| (PlayerId(*other), now)));
             if !sighted.is_empty() {
-                out.message(*link, &write_message(&Message::Sighted(sighted)));
+                out.message(*link, &write_message(&PeerMessage::Sighted(sighted)));
             }
         }
     }
@@ -74,7 +74,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// A neighbour says whom it sees near by. Nobody is believed to be there for that; they are called.
-    pub(super) fn hear_sighted(
+    pub(super) fn on_sighted(
         &mut self,
         link: Link,
         players: &[(u32, [i32; 3])],
@@ -88,18 +88,18 @@ impl<G: Game> Peer<G> {
         let mut unknown = Vec::new();
         for (player, at) in players {
             let player = PlayerId(*player);
-            let known = self.members.sight(player, at.map(|at| at as f32), time);
-            if !known && player != self.me && !self.banned.contains_key(&player) {
+            let known = self.membership.members.sight(player, at.map(|at| at as f32), time);
+            if !known && player != self.me && !self.trust.is_banned(player) {
                 unknown.push(player.0);
             }
         }
         if !unknown.is_empty() {
-            out.message(link, &write_message(&Message::Who(unknown)));
+            out.message(link, &write_message(&PeerMessage::Who(unknown)));
         }
     }
 
     /// A neighbour asks how to reach some players.
-    pub(super) fn tell_who(
+    pub(super) fn send_digests_of(
         &mut self,
         link: Link,
         players: &[u32],
@@ -109,11 +109,12 @@ impl<G: Game> Peer<G> {
         if players.len() > MAX_SIGHTED {
             return self.record_violation(link, Fault::Malformed, now);
         }
-        let known = players.iter().filter_map(|player| self.members.sealed(PlayerId(*player)));
+        let known =
+            players.iter().filter_map(|player| self.membership.members.sealed(PlayerId(*player)));
         let digests: Vec<_> = known.cloned().collect();
-        self.pay_for(&digests);
+        self.charge_gossip(&digests);
         for digests in digests.chunks(MAX_INTRODUCED) {
-            out.message(link, &write_message(&Message::Members(digests.to_vec())));
+            out.message(link, &write_message(&PeerMessage::Members(digests.to_vec())));
         }
     }
 }

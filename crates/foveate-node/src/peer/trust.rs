@@ -1,10 +1,17 @@
-//! What a receiver checks without any key: rates, replays, speeds, claims. Whoever does it too often is
+//! What a receiver checks without any key: rates, replays, speeds, claims. A peer that does it too often is
 //! named and dropped.
 //!
 //! An honest peer trips some of these now and then: a link doubles a datagram, an avatar comes back to
 //! life elsewhere, two take over the same object. So each fault has an allowance that refills.
 
+use super::identity::Key;
+use crate::game::PlayerId;
+use crate::outbox::Link;
 use foveate_wire::Micros;
+use std::collections::BTreeMap;
+
+/// Banned peers that are remembered.
+const MAX_BANNED: usize = 256;
 
 /// What a peer can be caught at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,11 +30,14 @@ pub enum Fault {
     Tampered,
     /// Said what cannot be read, or out of turn.
     Malformed,
+    /// Asked for what no rule asks, or changed its own objects as no rule does: see
+    /// [`Game::limits`](crate::Game::limits) and [`Game::is_lawful`](crate::Game::is_lawful).
+    Cheated,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 7] = [
+    pub const ALL: [Fault; 8] = [
         Fault::Forged,
         Fault::Replayed,
         Fault::Flooded,
@@ -35,6 +45,7 @@ impl Fault {
         Fault::TooFast,
         Fault::Tampered,
         Fault::Malformed,
+        Fault::Cheated,
     ];
 
     /// So many at once are forgiven, and so many a second.
@@ -45,10 +56,12 @@ impl Fault {
             Fault::Replayed => (60.0, 10.0),
             Fault::Flooded => (MAX_DATAGRAMS, 0.0),
             Fault::Usurped => (3.0, 0.1),
-            // Somebody may be sent back to where they began.
+            // A peer may be sent back to where they began.
             Fault::TooFast => (6.0, 0.5),
             Fault::Tampered => (2.0, 0.02),
             Fault::Malformed => (4.0, 0.1),
+            // A state may have been lost that would explain another.
+            Fault::Cheated => (3.0, 0.02),
         }
     }
 }
@@ -117,6 +130,60 @@ impl Patience {
     /// How often it was caught at something.
     pub fn count(&self, fault: Fault) -> u64 {
         self.counted[fault as usize]
+    }
+}
+
+/// Which peers are believed: those that are trusted more than others, and those that were caught.
+#[derive(Default)]
+pub(super) struct TrustState {
+    /// Peers whose interest counts for more, and how much.
+    weights: BTreeMap<Key, f32>,
+    banned: BTreeMap<PlayerId, Fault>,
+    /// Peers to be dropped as soon as the input at hand is dealt with.
+    pending_bans: Vec<(Link, Fault)>,
+}
+
+impl TrustState {
+    /// A weight of 1 or less, or none that is finite, is that of every peer.
+    pub fn set_weight(&mut self, key: Key, weight: f32) {
+        if weight.is_finite() && weight > 1.0 {
+            self.weights.insert(key, weight);
+        } else {
+            self.weights.remove(&key);
+        }
+    }
+
+    pub fn weight(&self, key: &Key) -> f32 {
+        self.weights.get(key).copied().unwrap_or(1.0)
+    }
+
+    pub fn trusts_all_equally(&self) -> bool {
+        self.weights.is_empty()
+    }
+
+    pub fn is_banned(&self, player: PlayerId) -> bool {
+        self.banned.contains_key(&player)
+    }
+
+    pub fn banned(&self) -> impl Iterator<Item = (PlayerId, Fault)> + '_ {
+        self.banned.iter().map(|(player, fault)| (*player, *fault))
+    }
+
+    pub fn ban(&mut self, player: PlayerId, fault: Fault) {
+        if self.banned.len() < MAX_BANNED {
+            self.banned.insert(player, fault);
+        }
+    }
+
+    /// The peer at the end of a link was caught once too often.
+    pub fn plan_ban(&mut self, link: Link, fault: Fault) {
+        if !self.pending_bans.iter().any(|pending| pending.0 == link) {
+            self.pending_bans.push((link, fault));
+        }
+    }
+
+    pub fn take_pending(&mut self) -> Vec<(Link, Fault)> {
+        std::mem::take(&mut self.pending_bans)
     }
 }
 

@@ -4,7 +4,7 @@
 //! acknowledgement, events and a state packet. **Messages** are reliable and ordered: everything else.
 
 use super::identity::{Key, Sealable, Sealed};
-use super::known::Claim;
+use super::ownership::OwnerClaim;
 use crate::game::{PlayerId, Requester};
 use foveate_wire::packet::{Ack, MAX_PACKET, VERSION};
 use foveate_wire::{Epoch, Micros, ObjectId, Radians, Tick};
@@ -62,7 +62,7 @@ impl Gaze {
 
 /// A datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Frame<'a> {
+pub struct PeerDatagram<'a> {
     /// What arrived.
     pub ack: Option<Ack>,
     /// Whether the other end should say something, whatever it is.
@@ -75,7 +75,7 @@ pub struct Frame<'a> {
     pub state: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> PeerDatagram<'a> {
     /// Appends the datagram to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (events, state) = (!self.events.is_empty(), !self.state.is_empty());
@@ -101,12 +101,13 @@ impl<'a> Frame<'a> {
     }
 
     /// Reads a datagram.
-    pub fn read(bytes: &'a [u8]) -> Option<Frame<'a>> {
+    pub fn read(bytes: &'a [u8]) -> Option<PeerDatagram<'a>> {
         if bytes.len() > MAX_PACKET + FRAME_ROOM {
             return None;
         }
         let [FRAME, flags @ 0..32, rest @ ..] = bytes else { return None };
-        let (mut frame, mut rest) = (Frame { asks: flags & 8 != 0, ..Frame::default() }, rest);
+        let (mut frame, mut rest) =
+            (PeerDatagram { asks: flags & 8 != 0, ..PeerDatagram::default() }, rest);
         if flags & 1 != 0 {
             let (newest, after) = rest.split_first_chunk::<2>()?;
             let last = after.iter().take(5).position(|byte| *byte < 0x80)?;
@@ -145,7 +146,7 @@ pub struct Digest {
     pub contact: Vec<u8>,
     /// The world's objects that it owns, and their epochs.
     pub owned: Vec<(Named, u32)>,
-    /// Those of them that everybody must know, because they have no place: id, tick, lanes.
+    /// Those of them that every peer must know, because they have no place: id, tick, lanes.
     pub boards: Vec<(Named, u32, Vec<i32>)>,
     /// It has left.
     pub gone: bool,
@@ -175,7 +176,7 @@ impl Sealable for Digest {
     }
 }
 
-/// Something asked of an object that somebody else owns.
+/// Something asked of an object that another peer owns.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ask {
     /// Who asks.
@@ -227,13 +228,13 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// There is a link with somebody.
+    /// There is a link with a peer.
     pub fn link(&mut self, player: PlayerId) {
         self.unlinked.retain(|it| *it != player.0);
         self.linked.push(player.0);
     }
 
-    /// There is none any more. Whoever hears of both at once takes the last word for the truth.
+    /// There is none any more. A peer that hears of both at once takes the last word for the truth.
     pub fn unlink(&mut self, player: PlayerId) {
         self.linked.retain(|it| *it != player.0);
         self.unlinked.push(player.0);
@@ -245,8 +246,8 @@ impl Changes {
         self.gained.push((id.into(), epoch.0));
     }
 
-    /// It is somebody else's.
-    pub fn give(&mut self, id: ObjectId, to: Claim) {
+    /// It is another peer's.
+    pub fn give(&mut self, id: ObjectId, to: OwnerClaim) {
         self.unsay(id.into());
         self.gave.push((id.into(), to.epoch.0, to.owner.0));
     }
@@ -331,7 +332,7 @@ pub struct Transfer {
 
 /// What is said on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Message {
+pub enum PeerMessage {
     /// First on every link, by both ends.
     Hello {
         /// Versions of the wire.
@@ -370,7 +371,7 @@ pub enum Message {
     Give(Transfer),
     /// Taken over, at this epoch; the highest number there is: not taken.
     Took(Named, u32),
-    /// Somebody claims what this end takes for yours: the object, the epoch, who. Answered by
+    /// A peer claims what this end takes for yours: the object, the epoch, who. Answered by
     /// `Changes`.
     Claimed(Named, u32, u32),
     /// For an object's owner, here or further on.
@@ -403,7 +404,7 @@ mod tests {
         for flags in 0..32u8 {
             let set = |bit: u8| flags >> bit & 1 == 1;
             let before = [u32::MAX, u32::MAX - 0x80, u32::MAX >> 1, 0b1011][usize::from(flags) / 8];
-            let frame = Frame {
+            let frame = PeerDatagram {
                 ack: set(0).then_some(Ack { newest: 7, before }),
                 asks: set(3),
                 gaze: set(4).then_some(Gaze([200, 3])),
@@ -412,14 +413,18 @@ mod tests {
             };
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
-            assert_eq!(Frame::read(&bytes), Some(frame), "flags {flags:05b}");
+            assert_eq!(PeerDatagram::read(&bytes), Some(frame), "flags {flags:05b}");
             for cut in 0..bytes.len() {
-                let read = Frame::read(&bytes[..cut]);
+                let read = PeerDatagram::read(&bytes[..cut]);
                 assert!(read.is_none_or(|read| set(2) && !read.state.is_empty()), "cut at {cut}");
             }
         }
-        assert_eq!(Frame::read(&[FRAME, 32]), None);
-        assert_eq!(Frame::read(&[FRAME, 1, 7, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]), None, "too large");
+        assert_eq!(PeerDatagram::read(&[FRAME, 32]), None);
+        assert_eq!(
+            PeerDatagram::read(&[FRAME, 1, 7, 0, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+            None,
+            "too large"
+        );
     }
 
     #[test]
@@ -427,11 +432,11 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         for _ in 0..20_000 {
             let mut bytes: Vec<u8> = (0..rng.usize(..60)).map(|_| rng.u8(..)).collect();
-            read_message::<Message>(&bytes);
+            read_message::<PeerMessage>(&bytes);
             if let Some(first) = bytes.first_mut() {
                 *first = FRAME;
             }
-            Frame::read(&bytes);
+            PeerDatagram::read(&bytes);
         }
         let id = ObjectId::new(foveate_wire::KindId(3), 0, 9);
         let gave = vec![(Named::from(id), 4, 5)];
@@ -441,9 +446,9 @@ mod tests {
         [2, 4].into_iter().for_each(|it| changes.unlink(PlayerId(it)));
         changes.link(PlayerId(4));
         assert_eq!((&changes.linked[..], &changes.unlinked[..]), (&[1, 3, 4][..], &[2][..]));
-        let message = Message::Changes(changes.clone());
+        let message = PeerMessage::Changes(changes.clone());
         assert_eq!(read_message(&write_message(&message)), Some(message));
-        let (ours, theirs) = (Epoch(9), Claim { owner: PlayerId(7), epoch: Epoch(8) });
+        let (ours, theirs) = (Epoch(9), OwnerClaim { owner: PlayerId(7), epoch: Epoch(8) });
         changes.give(id, theirs);
         changes.gain(id, ours);
         let objects = changes.take_objects();

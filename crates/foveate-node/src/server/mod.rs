@@ -119,7 +119,7 @@ pub enum ServerEvent {
 
 /// What was turned down, by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Refused {
+pub struct RefusalCounts {
     /// Whole sessions.
     pub sessions: BTreeMap<Refusal, u64>,
     /// Datagrams that could not be read.
@@ -151,11 +151,13 @@ pub struct Server<G: Game> {
     /// The session of each observer.
     session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
-    refused: Refused,
+    refused: RefusalCounts,
     /// A view in force for everybody who has no other view_override on them.
     view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
     first_view: Option<View>,
+    /// Policies that views refer to by name, beside the game's.
+    own_policies: Vec<(String, Arc<dyn Policy>)>,
     /// What views in force were made into: everybody with the same view shares one, which is then in
     /// the cache when the next observer's turn comes.
     policies: VecDeque<(View, Arc<dyn Policy>)>,
@@ -183,9 +185,10 @@ impl<G: Game> Server<G> {
             sessions: Vec::new(),
             session_of: Vec::new(),
             events: VecDeque::new(),
-            refused: Refused::default(),
+            refused: RefusalCounts::default(),
             view_override: None,
             first_view: None,
+            own_policies: Vec::new(),
             policies: VecDeque::new(),
             shadow: None,
             keys,
@@ -208,7 +211,7 @@ impl<G: Game> Server<G> {
     }
 
     /// What was turned down.
-    pub fn refusals(&self) -> &Refused {
+    pub fn refusals(&self) -> &RefusalCounts {
         &self.refused
     }
 
@@ -269,8 +272,11 @@ impl<G: Game> Server<G> {
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
                 let Some(session) = &mut self.sessions[at as usize] else { return };
                 let by = Requester::Player(session.player, Tick(seen));
-                let taken = session.may_ask() && self.simulation.ask(ObjectId(object), action, by);
-                self.refused.excess += u64::from(!taken);
+                let taken = match session.may_ask() {
+                    true => self.simulation.request(ObjectId(object), action, by),
+                    false => Ok(false),
+                };
+                self.refused.excess += u64::from(taken == Ok(false));
             }
             (ClientMessage::Leave, Some(at)) => {
                 self.leave(at);
@@ -403,7 +409,7 @@ impl<G: Game> Server<G> {
                 self.simulation.spawn(player, &spawn)?;
             }
         }
-        let avatar = ObjectId::new(self.simulation.game.avatar(), player.0, 0);
+        let avatar = self.simulation.game.avatar_of(player);
         let Some(slot) = self.simulation.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };

@@ -4,8 +4,8 @@ use super::Server;
 use crate::game::{Game, GameViews, PlayerId};
 use crate::outbox::Link;
 use foveate_sync::ObserverId;
-use foveate_sync::interest::{Policy, View, ViewError};
-use foveate_wire::{Bytes, ObjectId};
+use foveate_sync::interest::{Policy, View, ViewContext, ViewError, Visibility};
+use foveate_wire::{Bytes, KindId, ObjectId};
 use std::sync::Arc;
 
 /// Views that are remembered; others are made anew for each who asks.
@@ -86,12 +86,22 @@ impl<G: Game> Server<G> {
         Ok(())
     }
 
+    /// Adds a policy beside the game's own; [`View::custom`] refers to it by this name, which counts for
+    /// more than the same name in [`Game::policies`].
+    pub fn add_policy(&mut self, name: impl Into<String>, policy: Arc<dyn Policy>) {
+        let name = name.into();
+        self.own_policies.retain(|(known, _)| *known != name);
+        self.policies.retain(|(view, _)| *view != View::custom(name.as_str()));
+        self.own_policies.push((name, policy));
+    }
+
     /// The policy that a view means.
     pub(super) fn policy(&mut self, view: &View) -> Result<Arc<dyn Policy>, ViewError> {
         if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
             return Ok(Arc::clone(policy));
         }
-        let policy = view.build_in(&GameViews(&*self.simulation.game))?;
+        let game = GameViews(&*self.simulation.game);
+        let policy = view.build_in(&ServerViews { game, own: &self.own_policies })?;
         if self.policies.len() == MAX_POLICIES {
             self.policies.pop_front();
         }
@@ -164,5 +174,26 @@ impl<G: Game> Server<G> {
         if let Some(observer) = self.simulation.publisher.observer_mut(session.observer) {
             session.keep_within(observer);
         }
+    }
+}
+
+/// What views can refer to at a server.
+struct ServerViews<'a, G: Game> {
+    game: GameViews<'a, G>,
+    own: &'a [(String, Arc<dyn Policy>)],
+}
+
+impl<G: Game> ViewContext for ServerViews<'_, G> {
+    fn visibility(&self) -> Option<Arc<dyn Visibility>> {
+        self.game.visibility()
+    }
+
+    fn kind(&self, name: &str) -> Option<KindId> {
+        self.game.kind(name)
+    }
+
+    fn policy(&self, name: &str) -> Option<Arc<dyn Policy>> {
+        let own = self.own.iter().find(|(known, _)| known == name);
+        own.map(|(_, policy)| Arc::clone(policy)).or_else(|| self.game.policy(name))
     }
 }

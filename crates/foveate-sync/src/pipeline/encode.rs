@@ -6,7 +6,7 @@ use crate::metrics::Counters;
 use crate::schedule::{DuePair, Mode, Notice, Observer, Reference, SentKind, SentRecord};
 use crate::store::{ObjectState, Slot, Store};
 use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
-use foveate_wire::{Alias, Base, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
+use foveate_wire::{Alias, Baseline, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
 
 /// What encoding needs and the next observer reuses.
 #[derive(Default)]
@@ -189,7 +189,7 @@ impl Packet<'_> {
                 state.facing = facing_to_tell(kind, base, hot, facing);
                 self.put_together(kind, (wake.slot, hot), base, state.facing);
                 state.mask_private(kind, &mut self.lanes.now);
-                let base = Base { lanes: &self.lanes.base, motion: base.motion, age };
+                let base = Baseline { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {

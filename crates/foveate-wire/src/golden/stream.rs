@@ -4,7 +4,7 @@ use super::hex;
 use crate::fuzz::{self, Chance};
 use crate::packet::{PacketReader, PacketWriter, Record, StateHeader, States, open_state};
 use crate::schema::LaneClass;
-use crate::{Alias, Base, Kind, KindId, Models, Motion, ObjectId, Schema, Tick, predict};
+use crate::{Alias, Baseline, Kind, KindId, Models, Motion, ObjectId, Schema, Tick, predict};
 use serde_json::{Value, json};
 
 /// Packets of each stream.
@@ -109,7 +109,7 @@ impl<'a> Stream<'a> {
             let motion = match &base {
                 Some(base) => {
                     held.push(shown(alias, id, base));
-                    let base = Base { lanes: &base.lanes, motion: base.motion, age };
+                    let base = Baseline { lanes: &base.lanes, motion: base.motion, age };
                     writer.update(alias, kind, &base, &mut now)
                 }
                 None => {

@@ -7,12 +7,15 @@
 
 mod check;
 mod compare;
+mod list;
 
 pub use check::SchemaError;
 pub use compare::SchemaMismatch;
+pub use list::KindList;
 
-use crate::KindId;
+use crate::{KindId, Replicate};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The lane that holds the owner.
 pub const LANE_OWNER: usize = 0;
@@ -411,6 +414,26 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// The schema of one type or of a tuple of types, in their order; shared, as a game and its nodes need
+    /// it.
+    ///
+    /// ```
+    /// # mod foveate { pub use foveate_wire as wire; }
+    /// use foveate_wire::{KindId, Replicate, Schema};
+    ///
+    /// #[derive(Replicate)]
+    /// struct Walker { #[replicate(place)] pos: [f32; 2] }
+    /// #[derive(Replicate)]
+    /// struct Apple { #[replicate(place)] pos: [f32; 2], ripe: bool }
+    ///
+    /// let schema = Schema::of::<(Walker, Apple)>()?;
+    /// assert_eq!(schema.id::<Apple>(), Some(KindId(1)));
+    /// # Ok::<(), foveate_wire::SchemaError>(())
+    /// ```
+    pub fn of<T: KindList>() -> Result<Arc<Schema>, SchemaError> {
+        Schema::new(T::specs()).map(Arc::new)
+    }
+
     /// Checks the statements and lays out the lanes. A kind's position is its [`KindId`].
     pub fn new(specs: Vec<KindSpec>) -> Result<Schema, SchemaError> {
         check::all(&specs)?;
@@ -432,6 +455,11 @@ impl Schema {
     /// The id of the kind with this name.
     pub fn id_of(&self, name: &str) -> Option<KindId> {
         self.kinds.iter().position(|kind| kind.spec.name == name).map(|at| KindId(at as u8))
+    }
+
+    /// The id of a type's kind; `None` if the schema does not have it.
+    pub fn id<T: Replicate>(&self) -> Option<KindId> {
+        self.id_of(T::NAME)
     }
 
     /// All kinds, in the order of their ids.

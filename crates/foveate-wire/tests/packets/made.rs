@@ -5,8 +5,8 @@ use foveate_wire::packet::{
     PacketError, PacketReader, PacketWriter, Record, StateHeader, States, open_state,
 };
 use foveate_wire::{
-    Alias, Base, Encoder, FieldSpec, FieldType, Kind, KindId, KindSpec, Models, Motion, ObjectId,
-    Role, Schema, Tick,
+    Alias, Baseline, Encoder, FieldSpec, FieldType, Kind, KindId, KindSpec, Models, Motion,
+    ObjectId, Role, Schema, Tick,
 };
 use proptest::prelude::*;
 
@@ -143,7 +143,7 @@ pub fn any_state(kind: &Kind, rng: &mut Rng) -> Vec<i32> {
 }
 
 /// A state that might follow: some fields are new, the place a little further on, or anywhere.
-pub fn next_state(kind: &Kind, base: &Base<'_>, rng: &mut Rng) -> Vec<i32> {
+pub fn next_state(kind: &Kind, base: &Baseline<'_>, rng: &mut Rng) -> Vec<i32> {
     let (mut lanes, other) = (base.lanes.to_vec(), any_state(kind, rng));
     for range in &kind.ranges {
         if rng.u32(..3) == 0 {
@@ -201,7 +201,7 @@ impl Entry {
         let kind = schema.kind(id)?;
         let (then, motion) = (any_state(kind, rng), any_motion(kind, rng));
         let age = if rng.bool() { rng.u32(1..=6) } else { rng.u32(1..=200) };
-        let now = next_state(kind, &Base { lanes: &then, motion, age }, rng);
+        let now = next_state(kind, &Baseline { lanes: &then, motion, age }, rng);
         let what = match rng.u32(..20) {
             0 => What::Freeze,
             1 => What::Gone,
@@ -217,7 +217,7 @@ impl Entry {
         let (mut now, mut motion) = (self.now.clone(), Motion::default());
         match self.what {
             What::Update => {
-                let base = Base { lanes: &self.then, motion: self.motion, age: self.age };
+                let base = Baseline { lanes: &self.then, motion: self.motion, age: self.age };
                 motion = writer.update(self.alias, kind, &base, &mut now);
             }
             What::Full(id) => writer.full(self.alias, id, kind, &mut now),

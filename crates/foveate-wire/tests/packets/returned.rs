@@ -5,7 +5,8 @@ use fastrand::Rng;
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, Record, StateHeader, open_state};
 use foveate_wire::predict::HORIZON;
 use foveate_wire::{
-    Alias, Base, Field, FieldSpec, FieldType, KindSpec, Models, Motion, Pose, Role, Schema, Tick,
+    Alias, Baseline, Field, FieldSpec, FieldType, KindSpec, Models, Motion, Pose, Role, Schema,
+    Tick,
 };
 use proptest::prelude::*;
 
@@ -49,7 +50,7 @@ proptest! {
         let (kind, mut models) = (&schema.kinds()[0], Models::trained());
         let header = StateHeader { seq: 1, tick: Tick(9) };
         let (then, motion, age) = (any_state(kind, &mut rng), any_motion(kind, &mut rng), rng.u32(1..90));
-        let base = Base { lanes: &then, motion, age };
+        let base = Baseline { lanes: &then, motion, age };
         let mut now = next_state(kind, &base, &mut rng);
         kind.others.iter().for_each(|lane| now[*lane] = then[*lane]);
         let (mut whole, mut pose) = (Vec::new(), Vec::new());

@@ -4,8 +4,8 @@ use fastrand::Rng;
 use foveate_wire::packet::{MAX_PACKET, MAX_RECORDS, PacketWriter, StateHeader};
 use foveate_wire::schema::LaneClass;
 use foveate_wire::{
-    Alias, Base, Encoder, FieldSpec, FieldType, Kind, KindId, KindSpec, Models, Motion, ObjectId,
-    Role, Schema, Tick, predict,
+    Alias, Baseline, Encoder, FieldSpec, FieldType, Kind, KindId, KindSpec, Models, Motion,
+    ObjectId, Role, Schema, Tick, predict,
 };
 
 /// Kinds whose records are hard to keep short: few lanes, wide lanes, many lanes.
@@ -143,7 +143,7 @@ impl Attempt {
             let [origin, serial] = self.name;
             writer.full(alias, ObjectId::new(id, origin, serial), kind, now);
         } else {
-            writer.update(alias, kind, &Base { lanes: then, motion: self.motion, age }, now);
+            writer.update(alias, kind, &Baseline { lanes: then, motion: self.motion, age }, now);
         }
     }
 

@@ -1,10 +1,8 @@
-//! A small game for the examples: a guard goes round and round, players walk, and a policy of the game's own
-//! tells each player what lies within 50 units.
+//! A small game for the examples: guards walk round and round, and so may players.
 
 use foveate::prelude::*;
-use std::sync::Arc;
 
-/// A player's avatar. Its input says where to go, in eighths of a unit a tick.
+/// A player's avatar.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 8.0)]
 pub struct Walker {
@@ -12,7 +10,7 @@ pub struct Walker {
     pub pos: [f32; 2],
 }
 
-/// Owned by the server.
+/// Walks round a circle of 20 units; it belongs to the world.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 8.0)]
 pub struct Guard {
@@ -22,33 +20,32 @@ pub struct Guard {
 }
 
 /// The rules.
-pub struct Patrol(Arc<Schema>);
+pub struct Patrol {
+    schema: Arc<Schema>,
+}
 
 impl Patrol {
-    pub fn new() -> Result<Arc<Patrol>, foveate::wire::SchemaError> {
-        Ok(Arc::new(Patrol(Arc::new(Schema::new(vec![Walker::spec(), Guard::spec()])?))))
+    pub fn new() -> Result<Arc<Patrol>, SchemaError> {
+        Ok(Arc::new(Patrol { schema: Schema::of::<(Walker, Guard)>()? }))
     }
 }
 
 impl Game for Patrol {
+    /// A step along both axes, in eighths of a unit.
     type Input = [i8; 2];
     type Action = ();
     type Event = ();
 
     fn schema(&self) -> &Arc<Schema> {
-        &self.0
-    }
-
-    fn avatar(&self) -> KindId {
-        KindId(0)
+        &self.schema
     }
 
     fn populate(&self) -> Vec<Spawn> {
-        Spawn::new(&self.0, &Guard { pos: [20.0, 0.0], rounds: 0 }).into_iter().collect()
+        Spawn::each(&self.schema, [Guard { pos: [20.0, 0.0], rounds: 0 }])
     }
 
     fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
-        Spawn::new(&self.0, &Walker { pos: [0.0, player.0 as f32] }).into_iter().collect()
+        Spawn::each(&self.schema, [Walker { pos: [0.0, (player.0 % 16) as f32] }])
     }
 
     fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[[i8; 2]]) {
@@ -66,35 +63,11 @@ impl Game for Patrol {
         }
     }
 
-    fn act(&self, _: &mut StepContext<'_, Self>, (): &(), _: Requester) {}
-
     fn allows(&self, input: &[i8; 2]) -> bool {
         input.iter().all(|part| (-2..=2).contains(part))
     }
 
     fn view(&self, which: u8) -> Option<View> {
-        (which == 0).then(|| View::custom("halving"))
-    }
-
-    fn policies(&self) -> Vec<(&'static str, Arc<dyn Policy>)> {
-        vec![("halving", Arc::new(Halving))]
-    }
-}
-
-/// Twice as far, half as often, up to 50 units.
-struct Halving;
-
-impl Policy for Halving {
-    fn grade(&self, sight: &Sight) -> Option<Grade> {
-        let far = sight.distance.0 / 10.0;
-        (far <= 5.0).then(|| Grade {
-            max_age: Micros::from_millis((50.0 * far) as u64),
-            max_error: Metres(0.05 * sight.distance.0),
-            ..Grade::EXACT
-        })
-    }
-
-    fn reach(&self) -> Metres {
-        Metres(50.0)
+        (which == 0).then(|| presets::circle(50.0))
     }
 }

@@ -3,9 +3,7 @@
 use super::choice::{Against, Choice};
 use super::findings::{Arrived, BINS, DistanceBin, SilacFindings, deviation, line, mean, share};
 use super::swarm::{AVATAR_WIDTH, LATENCY, LOSS};
-use super::{
-    BySilac, CONTACTS, Done, ExperimentError, Plan, RunOptions, SilacGame, SilacRow, copies,
-};
+use super::{CONTACTS, Done, ExperimentError, Plan, RunOptions, SilacGame, SilacRow, copies};
 use crate::SilacSettings;
 use foveate_lab::output::{Align, ExperimentResult, Table, Verdict};
 use foveate_lab::report::{Axis, Mark, Plot, Report, Series};
@@ -28,7 +26,7 @@ const A_THIRD: f64 = 0.08;
 /// Everything that was played and drawn.
 pub struct Played<'a> {
     pub plan: &'a Plan,
-    pub games: &'a [SilacGame<SilacSettings>],
+    pub games: &'a [SilacGame],
     pub found: &'a [SilacFindings],
     pub choices: &'a [Choice],
 }
@@ -97,30 +95,24 @@ fn seconds(value: Option<f64>) -> String {
 }
 
 impl Played<'_> {
-    fn of(
-        &self,
-        nodes: usize,
-        fan_out: usize,
-    ) -> Option<(&SilacGame<SilacSettings>, &SilacFindings)> {
-        let wanted = |game: &&SilacGame<SilacSettings>| {
-            (game.nodes, game.settings.fan_out) == (nodes, fan_out)
-        };
+    fn of(&self, nodes: usize, fan_out: usize) -> Option<(&SilacGame, &SilacFindings)> {
+        let wanted = |game: &&SilacGame| (game.nodes, game.settings.fan_out) == (nodes, fan_out);
         let at = self.games.iter().position(|game| wanted(&game))?;
         Some((&self.games[at], &self.found[at]))
     }
 
     /// Games of all sizes under the default fan-out.
-    fn by_size(&self) -> Vec<(&SilacGame<SilacSettings>, &SilacFindings)> {
+    fn by_size(&self) -> Vec<(&SilacGame, &SilacFindings)> {
         let default = SilacSettings::default().fan_out;
         self.plan.sizes.iter().filter_map(|nodes| self.of(*nodes, default)).collect()
     }
 
-    fn by_fan_out(&self) -> Vec<(&SilacGame<SilacSettings>, &SilacFindings)> {
+    fn by_fan_out(&self) -> Vec<(&SilacGame, &SilacFindings)> {
         let nodes = self.plan.nodes;
         self.plan.fan_outs.iter().filter_map(|fan_out| self.of(nodes, *fan_out)).collect()
     }
 
-    fn same_reach(&self) -> Vec<(&SilacGame<SilacSettings>, &SilacFindings)> {
+    fn same_reach(&self) -> Vec<(&SilacGame, &SilacFindings)> {
         self.plan.same_reach.iter().filter_map(|(nodes, f)| self.of(*nodes, *f)).collect()
     }
 
@@ -128,7 +120,7 @@ impl Played<'_> {
     pub fn finish(&self, options: RunOptions) -> Result<Done, ExperimentError> {
         let mut outcome = ExperimentResult::new("silac", options.seed);
         for (game, found) in self.games.iter().zip(self.found) {
-            outcome.push(SilacRow::of::<BySilac>(game, found))?;
+            outcome.push(SilacRow::of(game, found))?;
         }
         let default = SilacSettings::default().fan_out;
         let (game, found) = self.of(self.plan.nodes, default).ok_or_else(|| {
@@ -191,7 +183,7 @@ impl Played<'_> {
     }
 
     fn claims_on_bytes(&self, found: &SilacFindings) -> [Claim; 3] {
-        let straight = |games: &[(&SilacGame<SilacSettings>, &SilacFindings)]| {
+        let straight = |games: &[(&SilacGame, &SilacFindings)]| {
             let points = games.iter().map(|(g, found)| (g.nodes as f64, mean(&found.bytes)));
             let (slope, _, r2) = line(&points.collect::<Vec<_>>());
             (r2, format!("R² {r2:.3}, {slope:.0} B/s a node"))
@@ -387,7 +379,7 @@ fn with_contacts(found: &SilacFindings, contacts: usize) -> impl Iterator<Item =
 
 fn push_details(
     outcome: &mut ExperimentResult,
-    game: &SilacGame<SilacSettings>,
+    game: &SilacGame,
     found: &SilacFindings,
 ) -> Result<(), ExperimentError> {
     let (nodes, fanout) = (game.nodes, game.settings.fan_out);
@@ -457,7 +449,7 @@ fn choice_table(choices: &[Choice]) -> Table {
     table
 }
 
-fn games_table(caption: &str, games: &[(&SilacGame<SilacSettings>, &SilacFindings)]) -> Table {
+fn games_table(caption: &str, games: &[(&SilacGame, &SilacFindings)]) -> Table {
     let names = [
         "nodes",
         "fan-out",
@@ -508,7 +500,7 @@ fn games_table(caption: &str, games: &[(&SilacGame<SilacSettings>, &SilacFinding
     table
 }
 
-fn hops_table(game: &SilacGame<SilacSettings>, found: &SilacFindings) -> Table {
+fn hops_table(game: &SilacGame, found: &SilacFindings) -> Table {
     let columns = [
         ("hop field", Align::Right),
         ("links", Align::Right),
@@ -530,7 +522,7 @@ fn hops_table(game: &SilacGame<SilacSettings>, found: &SilacFindings) -> Table {
     table
 }
 
-fn distance_table(game: &SilacGame<SilacSettings>, found: &SilacFindings) -> Table {
+fn distance_table(game: &SilacGame, found: &SilacFindings) -> Table {
     let columns = [
         ("distance / side", Align::Right),
         ("lost", Align::Right),

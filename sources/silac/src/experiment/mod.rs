@@ -1,19 +1,16 @@
 //! `foveate lab silac`: gossip among peers, the source's six experiments with its figures beside ours.
 //!
-//! Bots walk a map and act on what is in it; each is a node of its own ([`Swarm`]). Any protocol that
-//! is a [`Gossip`] can be put into the same world with the same loss ([`measure`]), and gives the same
-//! [`SilacRow`]s. The game brings the walkers: the lab knows none.
+//! Bots walk a map and act on what is in it; each is a node of its own ([`Swarm`]). The game brings the walkers: the
+//! lab knows none.
 
 mod choice;
 mod describe;
 mod findings;
-mod gossip;
 mod swarm;
 #[cfg(test)]
 mod tests;
 
 pub use findings::{Arrived, DistanceBin, SilacFindings};
-pub use gossip::{BySilac, Gossip, GossipMoment, GossipOutput, Seat};
 pub use swarm::{SilacGame, Swarm};
 
 use crate::SilacSettings;
@@ -25,6 +22,8 @@ use foveate_lab::output::Progress;
 use foveate_wire::Micros;
 use serde::Serialize;
 
+/// The experiment's name, and the protocol's in rows.
+const NAME: &str = "silac";
 /// The side of the map.
 const SIDE: f32 = 300.0;
 
@@ -51,7 +50,7 @@ const QUICK_NODES: usize = 20;
 const QUICK_MEASURED: Micros = Micros(2_000_000);
 const QUICK_DRAWS: u32 = 60_000;
 
-/// One game's figures; the same for every protocol.
+/// One game's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct SilacRow {
     gossip: &'static str,
@@ -71,11 +70,11 @@ pub struct SilacRow {
 
 impl SilacRow {
     /// What was found in a game.
-    pub fn of<P: Gossip>(game: &SilacGame<P::Settings>, found: &SilacFindings) -> SilacRow {
+    pub fn of(game: &SilacGame, found: &SilacFindings) -> SilacRow {
         SilacRow {
-            gossip: P::NAME,
+            gossip: NAME,
             nodes: game.nodes,
-            fanout: P::fan_out(&game.settings),
+            fanout: game.settings.fan_out,
             bytes_s: findings::mean(&found.bytes),
             inc: found.mean_inc(),
             inc_share: found.inc.share(),
@@ -90,15 +89,12 @@ impl SilacRow {
     }
 }
 
-/// Plays games under one protocol; what was found in each, in their order.
-pub fn measure<P: Gossip>(
-    games: &[SilacGame<P::Settings>],
-    walkers: Walkers<'_>,
-) -> Vec<SilacFindings> {
-    let progress = Progress::new(P::NAME, games.iter().map(|game| game.nodes as u64).sum());
+/// Plays games; what was found in each, in their order.
+fn measure(games: &[SilacGame], walkers: Walkers<'_>) -> Vec<SilacFindings> {
+    let progress = Progress::new(NAME, games.iter().map(|game| game.nodes as u64).sum());
     let found = in_parallel(games, |game| {
         let count = game.nodes + game.newcomers.len();
-        let swarm = Swarm::<P>::new(game.clone(), walkers(game.seed, count));
+        let swarm = Swarm::new(game.clone(), walkers(game.seed, count));
         let (found, _) = swarm.play();
         progress.tick(game.nodes as u64);
         found
@@ -147,7 +143,7 @@ impl Plan {
         }
     }
 
-    fn game(&self, nodes: usize, fan_out: usize) -> SilacGame<SilacSettings> {
+    fn game(&self, nodes: usize, fan_out: usize) -> SilacGame {
         let settings = SilacSettings { fan_out, ..SilacSettings::default() };
         let newcomers = if (nodes, fan_out) == (self.nodes, SilacSettings::default().fan_out) {
             [vec![1; MORE_NEWCOMERS], vec![CONTACTS; MORE_NEWCOMERS / 2]].concat()
@@ -158,7 +154,7 @@ impl Plan {
     }
 
     /// Every game once, the largest first, so that the cores end together.
-    fn games(&self) -> Vec<SilacGame<SilacSettings>> {
+    fn games(&self) -> Vec<SilacGame> {
         let default = SilacSettings::default().fan_out;
         let mut pairs: Vec<(usize, usize)> = self.sizes.iter().map(|n| (*n, default)).collect();
         pairs.extend(self.fan_outs.iter().map(|fan_out| (self.nodes, *fan_out)));
@@ -174,7 +170,7 @@ pub struct SilacExperiment;
 
 impl Experiment for SilacExperiment {
     fn name(&self) -> &'static str {
-        "silac"
+        NAME
     }
 
     fn about(&self) -> &'static str {
@@ -192,7 +188,7 @@ fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentErro
     let draws = if options.quick { QUICK_DRAWS } else { DRAWS };
     let choices = choice::choices(draws, options.seed);
     let games = plan.games();
-    let found = measure::<BySilac>(&games, walkers);
+    let found = measure(&games, walkers);
     let played = describe::Played { plan: &plan, games: &games, found: &found, choices: &choices };
     played.finish(options)
 }

@@ -1,17 +1,26 @@
 //! A game of peers in virtual time: everybody walks, acts and tells the others, and an auditor who
 //! knows the truth looks at what each knows.
 //!
-//! Frames of different nodes do not coincide: each node has a phase of its own.
+//! Nodes run on the laboratory's [`Network`]. Silac speaks UDP, which has no handshake: a node that enters has links
+//! with all others at once. Frames of different nodes do not coincide: each node has its own phase.
 
 use super::findings::{Arrived, MAX_HOPS, NEAR, SilacFindings, bin};
-use super::gossip::{Gossip, GossipMoment, GossipOutput, Seat};
-use crate::Act;
+use crate::{
+    Act, Me, NodeId, Silac, SilacAvatar, SilacCommand, SilacEvent, SilacFrame, SilacNode,
+    SilacNodeEvent, SilacSettings,
+};
 use foveate_lab::experiments::peers::{ACT_EVERY, LOST_AFTER, noticeable};
 use foveate_lab::movement::{AvatarPose, Movement};
-use foveate_lab::net::{Agenda, Latency, Link, LinkSpec, Loss, Rate};
+use foveate_lab::net::Loss;
+use foveate_lab::network::{
+    Host, Network, NetworkSpec, Placed, Placement, Reaction, Sent, WakeUps,
+};
+use foveate_node::node::{Node, NodeInput, Remote};
+use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_sync::metrics::{Inconsistency, KnownReplica, inc, inj};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 
 /// The length of a frame.
 pub const FRAME: Micros = Micros(50_000);
@@ -24,8 +33,6 @@ pub const LOSS: f64 = 0.01;
 pub const UPLINK: [u32; 2] = [2_500_000, 12_500_000];
 /// Bytes that an uplink queues.
 const QUEUE: u64 = 1 << 20;
-/// UDP's and IP's headers: they take room on the uplink, but are not counted as the protocol's.
-const OVERHEAD: u32 = 28;
 /// One more enters in this time, while the game fills.
 const ENTER_EVERY: Micros = Micros(12_500);
 /// After the last has entered, so long until anything is measured.
@@ -44,23 +51,25 @@ const JOIN_GAP: Micros = Micros(1_000_000);
 pub const AVATAR_WIDTH: f64 = 2.0;
 /// Changes of an avatar that the auditor remembers.
 const MEMORY: usize = 1024;
+/// The game's id: any will do, as there is one game only.
+const GAME: u32 = 1;
 
 /// What is played.
 #[derive(Clone, Debug)]
-pub struct SilacGame<S> {
+pub struct SilacGame {
     /// How many play.
     pub nodes: usize,
-    /// How the protocol is set.
-    pub settings: S,
+    /// How the protocol is set; uplinks and the world are filled in.
+    pub settings: SilacSettings,
     /// For how long is measured.
     pub measured: Micros,
     /// Newcomers afterwards, one after the other, and how many contacts each has.
     pub newcomers: Vec<usize>,
-    /// What all chance is drawn from.
+    /// RNG seed.
     pub seed: u64,
 }
 
-/// What somebody published: when, and in which frames it changed.
+/// What a node published: when, and in which frames it changed.
 struct Published {
     /// When its number zero would have been.
     zero: Micros,
@@ -81,19 +90,6 @@ impl Published {
     }
 }
 
-struct Node<P> {
-    gossip: P,
-    link: Link,
-    present: bool,
-    published: Option<Published>,
-    sent: (u64, u64),
-}
-
-enum Happening {
-    Frame(usize),
-    Arrival { to: u32, from: u32, bytes: Vec<u8> },
-}
-
 /// An interaction, as the auditor saw it.
 struct Deed {
     at: Micros,
@@ -103,174 +99,112 @@ struct Deed {
     undone: Vec<bool>,
 }
 
-/// A running game.
-pub struct Swarm<P: Gossip> {
-    game: SilacGame<P::Settings>,
-    movement: Box<dyn Movement>,
-    nodes: Vec<Node<P>>,
-    agenda: Agenda<Happening>,
-    now: Micros,
-    rng: fastrand::Rng,
-    elements: Vec<[f32; 2]>,
-    acting: bool,
-    measuring: bool,
-    deeds: BTreeMap<(usize, u32), Deed>,
-    /// Datagrams from one to another while measuring.
-    between: Vec<u32>,
-    found: SilacFindings,
-    /// Over all datagrams in the order of sending: two games that agree in it sent the same bytes.
-    digest: u64,
+/// Nodes live in 10.0.0.0/8, all at one port.
+fn address(at: usize) -> SocketAddr {
+    let [_, a, b, c] = (at as u32).to_be_bytes();
+    SocketAddr::from(([10, a, b, c], 27_960))
+}
+
+fn in_frame(pose: AvatarPose, act: Option<Act>) -> SilacFrame {
+    let facing = [pose.yaw.cos(), pose.yaw.sin(), 0.0];
+    let avatar = SilacAvatar { position: pose.pos, facing, state: 0, weapon: 0 };
+    SilacFrame { avatar, act }
 }
 
 fn apart(a: [f32; 3], b: [f32; 3]) -> f64 {
     f64::from(a[0] - b[0]).hypot(f64::from(a[1] - b[1]))
 }
 
-impl<P: Gossip> Swarm<P> {
-    /// A world in which nobody plays yet. There must be movement for all, newcomers as well.
-    pub fn new(game: SilacGame<P::Settings>, movement: Box<dyn Movement>) -> Swarm<P> {
-        let count = game.nodes + game.newcomers.len();
-        let mut rng = fastrand::Rng::with_seed(game.seed);
-        let side = movement.side();
-        let nodes = (0..count).map(|number| {
-            let (uplink, seed) = (rng.u32(UPLINK[0]..=UPLINK[1]), rng.u64(..));
-            let seat = Seat { number, uplink, side, seed };
-            let spec = LinkSpec {
-                latency: Latency::Constant(LATENCY),
-                loss: Loss::Bernoulli(LOSS),
-                rate: Some(Rate { bytes_per_second: f64::from(uplink), queue: QUEUE }),
-                overhead: OVERHEAD,
-                ..LinkSpec::PERFECT
-            };
-            let (gossip, link) = (P::new(&game.settings, &seat), Link::new(spec, seed ^ 1));
-            Node { gossip, link, present: false, published: None, sent: (0, 0) }
-        });
-        let nodes = nodes.collect();
-        let elements = (0..ELEMENTS).map(|_| [rng.f32() * side, rng.f32() * side]).collect();
-        Swarm {
-            movement,
-            nodes,
-            agenda: Agenda::default(),
-            now: Micros::ZERO,
-            rng,
-            elements,
-            acting: false,
-            measuring: false,
-            deeds: BTreeMap::new(),
-            between: vec![0; count * count],
-            found: SilacFindings::new(),
-            digest: 0xcbf2_9ce4_8422_2325,
-            game,
-        }
+/// Moves the avatars, and notes what they do and what nodes learn of it.
+struct Auditor {
+    movement: Box<dyn Movement>,
+    rng: fastrand::Rng,
+    /// Those who play from the beginning; newcomers have the places after them.
+    players: usize,
+    /// Places by id.
+    places: BTreeMap<NodeId, usize>,
+    elements: Vec<[f32; 2]>,
+    /// Avatars act only while it is measured.
+    measuring: bool,
+    published: Vec<Option<Published>>,
+    deeds: BTreeMap<(usize, u32), Deed>,
+    /// Datagrams from one to another while measuring.
+    between: Vec<u32>,
+    found: SilacFindings,
+}
+
+impl Host<SilacNode> for Auditor {
+    fn before_wake(
+        &mut self,
+        now: Micros,
+        at: usize,
+        node: &mut Placed<SilacNode>,
+        out: &mut RecordingOutbox,
+    ) {
+        let is_due = node.next_wake(now) <= now;
+        let Some(pose) = self.movement.pose(at).filter(|_| is_due) else { return };
+        let frame = in_frame(pose, self.act(pose));
+        node.node.handle(now, NodeInput::Command(SilacCommand::SetFrame(frame)), out);
+        self.publish(now, at, (node.silac.frame() + 1, pose));
     }
 
-    /// Plays it: filling, measuring, settling, newcomers.
-    pub fn play(mut self) -> (SilacFindings, u64) {
-        self.fill();
-        self.run_for(WARM);
-        self.measure();
-        self.run_for(LOST_AFTER + FRAME);
-        self.close_deeds();
-        for (at, contacts) in self.game.newcomers.clone().into_iter().enumerate() {
-            self.run_for(JOIN_GAP);
-            self.newcomer(self.game.nodes + at, contacts);
-        }
-        (self.found, self.digest)
-    }
-
-    fn fill(&mut self) {
-        let per_frame = (FRAME.0 / ENTER_EVERY.0) as usize;
-        for at in 0..self.game.nodes {
-            // Whoever entered a second ago is surely in.
-            let settled = at.saturating_sub(20 * per_frame);
-            let contact = if at == 0 { vec![] } else { vec![self.rng.usize(..=settled)] };
-            self.enter(at, &contact);
-            if (at + 1) % per_frame == 0 {
-                self.run_for(FRAME);
+    fn on_event(
+        &mut self,
+        now: Micros,
+        at: usize,
+        _: &mut Placed<SilacNode>,
+        event: SilacNodeEvent,
+    ) -> Option<Reaction<SilacCommand>> {
+        let SilacNodeEvent::Game(event) = event else { return None };
+        match event {
+            SilacEvent::Heard { of, number, hop } => {
+                self.heard(now, (at, self.places[&of]), (number, usize::from(hop) + 1));
             }
-        }
-    }
-
-    fn enter(&mut self, at: usize, contacts: &[usize]) {
-        let Some(pose) = self.movement.pose(at) else { return };
-        let moment = GossipMoment { place: pose.pos, yaw: pose.yaw, act: None };
-        self.nodes[at].present = true;
-        self.nodes[at].gossip.enter(self.now, contacts, &moment);
-        self.drain(at);
-        let phase = Micros(self.rng.u64(..FRAME.0));
-        self.agenda.plan(self.now + phase, Happening::Frame(at));
-    }
-
-    fn measure(&mut self) {
-        (self.acting, self.measuring) = (true, true);
-        self.nodes.iter_mut().for_each(|node| node.sent = (0, 0));
-        let frames = (self.game.measured.0 / FRAME.0) as u32;
-        let mut inc_by_node = vec![0.0; self.game.nodes];
-        for frame in 0..frames {
-            self.run_for(FRAME);
-            if frame % LOOK_EVERY == 0 {
-                self.look(&mut inc_by_node);
-            }
-        }
-        (self.acting, self.measuring) = (false, false);
-        let seconds = self.game.measured.as_secs();
-        for node in &self.nodes[..self.game.nodes] {
-            self.found.bytes.push(node.sent.0 as f64 / seconds);
-            self.found.packets.push(node.sent.1 as f64 / seconds);
-        }
-        let looks = f64::from(frames.div_ceil(LOOK_EVERY));
-        self.found.inc_by_node = inc_by_node.iter().map(|sum| sum / looks).collect();
-        self.count_near_packets(seconds);
-    }
-
-    /// Packets between those who are near as measuring ends.
-    fn count_near_packets(&mut self, seconds: f64) {
-        let near = NEAR * f64::from(self.movement.side());
-        for (from, a) in self.places().into_iter().enumerate() {
-            for (to, b) in self.places().into_iter().enumerate().filter(|(to, _)| *to != from) {
-                if apart(a, b) <= near {
-                    let packets = self.between[from * self.nodes.len() + to];
-                    self.found.near_packets.0 += 1;
-                    self.found.near_packets.1 += f64::from(packets) / seconds;
+            SilacEvent::Did(by, what) => self.did(now, (at, self.places[&by]), what.code()),
+            SilacEvent::Withdrew(by, what) => {
+                let by = self.places[&by];
+                if let Some(deed) = self.deeds.get_mut(&(by, what.code())) {
+                    deed.withdrawn |= by == at;
+                    deed.undone[at] = true;
                 }
             }
+            _ => {}
+        }
+        None
+    }
+
+    fn on_sent(&mut self, from: usize, to: usize, outgoing: &Outgoing) {
+        if let Outgoing::Datagram(bytes) = outgoing
+            && self.measuring
+        {
+            // The header's second byte counts how often a message was passed on.
+            let passed_on = bytes.get(1).map_or(0, |hop| usize::from(*hop));
+            self.found.all_hops[passed_on.min(MAX_HOPS - 1)] += 1;
+            self.between[from * self.published.len() + to] += 1;
         }
     }
 
-    fn places(&self) -> Vec<[f32; 3]> {
-        let place = |at| self.movement.pose(at).map_or([0.0; 3], |pose| pose.pos);
-        (0..self.game.nodes).map(place).collect()
+    fn remote(&self, at: usize, _: bool) -> Remote {
+        Remote::Address(address(at))
+    }
+}
+
+impl Auditor {
+    /// What an avatar does in a frame: now and then something to the element nearest to it.
+    fn act(&mut self, pose: AvatarPose) -> Option<Act> {
+        if !self.measuring || self.rng.u64(..ACT_EVERY.0) >= FRAME.0 {
+            return None;
+        }
+        let way = |e: &[f32; 2]| (e[0] - pose.pos[0]).hypot(e[1] - pose.pos[1]);
+        let nearest = (0..ELEMENTS)
+            .min_by(|a, b| way(&self.elements[*a]).total_cmp(&way(&self.elements[*b])))?;
+        let lasting = self.rng.bool();
+        let frames = if lasting { self.rng.u32(1..=MAX_ACT) } else { 1 };
+        Some(Act { element: nearest as u32, lasting, frames })
     }
 
-    fn run_for(&mut self, time: Micros) {
-        let until = self.now + time;
-        while self.now < until {
-            self.movement.step();
-            let next = self.now + FRAME;
-            while let Some((at, happening)) = self.agenda.next(next) {
-                match happening {
-                    Happening::Frame(node) => self.frame(at, node),
-                    Happening::Arrival { to, from, bytes } => {
-                        self.arrive(at, (to as usize, from as usize), &bytes);
-                    }
-                }
-            }
-            self.now = next;
-        }
-    }
-
-    fn frame(&mut self, now: Micros, at: usize) {
-        if !self.nodes[at].present {
-            return;
-        }
-        self.agenda.plan(now + FRAME, Happening::Frame(at));
-        let Some(pose) = self.movement.pose(at) else { return };
-        let act = self.act(pose);
-        let moment = GossipMoment { place: pose.pos, yaw: pose.yaw, act };
-        let node = &mut self.nodes[at];
-        node.gossip.frame(now, &moment);
-        let newest = node.gossip.number();
-        let published = node.published.get_or_insert_with(|| Published {
+    fn publish(&mut self, now: Micros, at: usize, (newest, pose): (u32, AvatarPose)) {
+        let published = self.published[at].get_or_insert_with(|| Published {
             zero: now - FRAME * newest,
             newest,
             pose,
@@ -284,86 +218,21 @@ impl<P: Gossip> Swarm<P> {
                 published.changes.pop_front();
             }
         }
-        self.drain_at(now, at);
-    }
-
-    /// What an avatar does in a frame: now and then something to the element nearest to it.
-    fn act(&mut self, pose: AvatarPose) -> Option<Act> {
-        if !self.acting || self.rng.u64(..ACT_EVERY.0) >= FRAME.0 {
-            return None;
-        }
-        let way = |e: &[f32; 2]| (e[0] - pose.pos[0]).hypot(e[1] - pose.pos[1]);
-        let nearest = (0..ELEMENTS)
-            .min_by(|a, b| way(&self.elements[*a]).total_cmp(&way(&self.elements[*b])))?;
-        let lasting = self.rng.bool();
-        let frames = if lasting { self.rng.u32(1..=MAX_ACT) } else { 1 };
-        Some(Act { element: nearest as u32, lasting, frames })
-    }
-
-    fn arrive(&mut self, now: Micros, (to, from): (usize, usize), bytes: &[u8]) {
-        if !self.nodes[to].present {
-            return;
-        }
-        if self.measuring {
-            self.found.all_hops[P::hops(bytes).min(MAX_HOPS) - 1] += 1;
-            self.between[from * self.nodes.len() + to] += 1;
-        }
-        self.nodes[to].gossip.receive(now, from, bytes);
-        self.drain_at(now, to);
-    }
-
-    fn drain(&mut self, at: usize) {
-        self.drain_at(self.now, at);
-    }
-
-    /// Carries out what a node says.
-    fn drain_at(&mut self, now: Micros, at: usize) {
-        while let Some(said) = self.nodes[at].gossip.poll() {
-            match said {
-                GossipOutput::Send(to, bytes) => self.send(now, (at, to), bytes),
-                GossipOutput::Heard { of, frame, hops } => self.heard(now, (at, of), (frame, hops)),
-                GossipOutput::Did(by, what) => self.did(now, (at, by), what),
-                GossipOutput::Undid(by, what) => {
-                    let Some(deed) = self.deeds.get_mut(&(by, what)) else { continue };
-                    deed.withdrawn |= by == at;
-                    deed.undone[at] = true;
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, now: Micros, (from, to): (usize, usize), bytes: Vec<u8>) {
-        self.digest = bytes.chunks(8).fold(self.digest ^ to as u64, |digest, chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            (digest ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
-        });
-        let Swarm { nodes, agenda, .. } = self;
-        let node = &mut nodes[from];
-        node.sent = (node.sent.0 + bytes.len() as u64, node.sent.1 + 1);
-        if to >= nodes.len() {
-            return;
-        }
-        let size = bytes.len();
-        let (to, from_id) = (to as u32, from as u32);
-        let mut bytes = Some(bytes);
-        // The laboratory's links double nothing here: one arrival takes the bytes along.
-        nodes[from].link.carry(now, size, |when| {
-            if let Some(bytes) = bytes.take() {
-                agenda.plan(when, Happening::Arrival { to, from: from_id, bytes });
-            }
-        });
     }
 
     fn heard(&mut self, now: Micros, (at, of): (usize, usize), (frame, hops): (u32, usize)) {
         if !self.measuring {
             return;
         }
-        let Some(published) = &self.nodes[of].published else { return };
+        let Some(published) = &self.published[of] else { return };
         let age = now - published.time(frame);
-        let bin = self.bin_of(at, of);
+        let bin = bin(self.distance(at, of) / self.side());
         self.found.first_hops[hops.min(MAX_HOPS) - 1] += 1;
         self.found.bins[bin].arrival.add(age.as_millis());
+    }
+
+    fn side(&self) -> f64 {
+        f64::from(self.movement.side())
     }
 
     fn distance(&self, a: usize, b: usize) -> f64 {
@@ -371,15 +240,11 @@ impl<P: Gossip> Swarm<P> {
         a.zip(b).map_or(0.0, |(a, b)| apart(a.pos, b.pos))
     }
 
-    fn bin_of(&self, a: usize, b: usize) -> usize {
-        bin(self.distance(a, b) / f64::from(self.movement.side()))
-    }
-
     fn did(&mut self, now: Micros, (at, by): (usize, usize), what: u32) {
         if at == by {
-            let side = f64::from(self.movement.side());
-            let learnt = (0..self.game.nodes).map(|to| (self.distance(by, to) / side, None));
-            let (learnt, undone) = (learnt.collect(), vec![false; self.nodes.len()]);
+            let side = self.side();
+            let learnt = (0..self.players).map(|to| (self.distance(by, to) / side, None));
+            let (learnt, undone) = (learnt.collect(), vec![false; self.published.len()]);
             self.deeds.insert((by, what), Deed { at: now, learnt, withdrawn: false, undone });
         } else if let Some(deed) = self.deeds.get_mut(&(by, what))
             && let Some((_, learnt)) = deed.learnt.get_mut(at)
@@ -409,17 +274,160 @@ impl<P: Gossip> Swarm<P> {
         }
     }
 
+    /// Packets between those who are near as measuring ends.
+    fn count_near_packets(&mut self, seconds: f64) {
+        let near = NEAR * self.side();
+        for (from, to) in (0..self.players).flat_map(|a| (0..self.players).map(move |b| (a, b))) {
+            if from != to && self.distance(from, to) <= near {
+                let packets = self.between[from * self.published.len() + to];
+                self.found.near_packets.0 += 1;
+                self.found.near_packets.1 += f64::from(packets) / seconds;
+            }
+        }
+    }
+}
+
+/// A running game.
+pub struct Swarm {
+    game: SilacGame,
+    network: Network<SilacNode>,
+    auditor: Auditor,
+}
+
+impl Swarm {
+    /// A world in which nobody plays yet. There must be movement for all, newcomers as well.
+    pub fn new(game: SilacGame, movement: Box<dyn Movement>) -> Swarm {
+        let count = game.nodes + game.newcomers.len();
+        let spec = NetworkSpec {
+            loss: Loss::Bernoulli(LOSS),
+            queue: QUEUE,
+            ..NetworkSpec::delayed(LATENCY, game.seed)
+        };
+        let mut network = Network::new(spec);
+        for _ in 0..count {
+            network.reserve();
+        }
+        let (mut rng, side) = (fastrand::Rng::with_seed(game.seed), movement.side());
+        let elements = (0..ELEMENTS).map(|_| [rng.f32() * side, rng.f32() * side]).collect();
+        let auditor = Auditor {
+            movement,
+            rng,
+            players: game.nodes,
+            places: (0..count).map(|at| (NodeId::of(address(at)), at)).collect(),
+            elements,
+            measuring: false,
+            published: (0..count).map(|_| None).collect(),
+            deeds: BTreeMap::new(),
+            between: vec![0; count * count],
+            found: SilacFindings::new(),
+        };
+        Swarm { game, network, auditor }
+    }
+
+    /// Plays it: filling, measuring, settling, newcomers. What was found, and a hash of all that was sent.
+    pub fn play(mut self) -> (SilacFindings, u64) {
+        self.fill();
+        self.run_for(WARM);
+        self.measure();
+        self.run_for(LOST_AFTER + FRAME);
+        self.auditor.close_deeds();
+        for (at, contacts) in self.game.newcomers.clone().into_iter().enumerate() {
+            self.run_for(JOIN_GAP);
+            self.newcomer(self.game.nodes + at, contacts);
+        }
+        (self.auditor.found, self.network.digest())
+    }
+
+    fn fill(&mut self) {
+        let per_frame = (FRAME.0 / ENTER_EVERY.0) as usize;
+        for at in 0..self.game.nodes {
+            // Whoever entered a second ago is surely in.
+            let settled = at.saturating_sub(20 * per_frame);
+            let contact = if at == 0 { vec![] } else { vec![self.auditor.rng.usize(..=settled)] };
+            self.enter(at, &contact);
+            if (at + 1) % per_frame == 0 {
+                self.run_for(FRAME);
+            }
+        }
+    }
+
+    /// Enters the game by way of some who are in it; without any, founds it.
+    fn enter(&mut self, at: usize, contacts: &[usize]) {
+        let Swarm { game, network, auditor } = self;
+        let Some(pose) = auditor.movement.pose(at) else { return };
+        let (uplink, side) = (auditor.rng.u32(UPLINK[0]..=UPLINK[1]), auditor.movement.side());
+        let world = [[0.0; 3], [side, side, 0.0]];
+        let settings = SilacSettings { uplink, world, ..game.settings };
+        let me = Me { address: address(at), name: format!("player {at}"), model: 0 };
+        let silac = Silac::new(settings, me, auditor.rng.u64(..));
+        let (wake_ups, uplink) = (WakeUps::Every(FRAME), Some(f64::from(uplink)));
+        let placement = Placement { wake_ups, uplink, ..Placement::PLAIN };
+        network.place(at, SilacNode::new(silac), placement, auditor);
+        for other in (0..network.nodes.len()).filter(|other| *other != at) {
+            network.connect(at, other, auditor);
+        }
+        let (game, frame) = (GAME, in_frame(pose, None));
+        let contacts: Vec<SocketAddr> = contacts.iter().map(|at| address(*at)).collect();
+        let command = match contacts.is_empty() {
+            true => SilacCommand::Found { game, frame },
+            false => SilacCommand::Join { game, contacts, frame },
+        };
+        network.command(at, command, auditor);
+    }
+
+    fn run_for(&mut self, time: Micros) {
+        let until = self.network.now() + time;
+        while self.network.now() < until {
+            self.auditor.movement.step();
+            self.network.run_until(self.network.now() + FRAME, &mut self.auditor);
+        }
+    }
+
+    fn measure(&mut self) {
+        let sent = |network: &Network<SilacNode>| -> Vec<Sent> {
+            network.present().map(|(_, node)| node.sent).collect()
+        };
+        let before = sent(&self.network);
+        self.auditor.measuring = true;
+        let frames = (self.game.measured.0 / FRAME.0) as u32;
+        let mut inc_by_node = vec![0.0; self.game.nodes];
+        for frame in 0..frames {
+            self.run_for(FRAME);
+            if frame % LOOK_EVERY == 0 {
+                self.look(&mut inc_by_node);
+            }
+        }
+        self.auditor.measuring = false;
+        let seconds = self.game.measured.as_secs();
+        let found = &mut self.auditor.found;
+        for (now, before) in sent(&self.network).iter().zip(&before) {
+            let sent = now.since(before);
+            found.bytes.push(sent.datagram_bytes as f64 / seconds);
+            found.packets.push(sent.datagrams as f64 / seconds);
+        }
+        let looks = f64::from(frames.div_ceil(LOOK_EVERY));
+        found.inc_by_node = inc_by_node.iter().map(|sum| sum / looks).collect();
+        self.auditor.count_near_packets(seconds);
+    }
+
+    /// The number of the newest state that one holds of another; none: not known.
+    fn newest(&self, at: usize, of: usize) -> Option<u32> {
+        let node = self.network.nodes[at].as_ref()?;
+        node.silac.peer(NodeId::of(address(of))).map(|peer| peer.newest())
+    }
+
     /// What one knows of another: how far behind the newest state that could have been there; and the
     /// same if only what can be noticed counts.
     fn known(&self, at: usize, of: usize) -> Option<[KnownReplica; 2]> {
-        let published = self.nodes[of].published.as_ref()?;
-        let reachable = published.number_at(self.now - LATENCY);
-        let held = self.nodes[at].gossip.newest(of).unwrap_or(0);
+        let published = self.auditor.published[of].as_ref()?;
+        let now = self.network.now();
+        let reachable = published.number_at(now - LATENCY);
+        let held = self.newest(at, of).unwrap_or(0);
         let first = published.changes.partition_point(|(number, _)| *number <= held);
         let end = published.changes.partition_point(|(number, _)| *number <= reachable);
-        let distance = self.distance(at, of);
+        let distance = self.auditor.distance(at, of);
         let since = |lacking: Option<u32>| {
-            let delay = lacking.map(|n| self.now - LATENCY - published.time(n));
+            let delay = lacking.map(|n| now - LATENCY - published.time(n));
             KnownReplica {
                 distance: distance / AVATAR_WIDTH,
                 differs: lacking.is_some(),
@@ -447,42 +455,43 @@ impl<P: Gossip> Swarm<P> {
         let looked: Vec<Option<[KnownReplica; 2]>> = pairs.collect();
         let pairs: Vec<Option<KnownReplica>> =
             looked.iter().map(|it| it.map(|[all, _]| all)).collect();
-        let side = f64::from(self.movement.side()) / AVATAR_WIDTH;
+        let side = self.auditor.side() / AVATAR_WIDTH;
+        let found = &mut self.auditor.found;
         for at in 0..count {
             let row = &pairs[at * count..(at + 1) * count];
             let sum: Inconsistency = inc(row.iter().flatten());
             inc_by_node[at] += sum.inc;
-            self.found.inc.add(sum);
+            found.inc.add(sum);
             let mutual = (0..count).filter_map(|of| {
                 Some((pairs[at * count + of].as_ref()?, pairs[of * count + at].as_ref()?))
             });
-            self.found.inj += inj(mutual);
-            self.found.looks += 1;
+            found.inj += inj(mutual);
+            found.looks += 1;
             for known in row.iter().flatten() {
-                self.found.bins[bin(known.distance / side)].delay.add(known.delay * 1e3);
+                found.bins[bin(known.distance / side)].delay.add(known.delay * 1e3);
             }
             let noticed = || looked[at * count..(at + 1) * count].iter().flatten().map(|it| &it[1]);
-            self.found.noticed.add(inc(noticed()));
+            found.noticed.add(inc(noticed()));
             for known in noticed().filter(|known| known.distance <= NEAR * side) {
-                self.found.noticed_near.add(known.delay * 1e3);
+                found.noticed_near.add(known.delay * 1e3);
             }
         }
     }
 
-    /// Somebody new comes, gets known, and leaves again.
+    /// A newcomer enters, gets known, and leaves again.
     fn newcomer(&mut self, at: usize, contacts: usize) {
         let mut known: Vec<usize> = (0..self.game.nodes).collect();
-        self.rng.shuffle(&mut known);
+        self.auditor.rng.shuffle(&mut known);
         known.truncate(contacts);
         self.enter(at, &known);
-        let (since, count) = (self.now, self.game.nodes);
+        let (since, count) = (self.network.now(), self.game.nodes);
         let mut arrived =
             Arrived { contacts, known_by_all_s: None, knows_all_s: None, curve: Vec::new() };
-        while arrived.all_s().is_none() && self.now - since < JOIN_LIMIT {
+        while arrived.all_s().is_none() && self.network.now() - since < JOIN_LIMIT {
             self.run_for(FRAME);
-            let spent = (self.now - since).as_secs();
-            let knowing = (0..count).filter(|n| self.nodes[*n].gossip.newest(at).is_some()).count();
-            let knows = (0..count).filter(|n| self.nodes[at].gossip.newest(*n).is_some()).count();
+            let spent = (self.network.now() - since).as_secs();
+            let knowing = (0..count).filter(|other| self.newest(*other, at).is_some()).count();
+            let knows = (0..count).filter(|other| self.newest(at, *other).is_some()).count();
             arrived.curve.push(knowing as f64 / count as f64);
             if knowing == count {
                 arrived.known_by_all_s.get_or_insert(spent);
@@ -491,9 +500,8 @@ impl<P: Gossip> Swarm<P> {
                 arrived.knows_all_s.get_or_insert(spent);
             }
         }
-        self.found.arrived.push(arrived);
-        self.nodes[at].gossip.leave(self.now);
-        self.drain(at);
-        self.nodes[at].present = false;
+        self.auditor.found.arrived.push(arrived);
+        self.network.command(at, SilacCommand::Leave, &mut self.auditor);
+        drop(self.network.crash(at));
     }
 }

@@ -15,14 +15,14 @@ fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
     Box::new(Waypoint::new(spec, seed))
 }
 
-fn game(fan_out: usize, seed: u64) -> SilacGame<SilacSettings> {
+fn game(fan_out: usize, seed: u64) -> SilacGame {
     let settings = SilacSettings { fan_out, ..SilacSettings::default() };
     let measured = Micros(3_000_000);
     SilacGame { nodes: 20, settings, measured, newcomers: vec![1, 4], seed }
 }
 
 fn play(fan_out: usize, seed: u64) -> (SilacFindings, u64) {
-    Swarm::<BySilac>::new(game(fan_out, seed), walkers(seed, 22)).play()
+    Swarm::new(game(fan_out, seed), walkers(seed, 22)).play()
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::peers::{BASE, Keys, Meadow, Mischief, PeerCoherence, PlacedPeer, Play
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::outbox::{Outbox, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
-use foveate_node::peer::members::{Learnt, Members, Reader};
-use foveate_node::peer::wire::{Digest, Message};
+use foveate_node::peer::members::{Learned, Members, Reader};
+use foveate_node::peer::wire::{Digest, PeerMessage};
 use foveate_node::peer::{Fault, Signer};
 use foveate_node::session::write_message;
 use foveate_wire::schema::LANE_EPOCH;
@@ -137,7 +137,7 @@ fn tamper(
         digest.at[0] += 100;
         bend(&digest, &member.sealed, rng)
     });
-    let message = write_message(&Message::Members(bent.collect()));
+    let message = write_message(&PeerMessage::Members(bent.collect()));
     node.peer.links().for_each(|(link, _)| out.message(link, &message));
     None
 }
@@ -320,7 +320,7 @@ fn relay(count: usize, judge: &dyn Signer, authors: &[Keys], rng: &mut fastrand:
         let is_believed = |sealed: Sealed| {
             let mut members = Members::new(judge.key().player());
             let here = Reader { now: Micros::ZERO, world: None, here: [0.0; 3] };
-            matches!(members.learn(here, sealed, None, judge), Ok(Learnt::News(_)))
+            matches!(members.learn(here, sealed, None, judge), Ok(Learned::News(_)))
         };
         relayed.forged_believed += usize::from(is_believed(forged));
         relayed.genuine_refused += usize::from(!is_believed(sealed));

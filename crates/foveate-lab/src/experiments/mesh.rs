@@ -1,0 +1,394 @@
+//! `foveate lab mesh`: a world on many servers, under faults at every step.
+//!
+//! Everything wanders and much crosses borders. Parts: *steady* (nothing goes wrong; how late objects arrive, and
+//! whether they are what they would be on one server), *faults* (everything goes wrong, at every step of every role),
+//! *crash* (single crashes: how long a region is without an owner), *scale* (bytes between servers as they become more).
+
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
+use crate::mesh::check::FindingKind;
+use crate::mesh::faults::FaultSpec;
+use crate::mesh::game::DriftSpec;
+use crate::mesh::run::{MeshError, MeshResult, MeshSpec, run};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
+use crate::report::{Axis, Plot, Report, Series};
+use clap::{Args, Command, ValueEnum};
+use foveate_node::region::MeshStep;
+use foveate_wire::Micros;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Handoffs under faults, unless others are asked for.
+const HANDOFFS: u64 = 100_000;
+/// and in a short run.
+const QUICK_HANDOFFS: u64 = 4_000;
+/// Worlds at a time: after each batch the handoffs are counted.
+const BATCH: u64 = 8;
+/// Worlds at most.
+const MAX_WORLDS: u64 = 10_000;
+/// Servers as they become more.
+const GROWING: [u32; 4] = [2, 4, 8, 16];
+
+/// Whether anything goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Faults {
+    On,
+    Off,
+}
+
+#[derive(Args)]
+struct MeshArguments {
+    /// Servers of each world; there is a region for each but one
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=64))]
+    servers: u32,
+    /// Walkers of each world, which stand for players
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(2..=4096))]
+    players: u32,
+    /// Go on until so many objects have changed regions under faults
+    #[arg(long, value_name = "N")]
+    handoffs: Option<u64>,
+    /// Whether anything goes wrong
+    #[arg(long, value_enum, default_value_t = Faults::On)]
+    faults: Faults,
+}
+
+/// A part's figures, over all of its worlds.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeshRow {
+    part: &'static str,
+    servers: u32,
+    players: u32,
+    worlds: u64,
+    virtual_s: f64,
+    handoffs: u64,
+    /// Objects without an owner in the end,
+    lost: u64,
+    /// with two, or on which an action was carried out twice,
+    doubled: u64,
+    /// and turns taken twice, by two servers, or after the region was fenced.
+    forked: u64,
+    gap_ticks_p99: u64,
+    gap_ticks_max: u64,
+    takeovers: u64,
+    takeover_s_max: Option<f64>,
+    /// To other servers, each server.
+    server_bytes_s: f64,
+    /// Pings that were sent and never arrived.
+    pings_lost: u64,
+    /// Faults that struck, and the least of any step and sort.
+    faults: u64,
+    faults_least: u64,
+    /// Walkers that differ from a run on one server.
+    differing: Option<u64>,
+}
+
+/// The sum of several worlds.
+#[derive(Default)]
+struct Sum {
+    worlds: u64,
+    results: Vec<MeshResult>,
+}
+
+impl Sum {
+    fn of(results: Vec<MeshResult>) -> Sum {
+        Sum { worlds: results.len() as u64, results }
+    }
+
+    fn total(&self, of: impl Fn(&MeshResult) -> u64) -> u64 {
+        self.results.iter().map(of).sum()
+    }
+
+    fn found(&self, kinds: &[FindingKind]) -> u64 {
+        self.total(|it| kinds.iter().map(|kind| it.found(*kind)).sum())
+    }
+
+    /// How late objects came, by ticks.
+    fn late(&self) -> Vec<u64> {
+        let mut late = vec![0; 16];
+        for result in &self.results {
+            late.iter_mut().zip(result.counts.late).for_each(|(sum, it)| *sum += it);
+        }
+        late
+    }
+
+    fn faults(&self) -> BTreeMap<(MeshStep, &'static str), u64> {
+        let kinds = MeshStep::ALL.iter().flat_map(|step| [(*step, "crash"), (*step, "pause")]);
+        let mut sum: BTreeMap<_, u64> = kinds.map(|key| (key, 0)).collect();
+        for (key, count) in self.results.iter().flat_map(|it| &it.counts.faults) {
+            *sum.entry(*key).or_default() += count;
+        }
+        sum
+    }
+
+    fn row(&self, part: &'static str, spec: &MeshSpec) -> MeshRow {
+        let late = self.late();
+        let all: u64 = late.iter().sum();
+        let mut seen = 0;
+        let p99 = late.iter().position(|count| {
+            seen += count;
+            seen as f64 >= 0.99 * all as f64
+        });
+        let seconds: f64 = self.results.iter().map(|it| it.time.as_secs()).sum();
+        let takeovers = self.results.iter().flat_map(|it| &it.takeovers).map(|it| it.as_secs());
+        let longest =
+            takeovers.fold(None, |max: Option<f64>, it| Some(max.map_or(it, |max| max.max(it))));
+        let bytes = self.total(|it| it.counts.bytes) as f64;
+        let faults = self.faults();
+        MeshRow {
+            part,
+            servers: spec.servers,
+            players: spec.drift.walkers,
+            worlds: self.worlds,
+            virtual_s: seconds,
+            handoffs: all,
+            lost: self.found(&[FindingKind::Lost]),
+            doubled: self.found(&[FindingKind::Doubled, FindingKind::ActedTwice]),
+            forked: self.found(&[
+                FindingKind::SteppedTwice,
+                FindingKind::SteppedFenced,
+                FindingKind::TwoLeases,
+                FindingKind::EpochFell,
+            ]),
+            gap_ticks_p99: p99.unwrap_or(0) as u64,
+            gap_ticks_max: late.iter().rposition(|count| *count > 0).unwrap_or(0) as u64,
+            takeovers: self.total(|it| it.counts.takeovers),
+            takeover_s_max: longest,
+            server_bytes_s: bytes / seconds.max(1e-9) / f64::from(spec.servers),
+            pings_lost: self.total(|it| it.pings_lost),
+            faults: faults.values().sum(),
+            faults_least: faults.values().copied().min().unwrap_or(0),
+            differing: None,
+        }
+    }
+}
+
+/// `foveate lab mesh`.
+pub struct MeshExperiment;
+
+impl Experiment for MeshExperiment {
+    fn name(&self) -> &'static str {
+        "mesh"
+    }
+
+    fn about(&self) -> &'static str {
+        "A world on many servers: handoffs, crashes and pauses at every step, nothing lost or doubled"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        MeshArguments::augment_args(command)
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        let arguments = request.arguments()?;
+        lab(&arguments, request.options)
+            .map_err(|error| ExperimentError::Usage(error.to_string()))?
+    }
+}
+
+fn spec(arguments: &MeshArguments, faults: FaultSpec, time: Micros, seed: u64) -> MeshSpec {
+    let small = MeshSpec::small(faults, time, seed);
+    let players = arguments.players;
+    // As dense as the small world.
+    let half = small.drift.half * (players as f32 / small.drift.walkers as f32).sqrt();
+    let crates = (players / 2).next_multiple_of(2);
+    let drift = DriftSpec { half, walkers: players, crates, items: players / 4, ..small.drift };
+    MeshSpec { servers: arguments.servers, regions: arguments.servers - 1, drift, ..small }
+}
+
+fn lab(
+    arguments: &MeshArguments,
+    options: RunOptions,
+) -> Result<Result<Done, ExperimentError>, MeshError> {
+    let seconds = |count: u64| Micros(count * 1_000_000);
+    let quick = options.quick;
+    let time = seconds(if quick { 30 } else { 120 });
+    let seeds = |count: u64| (0..count).map(move |at| options.seed.wrapping_mul(1_000_003) + at);
+    let progress = Progress::new("mesh", 4);
+    let mut parts: Vec<(MeshSpec, MeshRow, Vec<u64>)> = Vec::new();
+    let runs = |specs: Vec<MeshSpec>| -> Result<Sum, MeshError> {
+        let results = in_parallel(&specs, run);
+        Ok(Sum::of(results.into_iter().collect::<Result<_, _>>()?))
+    };
+    let of = |faults: FaultSpec, count: u64| -> Vec<MeshSpec> {
+        seeds(count).map(|seed| spec(arguments, faults, time, seed)).collect()
+    };
+    let steady = of(FaultSpec::NONE, if quick { 1 } else { 4 });
+    let sum = runs(steady.clone())?;
+    let mut row = sum.row("steady", &steady[0]);
+    row.differing = Some(sum.total(|it| it.differing));
+    parts.push((steady[0], row, sum.late()));
+    progress.tick(1);
+    let mut faults = BTreeMap::new();
+    if arguments.faults == Faults::On {
+        let wanted = arguments.handoffs.unwrap_or(if quick { QUICK_HANDOFFS } else { HANDOFFS });
+        let mut sum = Sum::default();
+        let mut seed = options.seed.wrapping_mul(1_000_033);
+        while sum.total(|it| it.counts.handoffs) < wanted && sum.worlds < MAX_WORLDS {
+            let batch = (0..BATCH).map(|at| spec(arguments, FaultSpec::ALL, time, seed + at));
+            let more = runs(batch.collect())?;
+            seed += BATCH;
+            sum.worlds += more.worlds;
+            sum.results.extend(more.results);
+        }
+        let first = spec(arguments, FaultSpec::ALL, time, 0);
+        parts.push((first, sum.row("faults", &first), sum.late()));
+        faults = sum.faults();
+        progress.tick(1);
+        let crash = of(FaultSpec::CRASHES, if quick { 2 } else { 16 });
+        let sum = runs(crash.clone())?;
+        parts.push((crash[0], sum.row("crash", &crash[0]), sum.late()));
+        progress.tick(1);
+    }
+    let sizes = if quick { &GROWING[..2] } else { &GROWING[..] };
+    for servers in sizes {
+        let grown = MeshArguments {
+            servers: servers + 1,
+            players: 12 * servers,
+            handoffs: None,
+            faults: Faults::Off,
+        };
+        let one = spec(&grown, FaultSpec::NONE, seconds(20), options.seed);
+        let sum = runs(vec![one])?;
+        parts.push((one, sum.row("scale", &one), sum.late()));
+    }
+    progress.finish();
+    Ok(describe(&parts, &faults, options))
+}
+
+fn describe(
+    parts: &[(MeshSpec, MeshRow, Vec<u64>)],
+    faults: &BTreeMap<(MeshStep, &'static str), u64>,
+    options: RunOptions,
+) -> Result<Done, ExperimentError> {
+    let mut outcome = ExperimentResult::new("mesh", options.seed);
+    let rows: Vec<&MeshRow> = parts.iter().map(|it| &it.1).collect();
+    rows.iter().try_for_each(|row| outcome.push(row))?;
+    verdicts(&rows, options.quick).into_iter().for_each(|verdict| outcome.judge(verdict));
+    let mut tables = vec![table(&rows)];
+    if !faults.is_empty() {
+        tables.push(fault_table(faults));
+    }
+    let mut report = Report::new("mesh", "A world on many servers").summary(
+        "The shipped region servers on a simulated bus and ledger. Objects wander and are handed from region to \
+         region; servers crash and pause at every step that they report. A gap is how many ticks an object misses \
+         when it changes regions; they are caught up with at once. Bytes are those between servers, headers not counted.",
+    );
+    for table in &tables {
+        report = report.section(table.caption_text().unwrap_or_default(), "").table(table);
+    }
+    let shares = |late: &[u64]| {
+        let all = late.iter().sum::<u64>().max(1) as f64;
+        late.iter().map(move |count| 100.0 * *count as f64 / all).collect::<Vec<_>>()
+    };
+    let late = parts.iter().filter(|it| it.1.part != "scale");
+    let late = late.map(|it| {
+        let points = shares(&it.2).into_iter().enumerate().map(|(at, share)| (at as f64, share));
+        Series::points(it.1.part, points)
+    });
+    let plot = Plot::lines("How late objects arrive")
+        .x(Axis::linear("ticks, the last: or more", ""))
+        .y(Axis::linear("share", "%").from_zero());
+    report = report.plot(late.fold(plot, Plot::series));
+    Ok(Done { outcome, tables, notes: Vec::new(), report })
+}
+
+fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
+    let sum = |of: fn(&MeshRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
+    let part = |name: &str| rows.iter().find(|row| row.part == name);
+    let mut verdicts = vec![
+        Verdict::at_most("objects lost", sum(|row| row.lost), 0.0, ""),
+        Verdict::at_most("objects or actions doubled", sum(|row| row.doubled), 0.0, ""),
+        Verdict::at_most("histories forked", sum(|row| row.forked), 0.0, ""),
+    ];
+    if let Some(row) = part("steady") {
+        verdicts.push(Verdict::at_most(
+            "gap without faults, p99",
+            row.gap_ticks_p99 as f64,
+            1.0,
+            "ticks",
+        ));
+        verdicts.push(Verdict::at_most(
+            "gap without faults, longest",
+            row.gap_ticks_max as f64,
+            2.0,
+            "ticks",
+        ));
+        verdicts.push(Verdict::at_most(
+            "actions lost without faults",
+            row.pings_lost as f64,
+            0.0,
+            "",
+        ));
+        let differing = row.differing.map_or(f64::NAN, |count| count as f64);
+        verdicts.push(Verdict::at_most("walkers unlike those of one server", differing, 0.0, ""));
+    }
+    if let Some(row) = part("crash") {
+        let longest = row.takeover_s_max.unwrap_or(f64::NAN);
+        verdicts.push(
+            Verdict::at_most("longest time without an owner after a crash", longest, 2.0, "s")
+                .reported_only(quick),
+        );
+    }
+    if let Some(row) = part("faults") {
+        let least = row.faults_least as f64;
+        verdicts.push(
+            Verdict::at_least("faults of each step and sort", least, 1_000.0, "")
+                .reported_only(true),
+        );
+    }
+    let growing: Vec<_> = rows.iter().filter(|row| row.part == "scale").collect();
+    if let (Some(few), Some(many)) = (growing.first(), growing.last()) {
+        let grown = many.server_bytes_s / few.server_bytes_s.max(1e-9);
+        verdicts.push(
+            Verdict::at_most("bytes of a server as servers become more", grown, 2.5, "×")
+                .reported_only(quick),
+        );
+    }
+    verdicts
+}
+
+fn table(rows: &[&MeshRow]) -> Table {
+    let mut table = Table::new([
+        ("part", Align::Left),
+        ("servers", Align::Right),
+        ("worlds", Align::Right),
+        ("handoffs", Align::Right),
+        ("lost", Align::Right),
+        ("doubled", Align::Right),
+        ("forked", Align::Right),
+        ("gap p99", Align::Right),
+        ("max", Align::Right),
+        ("takeovers", Align::Right),
+        ("longest s", Align::Right),
+        ("B/s a server", Align::Right),
+        ("faults", Align::Right),
+    ])
+    .caption("A world on many servers");
+    for row in rows {
+        table.row([
+            row.part.to_owned(),
+            row.servers.to_string(),
+            row.worlds.to_string(),
+            row.handoffs.to_string(),
+            row.lost.to_string(),
+            row.doubled.to_string(),
+            row.forked.to_string(),
+            row.gap_ticks_p99.to_string(),
+            row.gap_ticks_max.to_string(),
+            row.takeovers.to_string(),
+            row.takeover_s_max.map_or(String::new(), |it| format!("{it:.2}")),
+            format!("{:.0}", row.server_bytes_s),
+            row.faults.to_string(),
+        ]);
+    }
+    table
+}
+
+fn fault_table(faults: &BTreeMap<(MeshStep, &'static str), u64>) -> Table {
+    let columns = [("step", Align::Left), ("crashes", Align::Right), ("pauses", Align::Right)];
+    let mut table = Table::new(columns).caption("Faults that struck, by step");
+    for step in MeshStep::ALL {
+        let count = |kind| faults.get(&(step, kind)).copied().unwrap_or(0).to_string();
+        table.row([format!("{step:?}"), count("crash"), count("pause")]);
+    }
+    table
+}

@@ -1,0 +1,279 @@
+//! The checker: it knows everything, and believes nobody.
+//!
+//! It looks at what every server has stepped after each of its rounds, and at every append. It keeps its own account
+//! of who may do what, from the ledger alone.
+
+use super::game::{CRATE, Crate, Drift};
+use super::ledger::SimLedger;
+use foveate_node::game::Game;
+use foveate_node::region::RegionServer;
+use foveate_node::region::layout::{Layout, RegionId, ServerId};
+use foveate_node::region::ledger::{AppendId, Subject, read_record};
+use foveate_node::region::log::{LogEntry, LogView, read_batch};
+use foveate_wire::{Micros, ObjectId, Replicate};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Findings that are kept; more are counted.
+const MAX_FINDINGS: usize = 20;
+
+/// What must not happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum FindingKind {
+    /// An object was stepped twice in a tick.
+    SteppedTwice,
+    /// A region was stepped by a server whose epoch its log has fenced off.
+    SteppedFenced,
+    /// Two servers had the right to act for a region at a time.
+    TwoLeases,
+    /// An object's epoch fell.
+    EpochFell,
+    /// In the end an object has no owner,
+    Lost,
+    /// or two.
+    Doubled,
+    /// More pings were got than sent.
+    ActedTwice,
+}
+
+/// Something that must not happen, and did.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MeshFinding {
+    /// What.
+    pub kind: FindingKind,
+    /// When.
+    pub at: Micros,
+    /// The particulars.
+    pub text: String,
+}
+
+/// The last turn of an object.
+#[derive(Clone, Copy, Debug)]
+struct LastTurn {
+    tick: u32,
+    server: ServerId,
+    epoch: u32,
+}
+
+/// Looks on.
+pub struct Checker {
+    game: Arc<Drift>,
+    turns: BTreeMap<ObjectId, LastTurn>,
+    /// By the ledger: the epoch of each region's last fence.
+    pub fenced: BTreeMap<RegionId, u32>,
+    /// All that was ever logged, replayed.
+    pub logs: BTreeMap<RegionId, LogView>,
+    /// By the logs: kept objects that were created,
+    created: BTreeSet<ObjectId>,
+    /// and all objects that were removed.
+    removed: BTreeSet<ObjectId>,
+    /// Who may act for a region, and until when by the laboratory's clock.
+    acting: BTreeMap<RegionId, (ServerId, u32)>,
+    /// Pings that each crate was sent and did not get, in the end; the least of several looks, because some are on
+    /// their way.
+    pub pings: BTreeMap<ObjectId, u16>,
+    /// When an owner crashed.
+    down: BTreeMap<RegionId, Micros>,
+    /// How long regions were without an owner after its crash.
+    pub takeovers: Vec<Micros>,
+    /// Findings.
+    pub findings: Vec<MeshFinding>,
+    /// How many of each kind there were.
+    pub tally: BTreeMap<FindingKind, u64>,
+    /// Turns that were looked at.
+    pub looked: u64,
+}
+
+impl Checker {
+    /// Nothing was seen yet.
+    pub fn new(game: Arc<Drift>) -> Checker {
+        Checker {
+            game,
+            turns: BTreeMap::new(),
+            fenced: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            created: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            acting: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            down: BTreeMap::new(),
+            takeovers: Vec::new(),
+            findings: Vec::new(),
+            tally: BTreeMap::new(),
+            looked: 0,
+        }
+    }
+
+    fn find(&mut self, kind: FindingKind, at: Micros, text: String) {
+        *self.tally.entry(kind).or_default() += 1;
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(MeshFinding { kind, at, text });
+        }
+    }
+
+    /// The ledger took an append.
+    pub fn appended(&mut self, subject: Subject, sequence: u64, bytes: &[u8]) {
+        let Subject::Log(region) = subject else { return };
+        let Ok((_, batch)) = read_batch(bytes) else { return };
+        if !self.logs.entry(region).or_default().apply(sequence, &batch) {
+            return;
+        }
+        for entry in &batch.entries {
+            match entry {
+                LogEntry::Fence { epoch } => drop(self.fenced.insert(region, *epoch)),
+                LogEntry::Checkpoint { object, state, .. }
+                | LogEntry::Amend { object, state, .. } => {
+                    let id = ObjectId(*object);
+                    // Logs are not ordered among each other: what was removed stays removed.
+                    match state {
+                        None => drop(self.removed.insert(id)),
+                        Some(_) if self.game.keeps(id.kind()) => drop(self.created.insert(id)),
+                        Some(_) => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A server crashed.
+    pub fn crashed(&mut self, server: &RegionServer<Drift>, now: Micros) {
+        for region in server.regions() {
+            if self.fenced.get(&region.id) == Some(&region.epoch) {
+                self.down.entry(region.id).or_insert(now);
+            }
+        }
+    }
+
+    /// A server had a round.
+    pub fn look(&mut self, server: &RegionServer<Drift>, clock: Micros, now: Micros) {
+        for region in server.regions() {
+            let (id, me) = (region.id, server.id());
+            if server.may_act_until(id) <= clock {
+                continue;
+            }
+            let fenced = self.fenced.get(&id).copied().unwrap_or(0);
+            if fenced > region.epoch {
+                let text =
+                    format!("{me:?} runs {id:?} in epoch {}, fenced by {fenced}", region.epoch);
+                self.find(FindingKind::SteppedFenced, now, text);
+            }
+            let acting = self.acting.insert(id, (me, region.epoch));
+            if let Some((other, epoch)) = acting.filter(|it| it.1 > region.epoch) {
+                let text = format!("{me:?} acts for {id:?} after {other:?} in epoch {epoch}");
+                self.find(FindingKind::TwoLeases, now, text);
+            }
+            if let Some(since) = self.down.remove(&id) {
+                self.takeovers.push(now - since);
+            }
+            for (object, row) in region.owned() {
+                self.turn(object, (row.from, row.stepped), (me, row.epoch), now);
+            }
+        }
+    }
+
+    fn turn(
+        &mut self,
+        object: ObjectId,
+        (from, stepped): (u32, u32),
+        (server, epoch): (ServerId, u32),
+        now: Micros,
+    ) {
+        self.looked += 1;
+        let Some(last) = self.turns.get(&object).copied() else {
+            self.turns.insert(object, LastTurn { tick: stepped, server, epoch });
+            return;
+        };
+        let first = if last.server == server && last.epoch == epoch {
+            from.max(last.tick + 1)
+        } else {
+            from
+        };
+        if first > stepped {
+            return;
+        }
+        if first <= last.tick {
+            let text =
+                format!("{object:?} in ticks {first}..={stepped} by {server:?}, before {last:?}");
+            self.find(FindingKind::SteppedTwice, now, text);
+        }
+        if epoch < last.epoch {
+            let text = format!("{object:?} has epoch {epoch} at {server:?}, before {last:?}");
+            self.find(FindingKind::EpochFell, now, text);
+        }
+        self.turns.insert(object, LastTurn { tick: stepped, server, epoch });
+    }
+
+    /// After everything has settled: who owns what, and whether what was done was done once. Objects on their way have
+    /// no owner for a moment; `settle` returns those that should have one.
+    pub fn settle<'a>(
+        &mut self,
+        servers: impl Iterator<Item = &'a RegionServer<Drift>>,
+        ledger: &SimLedger,
+        now: Micros,
+    ) -> BTreeSet<ObjectId> {
+        let mut owners: BTreeMap<ObjectId, Vec<(ServerId, RegionId)>> = BTreeMap::new();
+        let mut crates = BTreeMap::new();
+        let (runs, game) = (layout(ledger), Arc::clone(&self.game));
+        for server in servers {
+            let current = server.regions().filter(|region| {
+                let info = runs.as_ref().and_then(|layout| layout.get(region.id));
+                info.is_some_and(|it| (it.server, it.epoch) == (server.id(), region.epoch))
+            });
+            for region in current {
+                for (object, _) in region.owned() {
+                    owners.entry(object).or_default().push((server.id(), region.id));
+                    let state = region.state(object).filter(|_| object.kind() == CRATE);
+                    if let Some((state, kind)) = state.zip(game.schema().kind(CRATE)) {
+                        crates.insert(object, Crate::get(kind, &state.lanes));
+                    }
+                }
+            }
+        }
+        for (object, owners) in owners.iter().filter(|(_, owners)| owners.len() > 1) {
+            self.find(FindingKind::Doubled, now, format!("{object:?} is owned by {owners:?}"));
+        }
+        for (object, it) in &crates {
+            let partner = crates.get(&Drift::partner(*object));
+            if partner.is_some_and(|partner| it.got > partner.sent) {
+                let text = format!("{object:?} got {}, its partner sent {:?}", it.got, partner);
+                self.find(FindingKind::ActedTwice, now, text);
+            }
+            if let Some(partner) = partner {
+                let missing = partner.sent.saturating_sub(it.got);
+                let least = self.pings.entry(*object).or_insert(missing);
+                *least = missing.min(*least);
+            }
+        }
+        let fixed = self.turns.keys().filter(|id| !id.is_minted());
+        let all = self.created.iter().chain(fixed).filter(|id| !self.removed.contains(*id));
+        all.filter(|id| !owners.contains_key(*id)).copied().collect()
+    }
+
+    /// These had no owner for long.
+    pub fn lose(&mut self, objects: &BTreeSet<ObjectId>, now: Micros) {
+        for object in
+            objects.iter().filter(|id| !self.removed.contains(*id)).copied().collect::<Vec<_>>()
+        {
+            let text = format!("{object:?}, last {:?}", self.turns.get(&object));
+            self.find(FindingKind::Lost, now, text);
+        }
+    }
+
+    /// Pings that were sent and not got, in the end.
+    pub fn pings_lost(&self) -> u64 {
+        self.pings.values().map(|missing| u64::from(*missing)).sum()
+    }
+
+    /// Kept objects that there should be, by the logs.
+    pub fn kept(&self) -> usize {
+        self.created.difference(&self.removed).count()
+    }
+}
+
+/// The layout that the ledger has.
+pub fn layout(ledger: &SimLedger) -> Option<Layout> {
+    let newest = ledger.history(Subject::Layout).last()?.1;
+    let (_, record): (AppendId, Vec<u8>) = read_record(newest).ok()?;
+    Layout::read(&record).ok()
+}

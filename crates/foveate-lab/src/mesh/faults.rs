@@ -1,0 +1,236 @@
+//! What goes wrong: faults at every step, a bad network, a bad ledger; and servers that are wrong on purpose.
+
+use super::check::Checker;
+use foveate_node::region::MeshStep;
+use foveate_node::region::bus::{BusMessage, Envelope};
+use foveate_node::region::layout::ServerId;
+use foveate_node::region::ledger::{AppendId, Subject, read_record, write_record};
+use foveate_node::region::log::{LogBatch, LogEntry};
+use foveate_wire::{Micros, ObjectId};
+
+/// What becomes of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// It dies; another one starts some seconds later.
+    Crash,
+    /// It stands still for a while.
+    Pause(Micros),
+}
+
+impl FaultKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Crash => "crash",
+            FaultKind::Pause(_) => "pause",
+        }
+    }
+}
+
+/// A fault that waits for its step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Armed {
+    /// The step.
+    pub step: MeshStep,
+    /// How often it comes up before.
+    pub after: u32,
+    /// The fault.
+    pub kind: FaultKind,
+    /// Since when it waits.
+    pub since: Micros,
+}
+
+impl Armed {
+    /// Any fault at any step.
+    pub fn draw(rng: &mut fastrand::Rng, spec: &FaultSpec, now: Micros) -> Armed {
+        let step = MeshStep::ALL[rng.usize(..MeshStep::ALL.len())];
+        // Evenly over magnitudes: 50 ms to 20 s.
+        let pause = Micros((50_000.0 * 400f64.powf(rng.f64())) as u64);
+        let kind =
+            if rng.f64() < spec.crashes { FaultKind::Crash } else { FaultKind::Pause(pause) };
+        Armed { step, after: rng.u32(..4), kind, since: now }
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FaultSpec {
+    /// Between this and that a message or a request takes, one way.
+    pub delay: (Micros, Micros),
+    /// Share of messages and requests that are lost,
+    pub loss: f64,
+    /// doubled,
+    pub double: f64,
+    /// that take up to 0.3 s longer,
+    pub spikes: f64,
+    /// and up to 5 s.
+    pub stalls: f64,
+    /// Share of entries that a follower reads up to two seconds late.
+    pub late_followers: f64,
+    /// Clocks gain or lose so many microseconds a second.
+    pub drift: i64,
+    /// Of the faults at steps this share are crashes; the others are pauses.
+    pub crashes: f64,
+    /// The longest time between two occasions for trouble; zero: none.
+    pub trouble_every: Micros,
+    /// At each occasion: the probability that the ledger is away for up to 7.5 s,
+    pub outages: f64,
+    /// and that a server is cut off from all others and from the ledger for up to 4 s.
+    pub partitions: f64,
+    /// Processes that are down at a time.
+    pub max_down: usize,
+    /// The longest time between two changes of the layout, less a second; zero: none.
+    pub layout_every: Micros,
+    /// Servers that are wrong on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl FaultSpec {
+    /// Nothing goes wrong; messages take half a round at most.
+    pub const NONE: FaultSpec = FaultSpec {
+        delay: (Micros(2_000), Micros(25_000)),
+        loss: 0.0,
+        double: 0.0,
+        spikes: 0.0,
+        stalls: 0.0,
+        late_followers: 0.0,
+        drift: 0,
+        crashes: 0.0,
+        trouble_every: Micros::ZERO,
+        outages: 0.0,
+        partitions: 0.0,
+        max_down: 0,
+        layout_every: Micros::ZERO,
+        sabotage: None,
+    };
+
+    /// Everything goes wrong.
+    pub const ALL: FaultSpec = FaultSpec {
+        loss: 0.02,
+        double: 0.02,
+        spikes: 0.01,
+        stalls: 0.0005,
+        late_followers: 0.01,
+        drift: 50_000,
+        crashes: 0.5,
+        trouble_every: Micros(2_500_000),
+        outages: 0.04,
+        partitions: 0.06,
+        max_down: 2,
+        layout_every: Micros(8_000_000),
+        ..FaultSpec::NONE
+    };
+
+    /// One server at a time crashes.
+    pub const CRASHES: FaultSpec = FaultSpec {
+        crashes: 1.0,
+        drift: 50_000,
+        trouble_every: Micros(6_000_000),
+        max_down: 1,
+        ..FaultSpec::NONE
+    };
+}
+
+/// A mistake that servers could make. The checker must find each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// Logs are appended to whatever their last entry is: a former owner's appends count.
+    NoFence,
+    /// The state of an earlier handoff of an object is taken for that of the present one.
+    NoEpochCheck,
+    /// A server whose lease has expired acts on, and is taken for its successor.
+    ZombieBelieved,
+    /// Standbys go on acknowledging beacons while they take over.
+    AcksWhileTaking,
+    /// No server logs what it took in.
+    NoIn,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Sabotage; 5] = [
+        Sabotage::NoFence,
+        Sabotage::NoEpochCheck,
+        Sabotage::ZombieBelieved,
+        Sabotage::AcksWhileTaking,
+        Sabotage::NoIn,
+    ];
+
+    /// Circumstances in which it matters.
+    pub fn faults(self) -> FaultSpec {
+        let faults = FaultSpec { sabotage: Some(self), ..FaultSpec::ALL };
+        match self {
+            // States of earlier handoffs arrive late.
+            Sabotage::NoEpochCheck => FaultSpec { double: 0.3, stalls: 0.05, ..faults },
+            _ => faults,
+        }
+    }
+
+    /// Whether appends to a subject name its last entry.
+    pub fn checks(self, subject: Subject) -> bool {
+        self != Sabotage::NoFence || !matches!(subject, Subject::Log(_))
+    }
+
+    /// The acknowledgement of a beacon that arrives, or with `arrives` false does not.
+    pub fn forge_ack(
+        self,
+        (from, to): (ServerId, ServerId),
+        bytes: &[u8],
+        arrives: bool,
+    ) -> Option<Vec<u8>> {
+        let forges = match self {
+            Sabotage::ZombieBelieved => true,
+            Sabotage::AcksWhileTaking => arrives,
+            _ => false,
+        };
+        let envelope = Envelope::read(bytes).ok().filter(|_| forges)?;
+        match envelope.body {
+            BusMessage::Beacon(by, number) => {
+                let body = BusMessage::BeaconAck(by, number);
+                debug_assert_eq!(envelope.from, from);
+                Some(Envelope { from: to, world: envelope.world, body }.write())
+            }
+            _ => None,
+        }
+    }
+
+    /// A message as it arrives.
+    pub fn bend(self, bytes: Vec<u8>, checker: &Checker) -> Vec<u8> {
+        if !matches!(self, Sabotage::NoEpochCheck | Sabotage::ZombieBelieved) {
+            return bytes;
+        }
+        let Ok(mut envelope) = Envelope::read(&bytes) else { return bytes };
+        match (self, &mut envelope.body) {
+            (
+                Sabotage::ZombieBelieved,
+                BusMessage::States(by, ..)
+                | BusMessage::Handoff(by, ..)
+                | BusMessage::Subscribe(by, ..),
+            ) => {
+                let fenced = checker.fenced.get(&by.region).copied().unwrap_or(0);
+                by.epoch = by.epoch.max(fenced);
+            }
+            (Sabotage::NoEpochCheck, BusMessage::Handoff(by, to, objects)) => {
+                let pending = checker.logs.get(&by.region).map(|view| &view.pending);
+                for it in objects {
+                    let now = pending.and_then(|pending| pending.get(&ObjectId(it.object)));
+                    if let Some(now) = now.filter(|now| now.to == *to) {
+                        (it.epoch, it.sequence) = (now.epoch, now.sequence);
+                    }
+                }
+            }
+            _ => {}
+        }
+        envelope.write()
+    }
+
+    /// An append as the ledger gets it.
+    pub fn bend_append(self, subject: Subject, bytes: Vec<u8>) -> Vec<u8> {
+        if self != Sabotage::NoIn || !matches!(subject, Subject::Log(_)) {
+            return bytes;
+        }
+        let Ok((id, mut batch)) = read_record::<(AppendId, LogBatch)>(&bytes) else { return bytes };
+        batch.entries.retain(|entry| !matches!(entry, LogEntry::In { .. }));
+        write_record(&(id, batch))
+    }
+}

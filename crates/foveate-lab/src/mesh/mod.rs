@@ -1,0 +1,9 @@
+//! A world on many servers, in virtual time: the shipped servers, a simulated bus and ledger, faults at every step,
+//! and a checker that knows everything.
+
+pub mod check;
+pub mod faults;
+pub mod game;
+pub mod ledger;
+pub mod run;
+pub mod world;

@@ -1,0 +1,526 @@
+//! Servers, bus and ledger in virtual time, and everything that goes wrong with them.
+//!
+//! What a server wants done is carried out event by event, in its order. A fault that is armed for a step strikes
+//! when that step comes up: what is before it has been done, what is behind it is lost with the process, or waits until
+//! the process goes on. A process that was paused finds what arrived meanwhile before it is woken.
+
+use super::check::Checker;
+use super::faults::{Armed, FaultKind, FaultSpec};
+use super::game::Drift;
+use super::ledger::SimLedger;
+use crate::net::Agenda;
+use foveate_node::node::{Node, NodeInput};
+use foveate_node::outbox::RecordingOutbox;
+use foveate_node::region::bus::{Publication, Recipient};
+use foveate_node::region::layout::{Layout, ServerId};
+use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
+use foveate_node::region::{
+    LayoutChange, MeshStep, RegionCommand, RegionEvent, RegionServer, RegionSettings,
+};
+use foveate_wire::{Micros, ObjectId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Faults that wait for their steps at a time.
+const MAX_ARMED: usize = 6;
+
+/// What happens at a time.
+enum Happening {
+    Wake { server: ServerId, life: u32 },
+    Deliver { server: ServerId, bytes: Vec<u8> },
+    Request { from: ServerId, request: LedgerRequest },
+    Answer { to: ServerId, request: u64, answer: LedgerAnswer },
+    Entries { to: ServerId, subject: Subject },
+    Resume { server: ServerId },
+    Restart,
+    OutageEnds,
+    PartitionEnds,
+    Trouble,
+    Layout,
+}
+
+/// One process.
+struct Process {
+    node: RegionServer<Drift>,
+    /// Its clock gains so many microseconds a second, or loses them.
+    drift: i64,
+    skew: u64,
+    paused: bool,
+    /// The side of a partition that it is on.
+    side: u8,
+    /// What it wanted done when it was paused,
+    held: VecDeque<RegionEvent>,
+    /// and what arrived since.
+    inbox: Vec<RegionCommand>,
+    wake: u32,
+}
+
+impl Process {
+    fn clock(&self, now: Micros) -> Micros {
+        let gained = now.0 as i128 * i128::from(self.drift) / 1_000_000;
+        Micros((now.0 + self.skew).saturating_add_signed(gained as i64))
+    }
+
+    /// How long until its clock shows a time.
+    fn until(&self, now: Micros, time: Micros) -> Micros {
+        let ahead = time.saturating_sub(self.clock(now)).0 as u128 * 1_000_000;
+        Micros(ahead.div_ceil((1_000_000 + self.drift) as u128) as u64)
+    }
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct MeshCounts {
+    /// Objects that changed regions.
+    pub handoffs: u64,
+    /// How often an object came so many ticks late; the last: later.
+    pub late: [u64; 16],
+    /// Bytes between servers.
+    pub bytes: u64,
+    /// Appends that the ledger took.
+    pub appends: u64,
+    /// Actions that were given up.
+    pub asks_lost: u64,
+    /// Regions that changed servers.
+    pub takeovers: u64,
+    /// Faults that struck, by step and sort.
+    pub faults: BTreeMap<(MeshStep, &'static str), u64>,
+    /// Layouts that could not be used, servers that were declared dead.
+    pub unusable: u64,
+    /// Servers that ended because they were declared dead.
+    pub ended: u64,
+}
+
+/// A world and its servers.
+pub struct MeshWorld {
+    /// The game.
+    pub game: Arc<Drift>,
+    settings: RegionSettings,
+    spec: FaultSpec,
+    processes: BTreeMap<ServerId, Process>,
+    ledger: SimLedger,
+    agenda: Agenda<Happening>,
+    now: Micros,
+    rng: fastrand::Rng,
+    next_server: u32,
+    armed: Vec<Armed>,
+    outage: bool,
+    partition: bool,
+    /// Processes that are to start again.
+    restarting: usize,
+    /// No fault strikes any more.
+    calm: bool,
+    /// FNV-1a over all that was said and appended.
+    digest: u64,
+    /// What was counted.
+    pub counts: MeshCounts,
+    /// Who looks on.
+    pub checker: Checker,
+}
+
+impl MeshWorld {
+    /// A world of so many servers, the first of which begins it with this layout.
+    pub fn new(
+        game: Arc<Drift>,
+        settings: RegionSettings,
+        spec: FaultSpec,
+        (layout, servers): (Layout, u32),
+        seed: u64,
+    ) -> MeshWorld {
+        let mut world = MeshWorld {
+            checker: Checker::new(Arc::clone(&game)),
+            game,
+            settings,
+            spec,
+            processes: BTreeMap::new(),
+            ledger: SimLedger::default(),
+            agenda: Agenda::default(),
+            now: Micros::ZERO,
+            rng: fastrand::Rng::with_seed(seed),
+            next_server: 1,
+            armed: Vec::new(),
+            outage: false,
+            partition: false,
+            restarting: 0,
+            calm: false,
+            digest: 0xcbf2_9ce4_8422_2325,
+            counts: MeshCounts::default(),
+        };
+        (0..servers).for_each(|_| world.start());
+        let found = RegionCommand::Found(Box::new(layout));
+        world.hand(ServerId(1), found);
+        world.agenda.plan(Micros(4_000_000), Happening::Trouble);
+        world.agenda.plan(Micros(5_000_000), Happening::Layout);
+        world
+    }
+
+    /// The laboratory's time.
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// A hash of all that was said and appended.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &SimLedger {
+        &self.ledger
+    }
+
+    /// The servers that are there.
+    pub fn servers(&self) -> impl Iterator<Item = &RegionServer<Drift>> {
+        self.processes.values().map(|it| &it.node)
+    }
+
+    /// Objects that should have an owner and have none at this moment.
+    pub fn settle(&mut self) -> BTreeSet<ObjectId> {
+        let servers = self.processes.values().map(|it| &it.node);
+        self.checker.settle(servers, &self.ledger, self.now)
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn calm(&mut self) {
+        (self.calm, self.outage) = (true, false);
+        self.armed.clear();
+        self.heal();
+    }
+
+    /// Runs until a time.
+    pub fn run_until(&mut self, until: Micros) {
+        while let Some((now, happening)) = self.agenda.next(until) {
+            self.now = now;
+            self.happen(happening);
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn start(&mut self) {
+        let id = ServerId(self.next_server);
+        self.next_server += 1;
+        let node = RegionServer::new(Arc::clone(&self.game), self.settings.clone(), id);
+        let drift = self.rng.i64(-self.spec.drift..=self.spec.drift);
+        let process = Process {
+            node,
+            drift,
+            skew: self.rng.u64(..1 << 40),
+            paused: false,
+            side: 0,
+            held: VecDeque::new(),
+            inbox: Vec::new(),
+            wake: 0,
+        };
+        self.processes.insert(id, process);
+        self.carry_out(id);
+        self.agenda.plan(
+            self.now + Micros(1 + self.rng.u64(..50_000)),
+            Happening::Wake { server: id, life: 0 },
+        );
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Wake { server, life } => self.wake(server, life),
+            Happening::Deliver { server, mut bytes } => {
+                if let Some(sabotage) = self.spec.sabotage {
+                    bytes = sabotage.bend(bytes, &self.checker);
+                }
+                self.hand(server, RegionCommand::Deliver(bytes));
+            }
+            Happening::Request { from, request } => self.on_request(from, request),
+            Happening::Answer { to, request, answer } => {
+                self.hand(to, RegionCommand::Answer(request, answer));
+            }
+            Happening::Entries { to, subject } => {
+                for (sequence, bytes) in self.ledger.take(to, subject) {
+                    self.hand(to, RegionCommand::Entry(subject, sequence, bytes));
+                }
+            }
+            Happening::Resume { server } => self.resume(server),
+            Happening::Restart => {
+                self.restarting -= 1;
+                self.start();
+            }
+            Happening::OutageEnds => self.outage = false,
+            Happening::PartitionEnds => self.heal(),
+            Happening::Trouble => self.trouble(),
+            Happening::Layout => self.change_layout(),
+        }
+    }
+
+    fn wake(&mut self, id: ServerId, life: u32) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.wake != life || process.paused {
+            return;
+        }
+        process.wake += 1;
+        let clock = process.clock(self.now);
+        process.node.handle(clock, NodeInput::Wake, &mut RecordingOutbox::default());
+        self.checker.look(&process.node, clock, self.now);
+        self.carry_out(id);
+        self.plan_wake(id);
+    }
+
+    fn plan_wake(&mut self, id: ServerId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let next = process.node.next_wake(process.clock(self.now));
+        let wait = process.until(self.now, next).max(Micros(1));
+        let life = process.wake;
+        self.agenda.plan(self.now + wait, Happening::Wake { server: id, life });
+    }
+
+    /// Hands a command over, or keeps it for a process that is paused.
+    fn hand(&mut self, id: ServerId, command: RegionCommand) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.paused {
+            return process.inbox.push(command);
+        }
+        let clock = process.clock(self.now);
+        process.node.handle(clock, NodeInput::Command(command), &mut RecordingOutbox::default());
+        self.carry_out(id);
+    }
+
+    /// Does what a server wants done, until it is done or a fault strikes.
+    fn carry_out(&mut self, id: ServerId) {
+        loop {
+            let Some(process) = self.processes.get_mut(&id) else { return };
+            if process.paused {
+                // It was struck by what it did: the rest waits.
+                while let Some(event) = process.node.poll() {
+                    process.held.push_back(event);
+                }
+                return;
+            }
+            let Some(event) = process.held.pop_front().or_else(|| process.node.poll()) else {
+                return;
+            };
+            self.on_event(id, event);
+        }
+    }
+
+    fn on_event(&mut self, id: ServerId, event: RegionEvent) {
+        match event {
+            RegionEvent::Ledger(request) => self.send_request(id, request),
+            RegionEvent::Publish(publication) => self.publish(id, &publication),
+            RegionEvent::Reached(step) => self.strike(id, step),
+            RegionEvent::Arrived { late, .. } => {
+                self.counts.handoffs += 1;
+                self.counts.late[(late as usize).min(15)] += 1;
+            }
+            RegionEvent::AskLost => self.counts.asks_lost += 1,
+            RegionEvent::Unusable(_) => self.counts.unusable += 1,
+            RegionEvent::Ended => {
+                self.counts.ended += 1;
+                self.crash(id);
+            }
+        }
+    }
+
+    fn hash(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// One way, to a server or to the ledger.
+    fn delay(&mut self) -> Micros {
+        let spread = self.spec.delay.1.0 - self.spec.delay.0.0;
+        let spike = !self.calm && self.rng.f64() < self.spec.spikes;
+        let stall = !self.calm && self.rng.f64() < self.spec.stalls;
+        let extra = if spike { self.rng.u64(..300_000) } else { 0 };
+        let extra = if stall { self.rng.u64(1_000_000..5_000_000) } else { extra };
+        Micros(self.spec.delay.0.0 + self.rng.u64(..=spread) + extra)
+    }
+
+    fn loses(&mut self) -> bool {
+        !self.calm && self.rng.f64() < self.spec.loss
+    }
+
+    fn publish(&mut self, id: ServerId, publication: &Publication) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let (clock, side) = (process.clock(self.now), process.side);
+        if clock >= publication.expires {
+            return;
+        }
+        self.hash(&publication.bytes);
+        let to: Vec<ServerId> = match publication.to {
+            Recipient::Server(to) => vec![to],
+            Recipient::All => self.processes.keys().copied().filter(|to| *to != id).collect(),
+        };
+        for server in to {
+            self.counts.bytes += publication.bytes.len() as u64;
+            let apart = self.processes.get(&server).is_none_or(|it| it.side != side);
+            let lost = apart || self.loses();
+            if let Some(sabotage) = self.spec.sabotage
+                && let Some(bytes) = sabotage.forge_ack((id, server), &publication.bytes, !lost)
+            {
+                let at = self.now + self.delay() + self.delay();
+                self.agenda.plan(at, Happening::Deliver { server: id, bytes });
+            }
+            if lost {
+                continue;
+            }
+            let copies = 1 + usize::from(!self.calm && self.rng.f64() < self.spec.double);
+            for _ in 0..copies {
+                let at = self.now + self.delay();
+                let bytes = publication.bytes.clone();
+                self.agenda.plan(at, Happening::Deliver { server, bytes });
+            }
+        }
+    }
+
+    fn send_request(&mut self, id: ServerId, request: LedgerRequest) {
+        let at = self.now + self.delay();
+        match request {
+            LedgerRequest::Append { .. } => {
+                if self.loses() {
+                    return;
+                }
+                if !self.calm && self.rng.f64() < self.spec.double {
+                    let again = at + self.delay();
+                    self.agenda
+                        .plan(again, Happening::Request { from: id, request: request.clone() });
+                }
+                self.agenda.plan(at, Happening::Request { from: id, request });
+            }
+            LedgerRequest::Follow(subject) => {
+                self.ledger.follow(id, subject, self.now);
+                self.agenda.plan(at, Happening::Entries { to: id, subject });
+            }
+            LedgerRequest::Truncate(subject, from) => self.ledger.truncate(subject, from),
+        }
+    }
+
+    fn on_request(&mut self, from: ServerId, request: LedgerRequest) {
+        let LedgerRequest::Append { request, subject, last, mut bytes } = request else { return };
+        let cut_off = self.processes.get(&from).is_some_and(|it| it.side != 0);
+        if self.outage || cut_off {
+            return;
+        }
+        if let Some(sabotage) = self.spec.sabotage {
+            bytes = sabotage.bend_append(subject, bytes);
+        }
+        let checked = self.spec.sabotage.is_none_or(|it| it.checks(subject));
+        self.hash(&bytes);
+        let answer = self.ledger.append(subject, last, bytes.clone(), checked);
+        if let LedgerAnswer::Appended(at) = answer {
+            self.counts.appends += 1;
+            self.checker.appended(subject, at, &bytes);
+            for follower in self.ledger.followers(subject) {
+                let late = !self.calm && self.rng.f64() < self.spec.late_followers;
+                let extra = if late { self.rng.u64(..2_000_000) } else { 0 };
+                let at = self.now + self.delay() + Micros(extra);
+                let at = self.ledger.arrives(follower, subject, at);
+                self.agenda.plan(at, Happening::Entries { to: follower, subject });
+            }
+        }
+        if !self.loses() {
+            let at = self.now + self.delay();
+            self.agenda.plan(at, Happening::Answer { to: from, request, answer });
+        }
+    }
+
+    /// A process reaches a step for which a fault is armed.
+    fn strike(&mut self, id: ServerId, step: MeshStep) {
+        self.counts.takeovers += u64::from(step == MeshStep::Fenced);
+        let Some(at) = self.armed.iter().position(|it| it.step == step) else { return };
+        let armed = &mut self.armed[at];
+        if armed.after > 0 {
+            armed.after -= 1;
+            return;
+        }
+        let kind = self.armed.remove(at).kind;
+        let paused = self.processes.values().filter(|it| it.paused).count();
+        if paused + self.restarting >= self.spec.max_down {
+            return;
+        }
+        *self.counts.faults.entry((step, kind.name())).or_default() += 1;
+        match kind {
+            FaultKind::Crash => self.crash(id),
+            FaultKind::Pause(time) => self.pause(id, time),
+        }
+    }
+
+    fn crash(&mut self, id: ServerId) {
+        let Some(process) = self.processes.remove(&id) else { return };
+        self.checker.crashed(&process.node, self.now);
+        self.ledger.forget(id);
+        self.restarting += 1;
+        let at = self.now + Micros(500_000 + self.rng.u64(..4_000_000));
+        self.agenda.plan(at, Happening::Restart);
+    }
+
+    fn pause(&mut self, id: ServerId, time: Micros) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.paused = true;
+            self.agenda.plan(self.now + time, Happening::Resume { server: id });
+        }
+    }
+
+    fn resume(&mut self, id: ServerId) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        process.paused = false;
+        let inbox = std::mem::take(&mut process.inbox);
+        self.carry_out(id);
+        inbox.into_iter().for_each(|command| self.hand(id, command));
+        if self.processes.get(&id).is_some_and(|it| !it.paused) {
+            let life = self.processes.get(&id).map_or(0, |it| it.wake);
+            self.wake(id, life);
+        }
+    }
+
+    fn heal(&mut self) {
+        self.partition = false;
+        self.processes.values_mut().for_each(|it| it.side = 0);
+    }
+
+    /// Every now and then something else goes wrong.
+    fn trouble(&mut self) {
+        let next = self.now + Micros(200_000 + self.rng.u64(..self.spec.trouble_every.0.max(1)));
+        self.agenda.plan(next, Happening::Trouble);
+        if self.calm || self.spec.trouble_every == Micros::ZERO {
+            return;
+        }
+        let now = self.now;
+        self.armed.retain(|it| now - it.since < Micros(15_000_000));
+        if self.armed.len() < MAX_ARMED {
+            self.armed.push(Armed::draw(&mut self.rng, &self.spec, now));
+        }
+        if !self.outage && self.rng.f64() < self.spec.outages {
+            self.outage = true;
+            let long = Micros(self.rng.u64(500_000..7_500_000));
+            self.agenda.plan(self.now + long, Happening::OutageEnds);
+        }
+        if !self.partition && self.rng.f64() < self.spec.partitions {
+            self.partition = true;
+            let victim = self.rng.usize(..self.processes.len().max(1));
+            if let Some(process) = self.processes.values_mut().nth(victim) {
+                process.side = 1;
+            }
+            let long = Micros(self.rng.u64(100_000..4_000_000));
+            self.agenda.plan(self.now + long, Happening::PartitionEnds);
+        }
+    }
+
+    /// Cuts move now and then.
+    fn change_layout(&mut self) {
+        let next = self.now + Micros(1_000_000 + self.rng.u64(..self.spec.layout_every.0.max(1)));
+        self.agenda.plan(next, Happening::Layout);
+        let up: Vec<ServerId> =
+            self.processes.iter().filter(|(_, it)| !it.paused).map(|(id, _)| *id).collect();
+        if up.is_empty() || self.spec.layout_every == Micros::ZERO {
+            return;
+        }
+        let by = up[self.rng.usize(..up.len())];
+        let half = self.game.spec().half;
+        let layout = self.processes.get(&by).and_then(|it| it.node.layout());
+        let leaves: Vec<_> = layout.iter().flat_map(|layout| layout.leaves()).collect();
+        if leaves.len() < 2 {
+            return;
+        }
+        let (region, _) = leaves[self.rng.usize(..leaves.len())];
+        let to = (self.rng.f32() * 1.2 - 0.6) * half;
+        self.hand(by, RegionCommand::Change(LayoutChange::MoveSplit(region, to)));
+    }
+}

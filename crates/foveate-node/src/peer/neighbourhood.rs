@@ -1,0 +1,347 @@
+//! Whom to know: which links to seek and which to end, what to gossip.
+//!
+//! A peer seeks links with peers that are nearest to its avatar or to what it owns, and with a few
+//! whom chance picked. A peer that seeks it is let in as long as there is room; when there is none, the
+//! link that matters least gives way.
+
+use super::identity::Sealed;
+use super::interest::{keepers, lot};
+use super::members::GossipTarget;
+use super::membership::Occasion;
+use super::neighbour::{Neighbour, UNNEEDED};
+use super::ownership::{GhostState, OwnerClaim};
+use super::wire::{Digest, Named, PeerMessage};
+use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
+use crate::game::{Game, PlayerId};
+use crate::outbox::{Link, Outbox};
+use crate::remote_objects::apart;
+use crate::session::{Refusal, write_message};
+use foveate_wire::{Micros, ObjectId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two digests of a peer, in steady state,
+const DIGEST_EVERY: Micros = Micros(12_000_000);
+/// right after it came in,
+const DIGEST_FIRST: Micros = Micros(700_000);
+/// of which there are so many.
+const FIRST_DIGESTS: u32 = 3;
+/// Neighbours that a peer's own digest goes to.
+const TOLD_FIRST: usize = 2;
+/// Links that are asked for in one look at most, and with those out of sight by one who is not new.
+const MAX_CALLS: (usize, usize) = (4, 1);
+/// A peer that has fewer links than this has few,
+const FEW_LINKS: usize = 6;
+/// and is new for so long.
+const NEW_FOR: Micros = Micros(10_000_000);
+/// Rounds between two turns of gossip.
+const GOSSIP_EVERY: u32 = 2;
+/// Bytes of others' digests that may leave in a turn, and at once after a calm time.
+const GOSSIP_ROOM: i64 = 30;
+const MAX_GOSSIP: i64 = 100;
+/// Bytes that gossip owes at most for digests that a peer needed: nobody can silence it for longer than
+/// a second by asking.
+const MAX_OWED: i64 = 300;
+/// A peer that has so many links hears of those near by from them,
+const ACQUAINTED: usize = 12;
+/// and others are introduced to so many near ones in a look.
+const INTRODUCED: usize = 3;
+/// The same is not said again within this.
+const REMIND_AFTER: Micros = Micros(30_000_000);
+/// Links with peers that are near, however far that is.
+const MIN_LINKS: usize = 24;
+/// A peer that is within so many times the sight is near: links are there before they are needed.
+const SIGHTS: f32 = 1.3;
+/// A link that is there counts as this much nearer than one that would have to be made.
+const LOYALTY: f32 = 0.6;
+/// A clock that is off by more rounds than this is put right,
+const CLOCK_SLACK: f32 = 1.5;
+/// by one in so many of them at a look,
+const CLOCK_SHARE: f32 = 16.0;
+/// at least and at most by so many.
+const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
+/// Looks between two calls to a peer that vanished.
+const RETRY_LOOKS: u32 = 3;
+
+impl<G: Game> Peer<G> {
+    /// Neighbours who said hello.
+    pub(super) fn open_players(&self) -> impl Iterator<Item = PlayerId> + '_ {
+        self.links.values().filter(|it| it.open).map(|it| it.player)
+    }
+
+    /// Now and then: links, keepers, budgets.
+    pub(super) fn maintain(&mut self, now: Micros, out: &mut impl Outbox) {
+        self.links.looks = self.links.looks.wrapping_add(1);
+        let open: BTreeSet<PlayerId> = self.open_players().collect();
+        self.membership.members.expire(self.reader(now), |player| open.contains(&player));
+        self.links.expire_dials(now);
+        self.apply_early_states(now);
+        for id in self.ownership.unheard(now, |owner| open.contains(&owner)) {
+            self.simulation.ghosts.remove(id);
+            let owner = self.ownership.ghost(id).map(|known| known.claim.owner);
+            if owner.is_none_or(|owner| !open.contains(&owner)) {
+                self.ownership.remove(id);
+            }
+        }
+        self.repeat_claims(now, out);
+        self.ask_about_doubts(now);
+        self.retry_held(now);
+        self.adjust_clock(now);
+        self.give_again(now, out);
+        self.seek_links(now, out);
+        self.end_links(now, out);
+        self.choose_keepers();
+        self.share_uplink();
+        self.send_introductions(now, out);
+        self.send_sightings(now, out);
+    }
+
+    /// A new owner's first state may have come before it was believed. If nothing changes there is no
+    /// second one: so it is taken up now.
+    fn apply_early_states(&mut self, now: Micros) {
+        let told = |(id, known): (ObjectId, &GhostState)| {
+            let link = self.links.link_to(known.claim.owner)?;
+            let (owner, epoch) = self.links.get(&link)?.replicas.get(id)?.owner();
+            let claim = OwnerClaim { owner: PlayerId(owner.0), epoch };
+            (claim == known.claim).then_some((link, id))
+        };
+        let unheard = self.ownership.ghosts().filter(|(_, known)| known.source.is_none());
+        let told: Vec<(Link, ObjectId)> = unheard.filter_map(told).collect();
+        for (link, id) in told {
+            self.on_state(link, id, now);
+        }
+    }
+
+    /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
+    /// round. A packet is expected to be as old as half its link's round trip.
+    fn adjust_clock(&mut self, now: Micros) {
+        let round = self.settings.rounds.length;
+        let lead = |it: &Neighbour| {
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer(id))?;
+            let trip = observer.link().rtt()?.0 as f32 / round.0 as f32;
+            it.lag.filter(|_| it.is_settled(now)).map(|lag| lag - trip / 2.0)
+        };
+        let mut leads: Vec<f32> = self.links.values().filter_map(lead).collect();
+        leads.sort_unstable_by(f32::total_cmp);
+        let lead = leads.get(leads.len() / 2).copied().unwrap_or(0.0);
+        if lead.abs() > CLOCK_SLACK {
+            let (least, most) = CLOCK_STEP;
+            let step = (lead.abs() / CLOCK_SHARE).clamp(least, most) * round.0 as f32;
+            self.membership.offset -= (step * lead.signum()) as i64;
+        }
+    }
+
+    /// How this peer wants to be told.
+    pub(super) fn subscription(&self, wanted: bool) -> PeerMessage {
+        let (view, watched) = (self.settings.view, self.viewing.watched.map(Named::from));
+        PeerMessage::Subscribe { view, watched, wanted }
+    }
+
+    /// How far a player is from what this peer cares for: what it looks from, and what it owns. Those whose
+    /// interest counts for more count as nearer, so that there is a link to hand them objects by.
+    fn remoteness(&self, player: PlayerId, at: [f32; 3]) -> f32 {
+        let store = &self.simulation.publisher.store;
+        let placed = store.iter().filter(|(_, slot)| store.kind(*slot).place.is_some());
+        let away = placed.map(|(_, slot)| apart(store.position(slot), at));
+        let nearest = [self.here(), self.viewpoint()].map(|from| apart(from, at));
+        away.fold(nearest[0].min(nearest[1]), f32::min) / self.weight(player)
+    }
+
+    /// Peers that should be neighbours, the nearest first: those in sight of something that matters here,
+    /// and a few in any case.
+    fn wanted(&mut self, now: Micros) -> Vec<(f32, PlayerId)> {
+        let sight = self.own_sight();
+        let within = SIGHTS * sight;
+        let mut order: Vec<(f32, PlayerId)> = Vec::new();
+        let linked = self.links.values().filter(|it| it.open);
+        for it in linked {
+            let at = self.place_of(it.player).unwrap_or_else(|| self.here());
+            let away = self.remoteness(it.player, at);
+            order.push(((LOYALTY * away).max(away.min(sight)), it.player));
+        }
+        let (time, speed) = (self.time(now), self.top_speed());
+        for (player, member) in self.membership.members.iter() {
+            if !self.links.is_linked(player) && !self.trust.is_banned(player) {
+                // A peer that was seen long ago may be anywhere.
+                let age = Micros(time.0.saturating_sub(member.seen_at().0)).as_secs() as f32;
+                order.push((self.remoteness(player, member.at()) + speed * age, player));
+            }
+        }
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let near = order.iter().take_while(|(away, _)| *away <= within).count();
+        let near = near.clamp(MIN_LINKS, NEAR_LINKS).min(order.len());
+        let mut rest = order.split_off(near);
+        // Chance is the same at every look: links that lead far last.
+        rest.sort_unstable_by_key(|(_, player)| lot(self.me.0.into(), player.0.into()));
+        order.extend(rest.into_iter().take(FAR_LINKS));
+        order
+    }
+
+    fn seek_links(&mut self, now: Micros, out: &mut impl Outbox) {
+        let sight = self.own_sight();
+        let wanted = self.wanted(now);
+        let (yes, no) = (self.subscription(true), self.subscription(false));
+        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
+            let want = wanted.iter().any(|(_, player)| *player == it.player);
+            if want != it.wanted_here {
+                it.wanted_here = want;
+                out.message(*link, &write_message(if want { &yes } else { &no }));
+            }
+        }
+        let room = (NEAR_LINKS + FAR_LINKS).saturating_sub(self.links.dials());
+        let missing = wanted.iter().filter(|(_, player)| {
+            !self.links.is_linked(*player) && !self.links.is_dialling(*player)
+        });
+        let eager = self.links.len() < FEW_LINKS || now - self.membership.entered < NEW_FOR;
+        let (soon, later) = MAX_CALLS;
+        let mut later = if eager { soon } else { later };
+        let mut missing: Vec<(f32, PlayerId)> = missing.copied().take(soon.min(room)).collect();
+        // Those in sight are called at once, the others one after the other.
+        missing.retain(|(away, _)| {
+            let called = *away <= sight || later > 0;
+            later -= usize::from(called && *away > sight);
+            called
+        });
+        for (_, player) in missing {
+            self.dial_member(player, now);
+        }
+        if self.links.looks.is_multiple_of(RETRY_LOOKS)
+            && let Some((player, key, contact)) = self.membership.members.next_lost()
+            && !self.links.is_dialling(player)
+        {
+            self.join(key, contact, now);
+        }
+    }
+
+    /// Links that neither end wants end. Of the two ends the lower player's does it, so that it is done
+    /// once.
+    fn end_links(&mut self, now: Micros, out: &mut impl Outbox) {
+        let me = self.me;
+        let mut ended = Vec::new();
+        for (link, it) in self.links.iter_mut().filter(|(_, it)| it.open) {
+            let giving = self.ownership.giving.values().any(|giving| giving.to == it.player);
+            if it.wanted_here || it.wanted_there || giving {
+                it.unneeded = None;
+                continue;
+            }
+            let since = *it.unneeded.get_or_insert(now);
+            if now - since >= UNNEEDED && me < it.player {
+                ended.push(*link);
+            }
+        }
+        ended.into_iter().for_each(|link| self.end_link(link, now, out));
+    }
+
+    fn end_link(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
+        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
+        out.message(link, &write_message(&PeerMessage::Bye { leaving: false }));
+        out.close(link, Refusal::Closing);
+        self.drop_link(link);
+        self.forget_objects_of(player, now);
+        self.events.push_back(PeerEvent::Parted(player, false));
+    }
+
+    /// A peer is at the door and all links are taken: the one that matters least may give way.
+    pub(super) fn make_room_for(
+        &mut self,
+        player: PlayerId,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> bool {
+        debug_assert!(self.links.len() >= MAX_LINKS);
+        let remote =
+            |player| self.place_of(player).map_or(f32::MAX, |at| self.remoteness(player, at));
+        let idle = |it: &&Neighbour| it.open && !it.wanted_here && !self.is_giving_to(it.player);
+        let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
+        let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        match least {
+            // A peer of whom nothing is known may be a newcomer who knows nobody else.
+            Some((away, other))
+                if self.membership.members.get(player).is_none() || remote(player) < away =>
+            {
+                let link = self.links.link_to(other);
+                link.into_iter().for_each(|link| self.end_link(link, now, out));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Who keeps which of our objects: drawn by lot, and all who are told anyway.
+    fn choose_keepers(&mut self) {
+        let players: Vec<PlayerId> =
+            self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
+        let mut kept: BTreeMap<PlayerId, BTreeSet<ObjectId>> = BTreeMap::new();
+        for id in self.owned_of_the_world() {
+            for player in keepers(id, players.iter().copied(), self.settings.copies) {
+                kept.entry(player).or_default().insert(id);
+            }
+        }
+        for it in self.links.values_mut() {
+            let theirs = kept.remove(&it.player).unwrap_or_default();
+            if it.kept != theirs {
+                (it.kept, it.regrade) = (theirs, true);
+            }
+        }
+    }
+
+    /// A few of those near a neighbour whom it may not know.
+    fn send_introductions(&mut self, now: Micros, out: &mut impl Outbox) {
+        let open: Vec<Link> =
+            self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
+        let Some(link) = open.get(self.links.looks as usize % open.len().max(1)) else { return };
+        let within = self.sight();
+        let Some(it) = self.links.get_mut(link) else { return };
+        if it.linked.len() >= ACQUAINTED {
+            return;
+        }
+        it.introduced.retain(|_, since| now - *since < REMIND_AFTER);
+        let (player, mut met) = (it.player, it.linked.clone());
+        met.extend(it.introduced.keys());
+        let Some(at) = self.place_of(player) else { return };
+        let others = self.membership.members.introduce(player, (at, within), &met, (INTRODUCED, 0));
+        if others.is_empty() {
+            return;
+        }
+        let named = others.iter().filter_map(|it| it.peek::<Digest>());
+        let named: Vec<PlayerId> = named.map(|digest| digest.key.player()).collect();
+        if let Some(it) = self.links.get_mut(link) {
+            it.introduced.extend(named.into_iter().map(|player| (player, now)));
+        }
+        out.message(*link, &write_message(&PeerMessage::Members(others)));
+    }
+
+    /// Others' digests left because a peer needs them. Gossip, which nobody waits for, makes up for it.
+    pub(super) fn charge_gossip(&mut self, digests: &[Sealed]) {
+        let size: usize = digests.iter().map(Sealed::size).sum();
+        let least = self.membership.gossip_room.min(-MAX_OWED);
+        self.membership.gossip_room = (self.membership.gossip_room - size as i64).max(least);
+    }
+
+    /// Passes on what is new, and says now and then how things stand here.
+    pub(super) fn gossip(&mut self, now: Micros, out: &mut impl Outbox) {
+        if self.is_inside() && now >= self.membership.digest_at {
+            self.membership.digests = self.membership.digests.saturating_add(1);
+            let soon = self.membership.digests < FIRST_DIGESTS;
+            self.membership.digest_at = now + if soon { DIGEST_FIRST } else { DIGEST_EVERY };
+            let sealed = self.seal_digest(now, Occasion::Usual);
+            let message = write_message(&PeerMessage::Members(vec![sealed]));
+            let mut open: Vec<_> = self.links.iter().filter(|(_, it)| it.open).collect();
+            open.sort_by_key(|(_, it)| lot(now.0, it.player.0.into()));
+            open.iter().take(TOLD_FIRST).for_each(|(link, _)| out.message(**link, &message));
+        }
+        let tick = self.tick_at(now);
+        if !tick.0.wrapping_add(self.me.0).is_multiple_of(GOSSIP_EVERY) {
+            return;
+        }
+        self.membership.gossip_room = (self.membership.gossip_room + GOSSIP_ROOM).min(MAX_GOSSIP);
+        let Peer { links, membership, .. } = self;
+        let ears: Vec<GossipTarget<'_>> = links
+            .iter()
+            .filter(|(_, it)| it.open)
+            .map(|(link, it)| GossipTarget { link: *link, player: it.player, linked: &it.linked })
+            .collect();
+        for (link, digests) in membership.members.gossip(&ears, &mut membership.gossip_room) {
+            out.message(link, &write_message(&PeerMessage::Members(digests)));
+        }
+    }
+}

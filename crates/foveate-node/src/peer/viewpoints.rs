@@ -1,0 +1,187 @@
+//! What neighbours look from and where they look: what this peer tells of its own, and makes of theirs.
+//!
+//! A sender knows a neighbour's facing only as freshly and as exactly as the neighbour's avatar is told to
+//! it. So each peer compares: where what a neighbour knows of its facing would have that one grade its own
+//! avatar otherwise than the view demands, the peer states its gaze, two bytes in the next frame.
+
+use super::Peer;
+use super::interest::Subscribed;
+use super::neighbour::Neighbour;
+use super::wire::Gaze;
+use crate::game::{Game, PlayerId};
+use crate::outbox::Link;
+use crate::remote_objects::apart;
+use foveate_sync::Pivots;
+use foveate_sync::interest::{Pivot, Sight};
+use foveate_wire::schema::Kind;
+use foveate_wire::{Metres, Micros, ObjectId, Radians, Tick, steps_to_angle};
+use std::sync::Arc;
+
+/// Frames that a gaze is stated in: one may be lost.
+const GAZE_FRAMES: u8 = 2;
+/// Rounds between two statements to one neighbour.
+const GAZE_EVERY: u32 = 3;
+/// What a neighbour looks from at most: its avatar, and of a trusted one what it owns.
+const MAX_EYES: usize = 16;
+
+impl<G: Game> Peer<G> {
+    /// Each neighbour looks from where its avatar is known to be, by the view that it subscribed to.
+    pub(super) fn update_viewpoints(&mut self) {
+        let stale: Vec<(Link, u8)> =
+            self.links.iter().filter(|(_, it)| it.regrade).map(|(l, it)| (*l, it.view)).collect();
+        for (link, which) in stale {
+            let Some(view) = self.view(which) else { continue };
+            let Some(it) = self.links.get_mut(&link) else { continue };
+            it.regrade = false;
+            let policy = Subscribed::new(view, self.avatar, it.kept.clone());
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
+            if let Some(observer) = observer {
+                observer.set_policy(Arc::new(policy));
+            }
+        }
+        let eyes: Vec<(Link, Vec<(ObjectId, Pivot)>)> =
+            self.links.iter().map(|(link, it)| (*link, self.viewpoints_of(it))).collect();
+        for (link, eyes) in eyes.into_iter().filter(|(_, eyes)| !eyes.is_empty()) {
+            let Some(it) = self.links.get_mut(&link) else { continue };
+            let observer = it.observer.and_then(|id| self.simulation.publisher.observer_mut(id));
+            let Some(observer) = observer else { continue };
+            let (ids, pivots): (Vec<ObjectId>, Vec<Pivot>) = eyes.into_iter().unzip();
+            if it.eyes == ids {
+                observer.follow(&pivots);
+            } else {
+                observer.set_pivots(Pivots::Free(pivots));
+                it.eyes = ids;
+            }
+        }
+    }
+
+    /// What a neighbour looks from, and where it is and looks: its avatar or what it watches first. One
+    /// that is trusted runs the rules of objects that it is not near, and needs to know what is near those.
+    pub(super) fn viewpoints_of(&self, it: &Neighbour) -> Vec<(ObjectId, Pivot)> {
+        let avatar = self.avatar_of(it.player);
+        let may =
+            |id: &ObjectId| self.simulation.game.may_watch(&self.simulation.world(), avatar, *id);
+        let watched = it.watched.filter(may).and_then(|id| Some((id, self.eye(id)?)));
+        let first = watched.or_else(|| Some((avatar, self.avatar_eye(it, avatar)?)));
+        let mut eyes: Vec<(ObjectId, Pivot)> = first.into_iter().collect();
+        if !eyes.is_empty() && self.weight(it.player) > 1.0 {
+            let theirs =
+                self.ownership.ghosts().filter(|(_, known)| known.claim.owner == it.player);
+            let theirs = theirs.map(|(id, _)| id).filter(|id| *id != avatar);
+            eyes.extend(theirs.filter_map(|id| Some((id, self.eye(id)?))).take(MAX_EYES - 1));
+        }
+        eyes
+    }
+
+    /// The gaze that a neighbour stated counts until something else is heard of its avatar's facing.
+    fn avatar_eye(&self, it: &Neighbour, avatar: ObjectId) -> Option<Pivot> {
+        let (kind, steps) = self.facing_of(avatar)?;
+        let stated = it.gaze.filter(|(then, _)| *then == steps).map(|(_, gaze)| gaze.angles());
+        let [yaw, pitch] = stated.unwrap_or_else(|| angles(kind, steps));
+        let at = self.place_of(it.player)?;
+        Some(Pivot { reach: self.reach_in_a_round(kind), ..Pivot::looking(at, yaw, pitch) })
+    }
+
+    /// How an object is placed and faces, as far as is known.
+    fn eye(&self, id: ObjectId) -> Option<Pivot> {
+        let store = &self.simulation.publisher.store;
+        let own = store.find(id).map(|slot| store.position(slot));
+        let at = own.or_else(|| self.simulation.ghosts.place(id))?;
+        let (kind, steps) = self.facing_of(id)?;
+        let [yaw, pitch] = angles(kind, steps);
+        Some(Pivot { reach: self.reach_in_a_round(kind), ..Pivot::looking(at, yaw, pitch) })
+    }
+
+    /// Where an object faces, in steps of its kind; zeros if that is not known.
+    fn facing_of(&self, id: ObjectId) -> Option<(&Kind, [i32; 2])> {
+        let kind = self.simulation.game.schema().kind(id.kind())?;
+        let store = &self.simulation.publisher.store;
+        let lanes = store.find(id).map(|slot| store.lanes(slot));
+        let lanes = lanes.or_else(|| self.simulation.ghosts.lanes(id));
+        let of = |lane: Option<(usize, u32)>| lane.zip(lanes).map_or(0, |((at, _), it)| it[at]);
+        Some((kind, [of(kind.yaw), of(kind.pitch)]))
+    }
+
+    fn avatar_of(&self, player: PlayerId) -> ObjectId {
+        ObjectId::new(self.avatar.kind(), player.0, 0)
+    }
+
+    fn reach_in_a_round(&self, kind: &Kind) -> Metres {
+        Metres((kind.spec.max_speed * self.settings.rounds.length.as_secs() as f32).max(1e-3))
+    }
+
+    /// A neighbour says where it looks.
+    pub(super) fn on_gaze(&mut self, link: Link, gaze: Gaze) {
+        let Some(player) = self.links.get(&link).map(|it| it.player) else { return };
+        let steps = self.facing_of(self.avatar_of(player)).map(|known| known.1);
+        if let (Some(steps), Some(it)) = (steps, self.links.get_mut(&link)) {
+            it.gaze = Some((steps, gaze));
+        }
+    }
+
+    /// States the gaze to peers that would grade their avatar wrongly by what they know of ours. If they would
+    /// be too loose that is said at once, if too strict with the next frame.
+    pub(super) fn update_gaze(&mut self, tick: Tick) {
+        let Some(view) = self.view(self.settings.view) else { return };
+        let publisher = &self.simulation.publisher;
+        let slot = publisher.store.find(self.avatar).filter(|_| self.viewing.watched.is_none());
+        let (Some(slot), Some((kind, steps))) = (slot, self.facing_of(self.avatar)) else { return };
+        let (here, truth) = (publisher.store.position(slot), Gaze::along(angles(kind, steps)));
+        let mut stated = Vec::new();
+        for (link, it) in self.links.iter().filter(|(_, it)| it.open) {
+            let told = it.observer.and_then(|id| publisher.told_facing(id, slot));
+            let (Some(told), Some(there)) = (told, self.place_of(it.player)) else { continue };
+            let said = it.stated.filter(|(then, ..)| *then == told).map(|(_, gaze, _)| gaze);
+            let believed = said.unwrap_or_else(|| Gaze::along(angles(kind, told)));
+            let lately = it.stated.is_some_and(|(.., at)| tick.since(at) < GAZE_EVERY);
+            if believed == truth || lately {
+                continue;
+            }
+            let bounds = |gaze: Gaze| {
+                let [yaw, pitch] = gaze.angles();
+                let pivot = Pivot::looking(here, yaw, pitch);
+                view.grade(&sight(&pivot, there, self.avatar_of(it.player), tick))
+                    .map(|grade| (grade.max_age, grade.max_error.0))
+            };
+            let (wanted, given) = (bounds(truth), bounds(believed));
+            if wanted != given {
+                let finer =
+                    wanted.is_some_and(|it| given.is_none_or(|of| it.0 < of.0 || it.1 < of.1));
+                stated.push((*link, told, finer));
+            }
+        }
+        for (link, told, finer) in stated {
+            if let Some(it) = self.links.get_mut(&link) {
+                it.stated = Some((told, truth, tick));
+                (it.gaze_frames, it.gaze_now) = (GAZE_FRAMES, finer);
+            }
+        }
+    }
+}
+
+/// Yaw and pitch of an object of this kind.
+fn angles(kind: &Kind, steps: [i32; 2]) -> [Radians; 2] {
+    let angle = |lane: Option<(usize, u32)>, at: i32| {
+        Radians(lane.map_or(0.0, |(_, steps)| steps_to_angle(at, steps)))
+    };
+    [angle(kind.yaw, steps[0]), angle(kind.pitch, steps[1])]
+}
+
+/// A player's avatar as a policy sees it.
+fn sight(pivot: &Pivot, there: [f32; 3], object: ObjectId, tick: Tick) -> Sight {
+    let distance = apart(pivot.at, there);
+    let along = |axis: usize| pivot.facing[axis] * (there[axis] - pivot.at[axis]);
+    Sight {
+        distance: Metres(distance),
+        cos_angle: (0..3).map(along).sum::<f32>() / distance.max(1e-9),
+        from: pivot.at,
+        to: there,
+        pivot: None,
+        object,
+        kind: object.kind(),
+        same_team: false,
+        interaction: 0.0,
+        tick,
+        now: Micros::ZERO,
+    }
+}
