@@ -223,6 +223,9 @@ impl<G: Game> Peer<G> {
 
     /// A link ended that this peer did not close.
     pub fn closed(&mut self, link: Link, now: Micros) {
+        if self.has_stalled(now) {
+            return self.drop_link(link);
+        }
         let Some(neighbour) = self.links.get(&link) else { return };
         let (player, was_open) = (neighbour.player, neighbour.open || neighbour.replaces);
         self.drop_link(link);
@@ -251,10 +254,16 @@ impl<G: Game> Peer<G> {
         self.orphan_objects_of(player, now);
     }
 
+    /// Whether this peer had no round for so long that others took it for gone. What waited for it meanwhile is not
+    /// acted on: the next round lets go of everything and closes the links that it came over.
+    pub(super) fn has_stalled(&self, now: Micros) -> bool {
+        self.membership.ticked.is_some_and(|last| now - last >= GONE_AFTER)
+    }
+
     /// A peer that stalled for so long, or slept, was taken for gone, and others have what it had. So it
     /// lets go of that, meets them anew, and takes up again what nobody has.
     pub(super) fn recover_from_stall(&mut self, now: Micros, out: &mut impl Outbox) {
-        let stalled = self.membership.ticked.is_some_and(|last| now - last >= GONE_AFTER);
+        let stalled = self.has_stalled(now);
         self.membership.ticked = Some(now);
         let alone = self.links.is_empty() && self.ownership.ghosts().next().is_none();
         if !stalled || alone {

@@ -35,6 +35,9 @@ const SPEED_SLACK: f32 = 1.25;
 impl<G: Game> Peer<G> {
     /// A datagram arrived.
     pub fn datagram(&mut self, link: Link, bytes: &[u8], now: Micros) {
+        if self.has_stalled(now) {
+            return;
+        }
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         if !neighbour.patience.admits(now, bytes.len()) {
             return self.record_violation(link, Fault::Flooded, now);
@@ -241,6 +244,9 @@ impl<G: Game> Peer<G> {
 
     /// A message arrived.
     pub fn message(&mut self, link: Link, bytes: &[u8], now: Micros, out: &mut impl Outbox) {
+        if self.has_stalled(now) {
+            return;
+        }
         let Some(neighbour) = self.links.get_mut(&link) else { return };
         if !neighbour.patience.admits(now, bytes.len()) {
             self.record_violation(link, Fault::Flooded, now);
