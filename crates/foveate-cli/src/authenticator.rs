@@ -31,6 +31,12 @@ impl MainAuthenticator {
         let mut accounts = match &config.storage {
             Some(path) => Accounts::in_file(path, simulation)?,
             None => {
+                if verifier.is_some() {
+                    tracing::warn!(
+                        "tokens without storage: after a restart, tokens that were used before and \
+                         have not expired are accepted again; state storage.path to remember them"
+                    );
+                }
                 simulation.populate()?;
                 Accounts::in_memory()
             }
@@ -98,10 +104,12 @@ mod tests {
     use crate::config::CliOverrides;
     use foveate_arena::{Arena, Setup};
     use foveate_io::storage::Storage;
+    use foveate_node::session::Refusal;
     use foveate_sync::Rounds;
     use foveate_wire::Micros;
     use foveate_wire::schema::LANE_EPOCH;
     use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn a_world_is_saved_whole_before_its_first_round_and_after_its_last() {
@@ -167,6 +175,31 @@ mod tests {
             (1..=8).for_each(|tick| door.on_round(&mut simulation, Tick(tick)));
             door.close().unwrap();
         }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn players_are_told_when_storage_is_away() {
+        let folder = std::env::temp_dir().join(format!("foveate-away-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "[storage]\npath = \"world.db\"\n";
+        let config =
+            Config::parse(&folder.join("foveate.toml"), text, CliOverrides::default()).unwrap();
+        let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
+        let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
+        std::fs::rename(folder.join("world.db"), folder.join("moved.db")).unwrap();
+        let mut reply = door.enter(Link(1), "ada", b"");
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        while reply == LoginReply::Pending {
+            assert!(std::time::Instant::now() < deadline, "no answer");
+            std::thread::sleep(Duration::from_millis(1));
+            reply = door.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
+        }
+        assert_eq!(reply, LoginReply::Rejected(Refusal::Storage));
+        assert!(door.trouble().is_some_and(|trouble| trouble.contains("not there any more")));
+        // What was not saved cannot be: the file is away.
+        assert!(door.close().is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -65,6 +65,8 @@ pub struct Monitor {
     objects: FloatGauge,
     bounds: FloatGauge,
     trouble: FloatGauge,
+    /// What the log said last about storage.
+    said: Option<String>,
     strain: FloatGauge,
     quality: FloatGauge,
     /// What was lost to strain when metrics were last published.
@@ -82,7 +84,7 @@ pub struct Monitor {
 }
 
 /// Why links were refused or closed, and how many of each.
-fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 9] {
+fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 10] {
     [
         ("full", counted.refused_full),
         ("address", counted.refused_per_address),
@@ -90,9 +92,10 @@ fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 9] {
         ("origin", counted.refused_origin),
         ("observer", counted.refused_observers),
         ("flood", counted.closed_flood),
+        ("idle", counted.closed_idle),
         ("oversized", counted.closed_oversized),
         ("malformed", counted.closed_malformed),
-        ("http", counted.http_refused + counted.http_full + counted.http_slow),
+        ("http", counted.http_refused + counted.http_full + counted.http_idle + counted.http_slow),
     ]
 }
 
@@ -112,6 +115,7 @@ impl Monitor {
                 "foveate_bounds_scheduled",
                 "Share of samples in which all bounds were kept, as scheduled",
             ),
+            said: None,
             trouble: register(r, "foveate_storage_trouble", "1 while storage cannot be written"),
             strain: register(
                 r,
@@ -176,7 +180,9 @@ impl Monitor {
         let strained = server.simulation.publisher.strained();
         self.quality.set(strained.quality_since(&self.strained));
         self.strained = strained;
-        self.trouble.set(f64::from(u8::from(host.authenticator.trouble().is_some())));
+        let trouble = host.authenticator.trouble();
+        self.trouble.set(f64::from(u8::from(trouble.is_some())));
+        log::storage(self.said.as_deref(), trouble.as_deref());
         raise_by(&self.bytes, "way", "down", total.sent.bytes);
         raise_by(&self.bytes, "way", "up", total.received.bytes);
         // Including players who have left: a counter never falls.
@@ -200,6 +206,8 @@ impl Monitor {
             raise_by(&self.links, "why", why, count);
         }
         self.board.publish(render(&self.registry), now);
+        self.board.set_trouble(trouble.as_deref());
+        self.said = trouble;
     }
 }
 
@@ -221,6 +229,17 @@ pub mod log {
         match config.format {
             Format::Text => lines.init(),
             Format::Json => lines.json().init(),
+        }
+    }
+
+    /// Storage cannot be written, or can be again: a line when that changes.
+    pub fn storage(before: Option<&str>, now: Option<&str>) {
+        match (before, now) {
+            (before, Some(trouble)) if before != now => {
+                tracing::error!(trouble, "storage cannot be written; the game goes on unsaved");
+            }
+            (Some(_), None) => tracing::info!("storage can be written again"),
+            _ => {}
         }
     }
 

@@ -106,7 +106,6 @@ impl Serve {
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
-        config.web.enabled |= self.web.is_some();
         config.bots = self.bots.unwrap_or(config.bots);
         if self.observe {
             if !config.web.listen.ip().is_loopback() {
@@ -185,7 +184,8 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
 fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     let (mut limits, players) = (config.limits.clone(), config.limits.max_links);
     // Some are always coming or going.
-    limits.max_links = players + players / 8 + 64;
+    limits.newcomers = players / 8 + 64;
+    limits.max_links = players + limits.newcomers;
     if config.listen.ip().is_loopback() || config.bots > 0 {
         // All bots have one address.
         limits.trusted = Some(from_here(config.listen).ip());

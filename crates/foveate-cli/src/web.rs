@@ -56,6 +56,7 @@ pub fn open<G: ShownGame>(
     }
     let web = WebOptions {
         origins: config.origins.clone(),
+        trusted_proxies: config.trusted_proxies.clone(),
         observe: config.observe.clone(),
         metrics: config.metrics.then(|| board.clone()),
         ..WebOptions::new(site)

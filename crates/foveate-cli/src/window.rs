@@ -55,6 +55,7 @@ impl PeerWindow {
             enabled: true,
             listen,
             origins: Vec::new(),
+            trusted_proxies: Vec::new(),
             metrics: false,
             observe: Observe::Loopback,
         };

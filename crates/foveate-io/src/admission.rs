@@ -1,8 +1,9 @@
 //! Who may come in: links in all, links and handshakes per address.
 //!
-//! An address that has not proved itself may be forged. It never counts against the address it
-//! claims beyond a bucket of its own; when that is empty, or the server is busy with handshakes, it
-//! is asked to come again with a token (QUIC's Retry), which costs the server no memory.
+//! An address counts only once it has proved itself: by the token of a Retry, by a handshake that was
+//! completed, or by TCP. Before that it may be forged, and what is done in its name must not lock out the
+//! address. Handshakes of unproved addresses are few in all (`Limits::retry_above`); further ones are asked to
+//! come again with a token (QUIC's Retry), which costs the server no memory.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,14 +17,19 @@ use crate::options::Limits;
 /// Addresses that are remembered at most. Beyond it only addresses that are known come in.
 pub const MAX_ADDRESSES: usize = 65_536;
 
-/// An address as far as limits are concerned: in IPv6 one customer has a network of 2⁶⁴.
+/// Bits of an IPv6 address that limits ignore: a customer is given a network of 56 bits.
+const CUSTOMER_BITS: u32 = 128 - 56;
+
+/// An address as far as limits are concerned: in IPv6 the network of a customer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Origin(IpAddr);
 
 impl From<IpAddr> for Origin {
     fn from(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+            IpAddr::V6(v6) => {
+                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> CUSTOMER_BITS << CUSTOMER_BITS))
+            }
             v4 => v4,
         })
     }
@@ -38,28 +44,43 @@ pub(crate) enum Verdict {
     Refuse,
 }
 
+/// How a link that others began is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// As a handshake of an address that may be forged.
+    Unproved,
+    /// For its address.
+    Proved,
+    /// Not at all: it is being closed.
+    Uncounted,
+}
+
 /// What the server is busy with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) links: u32,
     pub(crate) handshakes: u32,
+    /// Whether a newcomer takes another link's place: nobody does so in a forged name.
+    pub(crate) is_crowded: bool,
 }
 
 /// What is known about addresses.
 #[derive(Default)]
 pub(crate) struct Admission {
     known: BTreeMap<Origin, Known>,
+    /// Handshakes of addresses that have not proved themselves: at most `Limits::retry_above` in all.
+    unproved: BTreeMap<Origin, u32>,
 }
 
+/// An address that has proved itself.
 struct Known {
     links: u32,
-    /// Handshakes begun from this address, proven or not, and those that proved it.
-    claimed: Bucket,
-    proved: Bucket,
+    handshakes: Bucket,
 }
 
 impl Admission {
-    /// Decides, counts the refusal, and on `Accept` counts the link until [`Admission::release`].
+    /// Decides and counts the refusal. On `Accept` the link is counted until [`Admission::release`]: for its
+    /// address if that is proved, else only as a handshake until [`Admission::prove`].
     pub(crate) fn judge(
         &mut self,
         origin: Origin,
@@ -73,63 +94,113 @@ impl Admission {
             counters.refused_full += 1;
             return Verdict::Refuse;
         }
-        if !proved && load.handshakes >= limits.retry_above {
+        if proved {
+            let counted = self.count(origin, now, (limits, counters));
+            return if counted { Verdict::Accept } else { Verdict::Refuse };
+        }
+        let is_busy = load.is_crowded || load.handshakes >= limits.retry_above;
+        if is_busy || !self.has_room(origin, limits, now) {
             counters.retried += 1;
             return Verdict::Retry;
         }
-        let Some(known) = self.known(origin, limits, now) else {
-            counters.refused_addresses += 1;
-            return Verdict::Refuse;
-        };
-        if limits.trusted.map(Origin::from) == Some(origin) {
-            known.links += 1;
-            return Verdict::Accept;
-        }
-        if known.links >= limits.max_links_per_address {
-            counters.refused_per_address += 1;
-            return Verdict::Refuse;
-        }
-        let bucket = if proved { &mut known.proved } else { &mut known.claimed };
-        match (bucket.take(limits.handshakes_per_address, now, 1), proved) {
-            (true, _) => {
-                known.links += 1;
-                Verdict::Accept
+        *self.unproved.entry(origin).or_default() += 1;
+        Verdict::Accept
+    }
+
+    /// A handshake that was accepted without proof is complete, which proves its address. True if the link may
+    /// stay; it is counted for its address then.
+    pub(crate) fn prove(
+        &mut self,
+        origin: Origin,
+        now: Micros,
+        rules: (&Limits, &mut EndpointCounters),
+    ) -> bool {
+        self.forget_unproved(origin);
+        self.count(origin, now, rules)
+    }
+
+    /// A link that was accepted is gone.
+    pub(crate) fn release(&mut self, origin: Origin, standing: Standing) {
+        match standing {
+            Standing::Unproved => self.forget_unproved(origin),
+            Standing::Proved => {
+                if let Some(known) = self.known.get_mut(&origin) {
+                    known.links = known.links.saturating_sub(1);
+                }
             }
-            (false, true) => {
-                counters.refused_rate += 1;
-                Verdict::Refuse
-            }
-            (false, false) => {
-                counters.retried += 1;
-                Verdict::Retry
+            Standing::Uncounted => {}
+        }
+    }
+
+    /// Whether handshakes of this address are under way that have not proved it.
+    pub(crate) fn has_unproved(&self, origin: Origin) -> bool {
+        self.unproved.contains_key(&origin)
+    }
+
+    fn forget_unproved(&mut self, origin: Origin) {
+        if let Some(count) = self.unproved.get_mut(&origin) {
+            *count -= 1;
+            if *count == 0 {
+                self.unproved.remove(&origin);
             }
         }
     }
 
-    /// A link that was accepted is gone.
-    pub(crate) fn release(&mut self, origin: Origin) {
-        if let Some(known) = self.known.get_mut(&origin) {
-            known.links = known.links.saturating_sub(1);
+    /// Counts a link of a proved address, if the address has room for it.
+    fn count(
+        &mut self,
+        origin: Origin,
+        now: Micros,
+        rules: (&Limits, &mut EndpointCounters),
+    ) -> bool {
+        let (limits, counters) = rules;
+        let Some(known) = self.known(origin, limits, now) else {
+            counters.refused_addresses += 1;
+            return false;
+        };
+        if !is_trusted(origin, limits) {
+            if known.links >= limits.max_links_per_address {
+                counters.refused_per_address += 1;
+                return false;
+            }
+            if !known.handshakes.take(limits.handshakes_per_address, now, 1) {
+                counters.refused_rate += 1;
+                return false;
+            }
         }
+        known.links += 1;
+        true
+    }
+
+    /// Whether the address would have room for one more, should all its handshakes be completed.
+    fn has_room(&mut self, origin: Origin, limits: &Limits, now: Micros) -> bool {
+        let rate = limits.handshakes_per_address;
+        let unproved = self.unproved.get(&origin).copied().unwrap_or(0);
+        let (links, handshakes) = match self.known.get_mut(&origin) {
+            Some(known) => (known.links, known.handshakes.tokens(rate, now)),
+            None => (0, rate.burst),
+        };
+        let room = limits.max_links_per_address.saturating_sub(links).min(handshakes);
+        unproved < room || is_trusted(origin, limits)
     }
 
     fn known(&mut self, origin: Origin, limits: &Limits, now: Micros) -> Option<&mut Known> {
         if self.known.len() >= MAX_ADDRESSES && !self.known.contains_key(&origin) {
             let rate = limits.handshakes_per_address;
-            self.known.retain(|_, known| {
-                known.links > 0
-                    || !known.claimed.is_full(rate, now)
-                    || !known.proved.is_full(rate, now)
-            });
+            self.known.retain(|_, known| known.links > 0 || !known.handshakes.is_full(rate, now));
             if self.known.len() >= MAX_ADDRESSES {
                 return None;
             }
         }
         Some(self.known.entry(origin).or_insert_with(|| {
-            let bucket = Bucket::full(limits.handshakes_per_address, now);
-            Known { links: 0, claimed: bucket, proved: bucket }
+            let handshakes = Bucket::full(limits.handshakes_per_address, now);
+            Known { links: 0, handshakes }
         }))
     }
+}
+
+fn is_trusted(origin: Origin, limits: &Limits) -> bool {
+    limits.trusted.map(Origin::from) == Some(origin)
 }
 
 #[cfg(test)]
@@ -137,7 +208,7 @@ mod tests {
     use super::*;
     use crate::bucket::RateLimit;
 
-    const IDLE: Load = Load { links: 0, handshakes: 0 };
+    const IDLE: Load = Load { links: 0, handshakes: 0, is_crowded: false };
 
     fn limits() -> Limits {
         Limits {
@@ -163,7 +234,7 @@ mod tests {
         let granted = (0..5).filter(|n| ask(&mut admission, 1, *n) == Verdict::Accept).count();
         assert_eq!(granted, 3);
         assert_eq!(ask(&mut admission, 2, 5), Verdict::Accept);
-        admission.release(origin(1));
+        admission.release(origin(1), Standing::Proved);
         assert_eq!(ask(&mut admission, 1, 6), Verdict::Accept);
         assert_eq!(counters.refused_per_address, 2);
     }
@@ -185,41 +256,59 @@ mod tests {
     #[test]
     fn forged_handshakes_do_not_lock_out_the_address_they_claim() {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
-        let mut ask = |admission: &mut Admission, proved| {
-            let verdict =
-                admission.judge(origin(1), proved, IDLE, Micros::ZERO, (&limits(), &mut counters));
-            if verdict == Verdict::Accept {
-                admission.release(origin(1));
-            }
-            verdict
-        };
-        let forged: Vec<_> = (0..100).map(|_| ask(&mut admission, false)).collect();
-        assert_eq!(forged.iter().filter(|v| **v == Verdict::Accept).count(), 5);
-        assert_eq!(forged.iter().filter(|v| **v == Verdict::Retry).count(), 95);
-        assert_eq!(ask(&mut admission, true), Verdict::Accept);
-        let rest = (0..10).filter(|_| ask(&mut admission, true) == Verdict::Accept).count();
-        assert_eq!(rest, 4);
-        assert_eq!(counters.refused_rate, 6);
+        let (limits, now) = (limits(), Micros::ZERO);
+        let mut ask =
+            |proved| admission.judge(origin(1), proved, IDLE, now, (&limits, &mut counters));
+        let forged: Vec<_> = (0..100).map(|_| ask(false)).collect();
+        assert_eq!(forged.iter().filter(|v| **v == Verdict::Accept).count(), 3);
+        assert_eq!(forged.iter().filter(|v| **v == Verdict::Retry).count(), 97);
+        let proved = (0..4).filter(|_| ask(true) == Verdict::Accept).count();
+        assert_eq!(proved, 3, "as many as if nothing had been forged");
+        assert_eq!((counters.refused_per_address, counters.refused_rate), (1, 0));
+    }
+
+    #[test]
+    fn a_completed_handshake_counts_for_its_address() {
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
+        let (limits, now) = (limits(), Micros::ZERO);
+        for _ in 0..3 {
+            let verdict = admission.judge(origin(1), false, IDLE, now, (&limits, &mut counters));
+            assert_eq!(verdict, Verdict::Accept);
+        }
+        assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
+        assert!(admission.prove(origin(1), now, (&limits, &mut counters)));
+        // Two links and a handshake are all that the address may have.
+        let verdict = admission.judge(origin(1), false, IDLE, now, (&limits, &mut counters));
+        assert_eq!(verdict, Verdict::Retry);
+        let verdict = admission.judge(origin(1), true, IDLE, now, (&limits, &mut counters));
+        assert_eq!(verdict, Verdict::Accept);
+        assert!(!admission.prove(origin(1), now, (&limits, &mut counters)), "a fourth link");
+        assert_eq!(counters.refused_per_address, 1);
+        (0..3).for_each(|_| admission.release(origin(1), Standing::Proved));
+        assert!(!admission.has_unproved(origin(1)), "nothing is left of it");
     }
 
     #[test]
     fn under_load_everyone_proves_its_address_first() {
         let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
-        let busy = Load { links: 9, handshakes: 8 };
+        let busy = Load { links: 9, handshakes: 8, ..IDLE };
+        let crowded = Load { links: 9, is_crowded: true, ..IDLE };
         let mut ask = |proved, load| {
             admission.judge(origin(1), proved, load, Micros::ZERO, (&limits(), &mut counters))
         };
         assert_eq!(ask(false, busy), Verdict::Retry);
         assert_eq!(ask(true, busy), Verdict::Accept);
-        assert_eq!(ask(true, Load { links: 10, handshakes: 0 }), Verdict::Refuse);
-        assert_eq!((counters.retried, counters.refused_full), (1, 1));
+        assert_eq!(ask(false, crowded), Verdict::Retry);
+        assert_eq!(ask(true, crowded), Verdict::Accept);
+        assert_eq!(ask(true, Load { links: 10, ..IDLE }), Verdict::Refuse);
+        assert_eq!((counters.retried, counters.refused_full), (2, 1));
     }
 
     #[test]
     fn neighbours_in_one_ipv6_network_are_one_origin() {
-        let one: Origin = IpAddr::from([0x2001, 0xdb8, 0, 1, 1, 2, 3, 4]).into();
-        let two: Origin = IpAddr::from([0x2001, 0xdb8, 0, 1, 9, 9, 9, 9]).into();
-        let other: Origin = IpAddr::from([0x2001, 0xdb8, 0, 2, 1, 2, 3, 4]).into();
+        let one: Origin = IpAddr::from([0x2001, 0xdb8, 0, 0x01, 1, 2, 3, 4]).into();
+        let two: Origin = IpAddr::from([0x2001, 0xdb8, 0, 0xff, 9, 9, 9, 9]).into();
+        let other: Origin = IpAddr::from([0x2001, 0xdb8, 0, 0x101, 1, 2, 3, 4]).into();
         assert_eq!(one, two);
         assert_ne!(one, other);
         let mapped: Origin = IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1]).into();
@@ -233,7 +322,7 @@ mod tests {
         for n in 0..=MAX_ADDRESSES as u32 {
             let origin: Origin = IpAddr::from(n.to_be_bytes()).into();
             admission.judge(origin, true, IDLE, Micros::ZERO, (&limits, &mut counters));
-            admission.release(origin);
+            admission.release(origin, Standing::Proved);
         }
         assert_eq!(counters.refused_addresses, 1);
         let later = Micros::from_millis(60_000);

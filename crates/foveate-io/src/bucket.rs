@@ -53,6 +53,12 @@ impl Bucket {
         }
     }
 
+    /// Tokens that can be taken.
+    pub(crate) fn tokens(&mut self, rate: RateLimit, now: Micros) -> u32 {
+        self.fill(rate, now);
+        u32::try_from(self.parts / PARTS).unwrap_or(u32::MAX)
+    }
+
     /// Whether nothing was taken lately.
     pub(crate) fn is_full(&mut self, rate: RateLimit, now: Micros) -> bool {
         self.fill(rate, now);

@@ -129,8 +129,10 @@ impl CloseCode {
     pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
     /// Bytes came that are against the rules of WebSocket or HTTP/3.
     pub const MALFORMED: CloseCode = CloseCode(4);
-    /// There are enough links between the same two peers.
+    /// There are enough links between the same two peers, or from one address.
     pub const ENOUGH: CloseCode = CloseCode(5);
+    /// Places were short, and this link had not joined.
+    pub const CROWDED: CloseCode = CloseCode(6);
 }
 
 /// Why a link was closed.

@@ -102,6 +102,26 @@ fn seal(bytes: &[u8]) -> Cookie {
 
 #[cfg(test)]
 mod tests {
+    /// Runs one target with every committed seed.
+    fn replay(target: &str, run: fn(&[u8])) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+        let folder = std::path::Path::new(folder).join(target);
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap()).collect();
+        assert!(files.len() > 3, "the seeds of {target} are missing");
+        for file in files {
+            println!("{target}: {}", file.path().display());
+            run(&std::fs::read(file.path()).unwrap());
+        }
+    }
+
+    #[test]
+    fn committed_seeds_are_refused_or_lived_with() {
+        #[cfg(feature = "web")]
+        replay("browser", super::browser);
+        replay("token", super::token);
+        replay("lobby", super::lobby);
+    }
+
     #[test]
     fn strangers_bytes_are_refused_or_lived_with() {
         for seed in 0..300 {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use foveate_wire::{Bytes, Micros};
 
-use crate::admission::Origin;
+use crate::admission::{Origin, Standing};
 use crate::conditioner::Conditioner;
 use crate::endpoint::CarrierSteps;
 use crate::event::{CloseCode, Purpose, Transport};
@@ -34,8 +34,11 @@ pub(crate) struct Link {
     pub(crate) id: LinkId,
     pub(crate) stage: Stage,
     pub(crate) purpose: Purpose,
+    pub(crate) begun: Instant,
     /// Whom it counts for; none if this side began it.
     pub(crate) origin: Option<Origin>,
+    /// How it counts for the origin.
+    pub(crate) standing: Standing,
     pub(crate) flow: Flow,
     pub(crate) received: LinkTraffic,
     pub(crate) sent: LinkTraffic,
@@ -140,13 +143,15 @@ impl Link {
         id: LinkId,
         carrier: Box<dyn Carrier>,
         origin: Option<Origin>,
-        flow: Flow,
+        (flow, begun): (Flow, Instant),
     ) -> Link {
         Link {
             id,
             stage: Stage::Handshake,
             purpose: Purpose::Play,
+            begun,
             origin,
+            standing: Standing::Proved,
             flow,
             received: LinkTraffic::default(),
             sent: LinkTraffic::default(),
@@ -178,6 +183,14 @@ impl Link {
     /// Whether messages that were to be the last have not arrived, as far as is known.
     pub(crate) fn is_finishing(&self) -> bool {
         self.stage == Stage::Open && self.carrier.is_finishing()
+    }
+
+    /// Whom it counts for, if a player began it who has not joined: those who have are sent datagrams.
+    pub(crate) fn waiting_origin(&self) -> Option<Origin> {
+        let waits = self.stage != Stage::Closed
+            && self.purpose == Purpose::Play
+            && self.sent.datagrams == 0;
+        self.origin.filter(|_| waits)
     }
 
     /// Whether nothing is urgent.

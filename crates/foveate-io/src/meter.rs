@@ -123,6 +123,8 @@ pub struct EndpointCounters {
     pub datagrams_unread: u64,
     /// Links closed because they went far beyond their rate.
     pub closed_flood: u64,
+    /// Links closed because they had not joined when places were short.
+    pub closed_idle: u64,
     /// Links closed because of a message beyond the limit.
     pub closed_oversized: u64,
     /// UDP packets that the system did not take, its buffers being full or the way closed.
@@ -145,6 +147,8 @@ pub struct EndpointCounters {
     pub http_refused: u64,
     /// HTTP connections turned away because there are enough.
     pub http_full: u64,
+    /// HTTP connections closed before they had asked anything, because others came and places were short.
+    pub http_idle: u64,
     /// HTTP connections closed in the middle of a request or an answer that took too long.
     pub http_slow: u64,
 }

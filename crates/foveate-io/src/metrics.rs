@@ -23,6 +23,8 @@ pub const STALE_AFTER: Duration = Duration::from_secs(5);
 struct Published {
     text: Arc<str>,
     at: Instant,
+    /// Why the game should be sent no players, if it should not.
+    trouble: Option<Arc<str>>,
 }
 
 /// Where the game's thread leaves its metrics. Clones are the same board.
@@ -41,7 +43,21 @@ pub struct MetricsBoard(Arc<Mutex<Option<Published>>>);
 impl MetricsBoard {
     /// Replaces the text, in the format of OpenMetrics.
     pub fn publish(&self, text: String, now: Instant) {
-        *self.lock() = Some(Published { text: text.into(), at: now });
+        let trouble = self.trouble();
+        *self.lock() = Some(Published { text: text.into(), at: now, trouble });
+    }
+
+    /// Says why no players should be sent here, such as a disk that is full; `None` when it is over. The game
+    /// goes on: it is alive, but not ready. Before the first [`MetricsBoard::publish`] this does nothing.
+    pub fn set_trouble(&self, trouble: Option<&str>) {
+        if let Some(published) = self.lock().as_mut() {
+            published.trouble = trouble.map(Arc::from);
+        }
+    }
+
+    /// What [`MetricsBoard::set_trouble`] said.
+    pub fn trouble(&self) -> Option<Arc<str>> {
+        self.lock().as_ref().and_then(|published| published.trouble.clone())
     }
 
     /// The newest text; empty before the first.

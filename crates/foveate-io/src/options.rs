@@ -60,19 +60,25 @@ pub struct LinkConditions {
 pub struct Limits {
     /// Links at once, those in handshake or being closed included.
     pub max_links: u32,
-    /// Of them, from one address (in IPv6: from one network of 64 bits).
+    /// Of them, the places that are reserved for newcomers; zero for none. When only those are left, each
+    /// newcomer takes the place of the oldest link that was never sent a datagram, of the address that has
+    /// most of them.
+    pub newcomers: u32,
+    /// Links at once from one address (in IPv6: from one network of 56 bits).
     pub max_links_per_address: u32,
     /// Handshakes from one address.
     pub handshakes_per_address: RateLimit,
     /// An address to which the two limits above do not apply: a proxy, or this machine.
     pub trusted: Option<std::net::IpAddr>,
-    /// With so many handshakes going on, newcomers must prove their address first.
+    /// With so many handshakes going on, newcomers must prove their address first. Until they have, they do not
+    /// count for the address.
     pub retry_above: u32,
     /// Datagrams received per link; what is beyond is dropped.
     pub datagrams: RateLimit,
     /// Bytes received per link, of datagrams and messages.
     pub bytes: RateLimit,
-    /// A link that goes this many times beyond its rates is closed.
+    /// A link that goes this many times beyond its rates is closed. Only what the other side of the link is
+    /// known to have sent counts.
     pub flood_factor: u32,
     /// The largest message, in both directions.
     pub max_message: Bytes,
@@ -85,6 +91,7 @@ impl Limits {
     pub fn server() -> Limits {
         Limits {
             max_links: 2_048,
+            newcomers: 0,
             max_links_per_address: 32,
             handshakes_per_address: RateLimit { per_second: 8, burst: 32 },
             trusted: None,

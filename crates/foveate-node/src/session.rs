@@ -59,11 +59,15 @@ pub enum Refusal {
     Closing,
     /// They lied: a peer's verdict says how.
     Dishonest,
+    /// The server cannot read or write what it stores.
+    Storage,
+    /// The connect token would live too long: its issuer's clock is ahead of the server's.
+    TokenClock,
 }
 
 impl Refusal {
     /// All of them, in the order of their codes.
-    pub const ALL: [Refusal; 12] = [
+    pub const ALL: [Refusal; 14] = [
         Refusal::Version,
         Refusal::Schema,
         Refusal::Token,
@@ -76,6 +80,8 @@ impl Refusal {
         Refusal::Deaf,
         Refusal::Closing,
         Refusal::Dishonest,
+        Refusal::Storage,
+        Refusal::TokenClock,
     ];
 }
 

@@ -171,6 +171,9 @@ impl Checker<'_> {
         let listen = self.value("server.listen", &raw.server.listen, "127.0.0.1:4433")?;
         let listen = self.told.listen.unwrap_or(listen);
         let metrics = self.value("metrics.listen", &raw.metrics.listen, "127.0.0.1:9464")?;
+        let metrics = said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics);
+        let web = self.web(&raw.web)?;
+        self.check_ports(&web, metrics, raw)?;
         let world = &raw.world;
         let tick_hz = self.number("server.tick_hz", &raw.server.tick_hz, 20, 1..=120)? as u32;
         Ok(Config {
@@ -178,8 +181,8 @@ impl Checker<'_> {
             tick_hz,
             name: self.name(&raw.server.name)?,
             certificate: self.certificate(&raw.tls, listen)?,
-            tokens: self.tokens(&raw.tokens, listen)?,
-            storage: raw.storage.path.as_ref().map(|path| self.path(path.get_ref())),
+            tokens: self.tokens(&raw.tokens, listen, &web)?,
+            storage: self.storage(&raw.storage)?,
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
             bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
             line_of_sight: said(&world.line_of_sight).unwrap_or(false),
@@ -188,8 +191,8 @@ impl Checker<'_> {
             follow_congestion: said(&raw.budget.follow_congestion).unwrap_or(true),
             limits: self.limits(&raw.limits, &raw.server)?,
             resources: self.resources(&raw.limits, tick_hz)?,
-            metrics: said(&raw.metrics.enabled).unwrap_or(true).then_some(metrics),
-            web: self.web(&raw.web)?,
+            metrics,
+            web,
             level: self.level(&raw.log)?,
             format: self.format(&raw.log)?,
             network: self.network(&raw.network)?,
@@ -289,6 +292,45 @@ impl Checker<'_> {
         Err(self.wrong(at, format!("{key} is open to the network; expected {what}")))
     }
 
+    /// Pages and metrics are two TCP listeners: they need two ports, unless the system chooses one.
+    fn check_ports(
+        &self,
+        web: &WebConfig,
+        metrics: Option<SocketAddr>,
+        raw: &raw::File,
+    ) -> Result<(), ConfigError> {
+        let Some(metrics) = metrics.filter(|_| web.enabled) else { return Ok(()) };
+        let (one, two) = (web.listen.ip(), metrics.ip());
+        let meet = one == two || one.is_unspecified() || two.is_unspecified();
+        if web.listen.port() != metrics.port() || metrics.port() == 0 || !meet {
+            return Ok(());
+        }
+        let (web_at, metrics_at) = (&raw.web.listen, &raw.metrics.listen);
+        let span = web_at.as_ref().or(metrics_at.as_ref()).map(|said| said.span());
+        let what = format!(
+            "web.listen is {} and metrics.listen is {metrics}; expected two ports, or \
+             metrics.enabled = false",
+            web.listen
+        );
+        Err(self.wrong(span, what))
+    }
+
+    /// A database can be there or be made there: what is there must be a file, in a folder that is there.
+    fn storage(&self, raw: &raw::Storage) -> Result<Option<PathBuf>, ConfigError> {
+        let Some(said) = &raw.path else { return Ok(None) };
+        let path = self.path(said.get_ref());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let what = if path.is_dir() {
+            "is a folder; expected a file".to_owned()
+        } else if !folder.is_dir() {
+            format!("the folder {} is not there; make it first", folder.display())
+        } else {
+            return Ok(Some(path));
+        };
+        Err(self.wrong(Some(said.span()), format!("storage.path: {}: {what}", path.display())))
+    }
+
     fn certificate(&self, tls: &raw::Tls, listen: SocketAddr) -> Result<Certificate, ConfigError> {
         let choice = "either tls.development = true, or tls.cert and tls.key";
         match (&tls.cert, &tls.key, &tls.development) {
@@ -308,11 +350,26 @@ impl Checker<'_> {
         }
     }
 
-    fn tokens(&self, tokens: &raw::Tokens, listen: SocketAddr) -> Result<Tokens, ConfigError> {
+    fn tokens(
+        &self,
+        tokens: &raw::Tokens,
+        listen: SocketAddr,
+        web: &WebConfig,
+    ) -> Result<Tokens, ConfigError> {
         let choice = "either tokens.open = true, or tokens.secret";
         match (&tokens.secret, &tokens.open) {
-            (Some(secret), None) => self.file("tokens.secret", secret).map(Tokens::Secret),
-            (None, None) => self.must_say(listen, choice).map(|()| Tokens::Open),
+            (Some(secret), None) => {
+                let path = self.file("tokens.secret", secret)?;
+                token::Secret::read(&path).map_err(|error| {
+                    let what = format!("tokens.secret: {}: {error}", path.display());
+                    self.wrong(Some(secret.span()), what)
+                })?;
+                Ok(Tokens::Secret(path))
+            }
+            (None, None) => {
+                self.must_say(listen, choice)?;
+                self.must_say_web(web, choice).map(|()| Tokens::Open)
+            }
             (None, Some(yes)) if *yes.get_ref() => Ok(Tokens::Open),
             (secret, open) => {
                 let span = secret.as_ref().map(|said| said.span());

@@ -50,7 +50,7 @@ sections! {
     /// `[web]`
     Web {
         enabled: SpannedOption<bool>, listen: SpannedOption<String>, origins: SpannedOption<Vec<String>>, metrics: SpannedOption<bool>,
-        observe: SpannedOption<bool>, operator_token: SpannedOption<String>,
+        observe: SpannedOption<bool>, operator_token: SpannedOption<String>, trusted_proxies: SpannedOption<Vec<String>>,
     }
     /// `[log]`
     Log { level: SpannedOption<String>, format: SpannedOption<String> }

@@ -121,6 +121,41 @@ fn an_address_of_the_command_line_is_checked_like_the_files() {
     let pages = CliOverrides { listen: None, web: "0.0.0.0:8080".parse().ok() };
     let message = told("[web]\nobserve = true\n", pages).unwrap_err().to_string();
     assert!(message.contains("--web is open to the network"), "{message}");
+    let message = told("", pages).unwrap_err().to_string();
+    assert!(message.contains("--web is open to the network") && message.contains("tokens.open"));
+    assert!(told("[tokens]\nopen = true\n", pages).unwrap().web.enabled);
+}
+
+#[test]
+fn pages_on_the_network_must_say_who_may_join() {
+    let open = "[server]\ntick_hz = 20\n[web]\nenabled = true\nlisten = \"0.0.0.0:8080\"\n";
+    refused(open, 3, &["web.listen is open to the network", "tokens.open"]);
+    assert!(parse(&format!("{open}[tokens]\nopen = true\n")).is_ok());
+    assert!(parse(&open.replace("true", "false")).is_ok(), "nothing listens there");
+}
+
+#[test]
+fn what_would_fail_at_the_start_is_found_by_the_check() {
+    let folder = std::env::temp_dir().join(format!("foveate-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("foveate.toml");
+    std::fs::write(folder.join("short"), "secret").unwrap();
+    let check = |text: &str| Config::parse(&file, text, CliOverrides::default());
+    for (text, words) in [
+        ("[tokens]\nsecret = \"short\"\n", ["tokens.secret", "32 to 4096"]),
+        ("[storage]\npath = \".\"\n", ["storage.path", "is a folder"]),
+        ("[storage]\npath = \"absent/world.db\"\n", ["storage.path", "is not there"]),
+        ("[web]\nlisten = \"127.0.0.1:9464\"\nenabled = true\n", ["web.listen", "two ports"]),
+    ] {
+        let message = check(text).expect_err(text).to_string();
+        assert!(
+            message.contains(":2: ") && words.iter().all(|word| message.contains(word)),
+            "{message}"
+        );
+    }
+    let fine = "[storage]\npath = \"world.db\"\n[web]\nlisten = \"127.0.0.1:9464\"\n";
+    assert!(check(fine).is_ok(), "the pages are off");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -144,11 +179,24 @@ fn origins_are_refused_unless_they_are_some() {
 }
 
 #[test]
-fn values_arrive_where_they_belong() {
-    let text = "[storage]\npath = \"world.db\"\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\
-                [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\nfollow_congestion = false\n[log]\nformat = \"json\"";
+fn proxies_are_addresses_or_networks() {
+    for wrong in ["proxy.example.org", "10.0.0.0/40", ""] {
+        let text = format!("[web]\n\ntrusted_proxies = [\"{wrong}\"]\n");
+        refused(&text, 3, &[wrong, "web.trusted_proxies"]);
+    }
+    let text = "[web]\nenabled = true\ntrusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n";
     let config = parse(text).unwrap();
-    assert_eq!(config.storage, Some(PathBuf::from("conf/world.db")));
+    assert_eq!(config.web.trusted_proxies.len(), 2);
+    assert!(config.to_string().contains("behind proxy 10.0.0.0/8"), "{config}");
+}
+
+#[test]
+fn values_arrive_where_they_belong() {
+    let world = std::env::temp_dir().join("world.db");
+    let text = "[storage]\npath = 'WORLD'\n[network]\ndelay_ms = 1.5\nloss = 0.25\n\
+                [metrics]\nenabled = false\n[budget]\nbytes_per_second = 5000\nfollow_congestion = false\n[log]\nformat = \"json\"";
+    let config = parse(&text.replace("WORLD", &world.display().to_string())).unwrap();
+    assert_eq!(config.storage, Some(world));
     let network = config.network.unwrap();
     let expected = LinkSpec { loss: Loss::Bernoulli(0.25), ..LinkSpec::delayed(Micros(1_500)) };
     assert_eq!(network, expected);

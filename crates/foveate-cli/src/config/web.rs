@@ -2,7 +2,7 @@
 
 use super::raw::{self, SpannedOption};
 use super::{Checker, ConfigError, said};
-use foveate_io::web::{Observe, OperatorToken};
+use foveate_io::web::{AddressRange, Observe, OperatorToken};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -15,6 +15,8 @@ pub struct WebConfig {
     pub listen: SocketAddr,
     /// Pages from elsewhere that may connect.
     pub origins: Vec<String>,
+    /// Proxies that name their clients' addresses.
+    pub trusted_proxies: Vec<AddressRange>,
     /// Whether metrics are served there.
     pub metrics: bool,
     /// Which operators may observe.
@@ -26,12 +28,25 @@ impl Checker<'_> {
         let listen = self.value("web.listen", &web.listen, "127.0.0.1:8080")?;
         let listen = self.told.web.unwrap_or(listen);
         Ok(WebConfig {
-            enabled: said(&web.enabled).unwrap_or(false),
+            enabled: said(&web.enabled).unwrap_or(false) || self.told.web.is_some(),
             listen,
             origins: self.origins(&web.origins)?,
+            trusted_proxies: self.trusted_proxies(&web.trusted_proxies)?,
             metrics: said(&web.metrics).unwrap_or(false),
             observe: self.observe(web, listen)?,
         })
+    }
+
+    /// Players join by WebSocket, too: leaving that open on a network has to be said.
+    pub(super) fn must_say_web(&self, web: &WebConfig, what: &str) -> Result<(), ConfigError> {
+        if !web.enabled || web.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        let (key, at) = match self.told.web {
+            Some(_) => ("--web", None),
+            None => ("web.listen", self.text.find("[web]").map(|at| at..at)),
+        };
+        Err(self.wrong(at, format!("{key} is open to the network; expected {what}")))
     }
 
     fn origins(&self, value: &SpannedOption<Vec<String>>) -> Result<Vec<String>, ConfigError> {
@@ -48,6 +63,20 @@ impl Checker<'_> {
                 Err(self.wrong(Some(value.span()), what))
             }
         }
+    }
+
+    fn trusted_proxies(
+        &self,
+        value: &SpannedOption<Vec<String>>,
+    ) -> Result<Vec<AddressRange>, ConfigError> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let read = |text: &String| {
+            text.parse().map_err(|_| {
+                let what = "expected an address or a network such as \"10.0.0.0/8\"";
+                self.wrong(Some(value.span()), format!("web.trusted_proxies has {text:?}; {what}"))
+            })
+        };
+        value.get_ref().iter().map(read).collect()
     }
 
     fn observe(&self, web: &raw::Web, listen: SocketAddr) -> Result<Observe, ConfigError> {
@@ -87,6 +116,7 @@ impl Display for WebConfig {
             Observe::Token(_) => "operators with the token may observe",
         };
         write!(f, "{}, {observe}", self.listen)?;
+        self.trusted_proxies.iter().try_for_each(|range| write!(f, ", behind proxy {range}"))?;
         self.origins.iter().try_for_each(|origin| write!(f, ", pages of {origin}"))
     }
 }

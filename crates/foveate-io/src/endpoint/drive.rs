@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::{Core, absorb};
+use crate::admission::Standing;
 use crate::event::{CloseCode, LinkEvent, Reason};
 use crate::link::{Passage, Stage};
 use crate::options::duration;
@@ -87,6 +88,24 @@ impl Core {
         }
     }
 
+    /// The handshake is complete, so the link's address is proved. False if the link was closed because the
+    /// address has its links already.
+    pub(super) fn prove(&mut self, now: Instant, id: LinkId) -> bool {
+        let time = self.micros(now);
+        let Some(link) = self.links.get_mut(id) else { return false };
+        let Some(origin) = link.origin.filter(|_| link.standing == Standing::Unproved) else {
+            return true;
+        };
+        let rules = (&self.options.limits, &mut self.counters);
+        if self.admission.prove(origin, time, rules) {
+            link.standing = Standing::Proved;
+            return true;
+        }
+        link.standing = Standing::Uncounted;
+        self.close(now, id, CloseCode::ENOUGH, "too many links from this address");
+        false
+    }
+
     /// Both sides may send.
     pub(super) fn connected(&mut self, id: LinkId, address: SocketAddr) {
         let Some(link) = self.links.get_mut(id) else { return };
@@ -148,7 +167,7 @@ impl Core {
         (link.carrier.steps().removed)(self, &mut link);
         absorb(&mut self.total, &link.meter());
         if let Some(origin) = link.origin {
-            self.admission.release(origin);
+            self.admission.release(origin, link.standing);
         }
     }
 

@@ -6,6 +6,7 @@
 mod drive;
 #[cfg(feature = "web")]
 mod h3;
+mod pressure;
 mod quic;
 mod receive;
 mod transmit;
@@ -506,7 +507,7 @@ impl Core {
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let flow = Flow::new(&self.options.limits, self.micros(now));
-        let id = self.links.insert(|id| Link::new(id, carrier, origin, flow));
+        let id = self.links.insert(|id| Link::new(id, carrier, origin, (flow, now)));
         self.handshakes += 1;
         if self.options.conditions.is_some() {
             self.set_conditions(id, self.options.conditions);

@@ -104,9 +104,22 @@ impl Core {
         {
             self.happened(now, index, event);
         }
-        match drained {
-            true => self.remove(index),
-            false => self.ask(now, index),
+        if drained {
+            return self.remove(index);
+        }
+        self.charge_frames(now, index);
+        self.ask(now, index);
+    }
+
+    /// Charges a link for the frames that came since the last time. All of them were authenticated.
+    fn charge_frames(&mut self, now: Instant, index: u32) {
+        let time = self.micros(now);
+        let Some(link) = self.links.at(index) else { return };
+        let Some(count) = link.quic().map(Quic::new_frames).filter(|count| *count > 0) else {
+            return;
+        };
+        if link.flow.frames(&self.options.limits, time, count) == Passage::Flood {
+            self.close_flood(now, index);
         }
     }
 
@@ -117,6 +130,10 @@ impl Core {
         match event {
             // A link that was closed while it shook hands stays closed.
             quinn_proto::Event::Connected if stage == Stage::Handshake => {
+                if !self.prove(now, id) {
+                    return;
+                }
+                let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
                 #[cfg(feature = "web")]
                 if quic.is_browser() {
                     return self.begin_session(now, index);

@@ -1,15 +1,16 @@
 //! From the socket to the connection that a packet belongs to.
 
+use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use foveate_wire::Bytes;
 use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Transmit};
 
 use super::{Core, RENEWAL_CHECK, Role, copy};
-use crate::admission::{Load, Origin, Verdict};
+use crate::admission::{Origin, Standing, Verdict};
 use crate::error::Error;
 use crate::event::{CloseCode, Reason, Unreachable};
-use crate::link::{Carrier, Incoming, Link, Passage, Stage};
+use crate::link::{Carrier, Incoming, Link, Stage};
 use crate::socket::{Arrived, Sockets};
 
 /// So often in a row must an open link's server be said to be gone.
@@ -70,7 +71,9 @@ impl Core {
         match self.quic.handle(now, from, to, ecn, bytes, &mut self.scratch) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let held = kept.map(|bytes| Incoming { from, to, ecn, bytes });
-                self.route(now, handle, event, held);
+                if let Some(index) = self.passes(now, handle, from) {
+                    self.route(now, index, event, held);
+                }
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.admit(now, incoming),
             Some(DatagramEvent::Response(transmit)) => {
@@ -81,28 +84,21 @@ impl Core {
         }
     }
 
-    /// Hands a packet to its link, or to the link's conditioner.
-    fn route(
-        &mut self,
-        now: Instant,
-        handle: ConnectionHandle,
-        event: ConnectionEvent,
-        held: Option<Incoming>,
-    ) {
+    /// The link of a packet, if it may be deciphered. Nothing shows yet that the link's other side sent it.
+    fn passes(&mut self, now: Instant, handle: ConnectionHandle, from: SocketAddr) -> Option<u32> {
         let time = self.micros(now);
-        let Some(index) = self.handles.get(handle.0).copied() else { return };
+        let index = self.handles.get(handle.0).copied()?;
+        let link = self.links.at(index)?;
+        let is_foreign = link.quic()?.conn.remote_address() != from;
+        let passes = link.flow.packet(&self.options.limits, time, is_foreign);
+        self.counters.packets_over_rate += u64::from(!passes);
+        passes.then_some(index)
+    }
+
+    /// Hands a packet to its link, or to the link's conditioner.
+    fn route(&mut self, now: Instant, index: u32, event: ConnectionEvent, held: Option<Incoming>) {
+        let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return };
-        match link.flow.packet(&self.options.limits, time) {
-            Passage::Free => {}
-            Passage::Dropped => {
-                self.counters.packets_over_rate += 1;
-                return;
-            }
-            Passage::Flood => {
-                self.counters.packets_over_rate += 1;
-                return self.close_flood(now, index);
-            }
-        }
         let Some(quic) = link.quic() else { return };
         quic.refusals = 0;
         if let (Some(conditioning), Some(held)) = (&mut quic.conditioning, held) {
@@ -133,7 +129,11 @@ impl Core {
     fn admit(&mut self, now: Instant, incoming: quinn_proto::Incoming) {
         let origin = Origin::from(incoming.remote_address().ip());
         let proved = incoming.remote_address_validated();
-        let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
+        if proved && self.admission.has_unproved(origin) {
+            // Handshakes that were completed by packets before this one come first.
+            self.drive_touched(now);
+        }
+        let load = self.load();
         let time = self.micros(now);
         let verdict = if self.closing {
             self.counters.refused_full += 1;
@@ -144,7 +144,11 @@ impl Core {
         };
         self.scratch.clear();
         match verdict {
-            Verdict::Accept => self.accept(now, incoming, origin),
+            Verdict::Accept => {
+                self.make_room(now);
+                let standing = if proved { Standing::Proved } else { Standing::Unproved };
+                self.accept(now, incoming, (origin, standing));
+            }
             Verdict::Refuse => {
                 let transmit = self.quic.refuse(incoming, &mut self.scratch);
                 self.respond(&transmit);
@@ -156,16 +160,24 @@ impl Core {
         }
     }
 
-    fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, origin: Origin) {
+    fn accept(
+        &mut self,
+        now: Instant,
+        incoming: quinn_proto::Incoming,
+        (origin, standing): (Origin, Standing),
+    ) {
         match self.quic.accept(incoming, now, &mut self.scratch, None) {
             Ok(begun) => {
                 self.counters.accepted += 1;
                 let id = self.add(now, begun, Some(origin));
+                if let Some(link) = self.links.get_mut(id) {
+                    link.standing = standing;
+                }
                 self.touch(id.index);
             }
             Err(refused) => {
                 self.counters.handshakes_failed += 1;
-                self.admission.release(origin);
+                self.admission.release(origin, standing);
                 if let Some(transmit) = refused.response {
                     self.respond(&transmit);
                 }

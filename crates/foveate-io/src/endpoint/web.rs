@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use foveate_wire::Micros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Core, Endpoint, Role};
-use crate::admission::{Load, Origin, Verdict};
+use crate::admission::{Origin, Standing, Verdict};
 use crate::error::Error;
 use crate::event::Purpose;
 use crate::identity::Certificate;
@@ -35,8 +36,8 @@ enum Source {
 /// What becomes of a request.
 enum Outcome {
     Answer(Answer),
-    /// It goes on by WebSocket.
-    Upgrade(Purpose),
+    /// It goes on by WebSocket, for a client at this address.
+    Upgrade(Purpose, SocketAddr),
 }
 
 impl Endpoint {
@@ -98,8 +99,15 @@ impl Core {
         let stirred =
             |(name, fd): (Source, &PollFd<'_>)| (!fd.revents().is_empty()).then_some(name);
         let stirred: Vec<Source> = names.into_iter().zip(&fds).filter_map(stirred).collect();
-        // From the last visit to the first, since one that is over leaves its place to the last.
-        for source in stirred.into_iter().rev() {
+        // From a visit that is another one in each turn, so that all of them have theirs; downwards, since one
+        // that is over leaves its place to the last.
+        let mut stirred: Vec<Source> = stirred.into_iter().rev().collect();
+        if let Some(front) = &mut self.front {
+            front.begin_turn();
+            let first = front.turns.checked_rem(stirred.len()).unwrap_or(0);
+            stirred.rotate_left(first);
+        }
+        for source in stirred {
             match source {
                 Source::Listener => self.welcome(now),
                 Source::Request(place) => self.visit(now, place),
@@ -125,9 +133,8 @@ impl Core {
 
     fn welcome(&mut self, now: Instant) {
         let Some(front) = &mut self.front else { return };
-        let accepted = (0..MAX_ACCEPTS)
-            .take_while(|_| front.accept(now, &mut self.counters.http_full))
-            .count();
+        let accepted =
+            (0..MAX_ACCEPTS).take_while(|_| front.accept(now, &mut self.counters)).count();
         // Most have said what they want already.
         let first = front.visits.len().saturating_sub(accepted);
         for place in (first..front.visits.len()).rev() {
@@ -137,11 +144,10 @@ impl Core {
 
     fn visit(&mut self, now: Instant, place: usize) {
         for _ in 0..MAX_REQUESTS {
-            let Some(visit) = self.front.as_mut().and_then(|front| front.visits.get_mut(place))
-            else {
+            let Some(front) = self.front.as_mut().filter(|front| front.may_go_on(place)) else {
                 return;
             };
-            match visit.turn(now) {
+            match front.turn(now, place) {
                 Turn::Waits => return,
                 Turn::Refused => self.counters.http_refused += 1,
                 Turn::Over => {
@@ -149,11 +155,16 @@ impl Core {
                     return;
                 }
                 Turn::Asks(request) => {
-                    let address = visit.address;
                     self.counters.http_requests += 1;
+                    if front.has_too_many(place) {
+                        self.counters.http_full += 1;
+                        let full = Answer::text(503, "too many connections from this address");
+                        return self.answer(now, place, &request, full);
+                    }
+                    let address = front.client_of(place, &request);
                     match self.judge(now, &request, address) {
-                        Outcome::Upgrade(purpose) => {
-                            return self.upgrade(now, place, &request, purpose);
+                        Outcome::Upgrade(purpose, address) => {
+                            return self.upgrade(now, place, &request, (purpose, address));
                         }
                         Outcome::Answer(answer) => self.answer(now, place, &request, answer),
                     }
@@ -181,17 +192,18 @@ impl Core {
         }
     }
 
-    fn judge(&mut self, now: Instant, request: &Request, address: SocketAddr) -> Outcome {
+    /// What becomes of a request. The address is none if a proxy has not named it.
+    fn judge(&mut self, now: Instant, request: &Request, address: Option<SocketAddr>) -> Outcome {
         let refused = match (request.method, request.path.as_str()) {
             (Method::Other, _) => {
                 Answer::text(405, "expected GET or HEAD").with("Allow", "GET, HEAD")
             }
             (_, "/play") => match self.may_connect(now, request, address, Purpose::Play) {
-                Ok(()) => return Outcome::Upgrade(Purpose::Play),
+                Ok(address) => return Outcome::Upgrade(Purpose::Play, address),
                 Err(answer) => answer,
             },
             (_, "/observe") => match self.may_connect(now, request, address, Purpose::Observe) {
-                Ok(()) => return Outcome::Upgrade(Purpose::Observe),
+                Ok(address) => return Outcome::Upgrade(Purpose::Observe, address),
                 Err(answer) => answer,
             },
             (_, path) => match self.page(now, path) {
@@ -233,18 +245,24 @@ impl Core {
         )
     }
 
-    /// Whether this request may become a link; what is answered otherwise.
+    /// Whether this request may become a link, and for whom; what is answered otherwise.
     fn may_connect(
         &mut self,
         now: Instant,
         request: &Request,
-        address: SocketAddr,
+        address: Option<SocketAddr>,
         purpose: Purpose,
-    ) -> Result<(), Answer> {
-        let Some(front) = &self.front else { return Err(Answer::text(503, "not listening")) };
+    ) -> Result<SocketAddr, Answer> {
+        let Some(address) = address else {
+            return Err(Answer::text(400, "the proxy names no client in X-Forwarded-For"));
+        };
+        let time = self.micros(now);
+        let Some(front) = &mut self.front else {
+            return Err(Answer::text(503, "not listening"));
+        };
         // Said to an ordinary request, too: a page is not told why its WebSocket was refused.
         if purpose == Purpose::Observe
-            && let Err(answer) = may_observe(&front.web.observe, request, address)
+            && let Err(answer) = may_observe(front, request, address, time)
         {
             self.counters.refused_observers += 1;
             return Err(answer);
@@ -268,14 +286,17 @@ impl Core {
                 return Err(Answer::text(503, "too many operators are observing; try again later"));
             }
         }
-        let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
-        let (origin, time) = (Origin::from(address.ip()), self.micros(now));
+        let load = self.load();
+        let origin = Origin::from(address.ip());
         let rules = (&self.options.limits, &mut self.counters);
         // The three-way handshake of TCP proved the address.
         match self.admission.judge(origin, true, load, time, rules) {
-            Verdict::Accept if !self.closing => Ok(()),
+            Verdict::Accept if !self.closing => {
+                self.make_room(now);
+                Ok(address)
+            }
             Verdict::Accept => {
-                self.admission.release(origin);
+                self.admission.release(origin, Standing::Proved);
                 self.counters.refused_full += 1;
                 Err(Answer::text(503, "the server is shutting down"))
             }
@@ -286,10 +307,16 @@ impl Core {
     }
 
     /// The visit becomes a link.
-    fn upgrade(&mut self, now: Instant, place: usize, request: &Request, purpose: Purpose) {
+    fn upgrade(
+        &mut self,
+        now: Instant,
+        place: usize,
+        request: &Request,
+        (purpose, address): (Purpose, SocketAddr),
+    ) {
         let Some(visit) = self.leave(place) else { return };
         let key = request.socket_key.as_deref().unwrap_or_default();
-        let (stream, address, rest) = visit.into_parts();
+        let (stream, rest) = visit.into_parts();
         let times = (now, self.micros(now));
         let answer = (switching(key), rest);
         let socket = WebSocket::new(stream, answer, purpose, &self.options, times);
@@ -315,8 +342,14 @@ fn flags(reads: bool, writes: bool) -> PollFlags {
 }
 
 /// Whether an operator may observe.
-fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Result<(), Answer> {
-    let token = match observe {
+fn may_observe(
+    front: &mut Front,
+    request: &Request,
+    address: SocketAddr,
+    now: Micros,
+) -> Result<(), Answer> {
+    let may_guess = front.may_guess(address, now);
+    let token = match &front.web.observe {
         Observe::Off => return Err(Answer::text(403, "observing is disabled")),
         Observe::Loopback if address.ip().to_canonical().is_loopback() => return Ok(()),
         Observe::Loopback => {
@@ -330,8 +363,12 @@ fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Res
         let answer = Answer::text(401, "expected the operator's token");
         return Err(answer.with("WWW-Authenticate", "Bearer"));
     };
-    match token.is(offered) {
-        true => Ok(()),
-        false => Err(Answer::text(403, "wrong operator token")),
+    if !may_guess {
+        return Err(Answer::text(429, "too many wrong operator tokens; try again later"));
     }
+    if token.is(offered) {
+        return Ok(());
+    }
+    front.guessed(address, now);
+    Err(Answer::text(403, "wrong operator token"))
 }

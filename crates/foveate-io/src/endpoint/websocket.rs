@@ -53,7 +53,7 @@ impl Core {
             Arrived::Unit(unit) => self.arrived_unit(now, id, unit),
             Arrived::Control => {
                 let Some(link) = self.links.get_mut(id) else { return };
-                if link.flow.packet(&self.options.limits, time) == Passage::Flood {
+                if link.flow.frames(&self.options.limits, time, 1) == Passage::Flood {
                     self.close_flood(now, id.index);
                 }
             }

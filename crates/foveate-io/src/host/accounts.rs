@@ -85,6 +85,7 @@ impl Accounts {
         let refusal = |error| match error {
             TokenError::Expired(_) => Refusal::TokenExpired,
             TokenError::Replayed => Refusal::TokenReplayed,
+            TokenError::LivesTooLong(_) => Refusal::TokenClock,
             TokenError::Full => Refusal::Full,
             _ => Refusal::Token,
         };
@@ -157,9 +158,13 @@ mod tests {
         let claim =
             TokenClaim { name: "ada".into(), server: None, expires, id: random_id().unwrap() };
         let token = secret.issue(&claim).unwrap();
+        // As long as tokens may live, by an issuer whose clock is a minute ahead.
+        let expires = UnixTime(UnixTime::now().0 + crate::token::MAX_LIFE.as_secs() + 60);
+        let ahead = secret.issue(&TokenClaim { expires, ..claim }).unwrap();
         let mut accounts = Accounts::in_memory().with_tokens(Verifier::new(secret, "here"));
         assert_eq!(accounts.check("eda", token.as_bytes()), Err(Refusal::Token));
         assert_eq!(accounts.check("ada", token.as_bytes()), Ok(()));
         assert_eq!(accounts.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
+        assert_eq!(accounts.check("ada", ahead.as_bytes()), Err(Refusal::TokenClock));
     }
 }

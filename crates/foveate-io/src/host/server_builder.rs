@@ -269,11 +269,13 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         use crate::web::{Page, WebOptions};
         let schema = self.server.simulation.game.schema().describe();
         let schema = Page::fresh("text/plain; charset=utf-8", schema);
-        let WebOptions { pages, origins, observe, metrics } = web;
+        let WebOptions { pages, origins, trusted_proxies, observe, metrics } = web;
         let pages = move |path: &str| {
             pages.page(path).or_else(|| (path == "/schema.txt").then(|| schema.clone()))
         };
-        self.endpoint
-            .listen_web(address, WebOptions { pages: Box::new(pages), origins, observe, metrics })
+        self.endpoint.listen_web(
+            address,
+            WebOptions { pages: Box::new(pages), origins, trusted_proxies, observe, metrics },
+        )
     }
 }

@@ -2,16 +2,21 @@
 
 use foveate_wire::Micros;
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, RateLimit};
 use crate::options::Limits;
 
-/// Packets that a link may send for each datagram it may send: acknowledgements, handshakes, probes.
-const PACKETS_PER_DATAGRAM: u32 = 2;
+/// Frames of QUIC, or of control in WebSocket, that a link may send for each datagram that it may send:
+/// acknowledgements, handshakes, probes, pieces of messages.
+const FRAMES_PER_DATAGRAM: u32 = 4;
 
 /// How much a link may still send us.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
+    /// Packets that name the link and come from its address; they are not authenticated.
     packets: Bucket,
+    /// The same from other addresses: the link may be moving, or somebody forges.
+    foreign: Bucket,
+    frames: Bucket,
     datagrams: Bucket,
     bytes: Bucket,
     /// Empty when the link went far beyond the others for too long.
@@ -30,46 +35,61 @@ pub(crate) enum Passage {
 impl Flow {
     pub(crate) fn new(limits: &Limits, now: Micros) -> Flow {
         Flow {
-            packets: Bucket::full(limits.datagrams.times(PACKETS_PER_DATAGRAM), now),
+            packets: Bucket::full(packets(limits), now),
+            foreign: Bucket::full(limits.datagrams, now),
+            frames: Bucket::full(limits.datagrams.times(FRAMES_PER_DATAGRAM), now),
             datagrams: Bucket::full(limits.datagrams, now),
             bytes: Bucket::full(limits.bytes, now),
             patience: Bucket::full(limits.datagrams.times(limits.flood_factor), now),
         }
     }
 
-    /// A UDP packet, before it is deciphered.
-    pub(crate) fn packet(&mut self, limits: &Limits, now: Micros) -> Passage {
-        let passes = self.packets.take(limits.datagrams.times(PACKETS_PER_DATAGRAM), now, 1);
-        self.judge(passes, limits, now)
+    /// Whether a UDP packet may be deciphered, which takes time. Anybody can send one in the link's name, so
+    /// what is too much is dropped, and the link is not to blame.
+    pub(crate) fn packet(&mut self, limits: &Limits, now: Micros, is_foreign: bool) -> bool {
+        match is_foreign {
+            true => self.foreign.take(limits.datagrams, now, 1),
+            false => self.packets.take(packets(limits), now, 1),
+        }
+    }
+
+    /// Frames that were authenticated, and have been dealt with.
+    pub(crate) fn frames(&mut self, limits: &Limits, now: Micros, count: u32) -> Passage {
+        let passes = self.frames.take(limits.datagrams.times(FRAMES_PER_DATAGRAM), now, count);
+        self.judge(passes, limits, now, count)
     }
 
     pub(crate) fn datagram(&mut self, limits: &Limits, now: Micros, size: usize) -> Passage {
         let passes = self.datagrams.take(limits.datagrams, now, 1)
             && self.bytes.take(limits.bytes, now, size as u32);
-        self.judge(passes, limits, now)
+        self.judge(passes, limits, now, 1)
     }
 
     /// Messages are never dropped; too many of them end the link.
     pub(crate) fn message(&mut self, limits: &Limits, now: Micros, size: usize) -> Passage {
         let passes = self.bytes.take(limits.bytes, now, size as u32);
-        self.judge(passes, limits, now)
+        self.judge(passes, limits, now, 1)
     }
 
-    fn judge(&mut self, passes: bool, limits: &Limits, now: Micros) -> Passage {
+    fn judge(&mut self, passes: bool, limits: &Limits, now: Micros, cost: u32) -> Passage {
         if passes {
             return Passage::Free;
         }
-        match self.patience.take(limits.datagrams.times(limits.flood_factor), now, 1) {
+        match self.patience.take(limits.datagrams.times(limits.flood_factor), now, cost) {
             true => Passage::Dropped,
             false => Passage::Flood,
         }
     }
 }
 
+/// Packets that are deciphered: more than a link may send, so that forged ones crowd out few.
+fn packets(limits: &Limits) -> RateLimit {
+    limits.datagrams.times(FRAMES_PER_DATAGRAM.saturating_mul(limits.flood_factor))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::RateLimit;
 
     fn fates(per_second: u64) -> [usize; 3] {
         let limits =

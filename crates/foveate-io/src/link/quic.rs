@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use foveate_wire::{Bytes, Micros};
 use quinn_proto::{
-    Connection, ConnectionHandle, Dir, EcnCodepoint, FinishError, ReadError, StreamId, VarInt,
+    Connection, ConnectionHandle, Dir, EcnCodepoint, FinishError, FrameStats, ReadError, StreamId,
+    VarInt,
 };
 #[cfg(feature = "web")]
 use quinn_proto::{StreamEvent, crypto::rustls::HandshakeData};
@@ -43,6 +44,8 @@ pub(crate) struct Quic {
     restless_until: Instant,
     /// How often in a row the network said that no server listens; a packet that arrives ends the row.
     pub(crate) refusals: u8,
+    /// Frames that were received when it was looked last.
+    frames: u64,
     pub(crate) conditioning: Option<Box<Conditioning<Incoming, Outgoing>>>,
     /// Of a browser.
     #[cfg(feature = "web")]
@@ -77,6 +80,7 @@ impl Quic {
             finishing: false,
             restless_until: now + RESTLESS,
             refusals: 0,
+            frames: 0,
             conditioning: None,
             #[cfg(feature = "web")]
             session: None,
@@ -91,6 +95,13 @@ impl Quic {
             self.stream = self.conn.streams().open(Dir::Bi);
             self.outbox.push(b"");
         }
+    }
+
+    /// Frames that came since the last call, of authenticated packets alone.
+    pub(crate) fn new_frames(&mut self) -> u32 {
+        let frames = received_frames(&self.conn.stats().frame_rx);
+        let came = frames.saturating_sub(std::mem::replace(&mut self.frames, frames));
+        u32::try_from(came).unwrap_or(u32::MAX)
     }
 
     /// The other side opened a stream; it may open one only.
@@ -312,6 +323,26 @@ impl Quic {
         let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
         self.conn.close(now, number, said);
     }
+}
+
+/// Every kind of frame but padding and the end of the connection.
+fn received_frames(frames: &FrameStats) -> u64 {
+    let often = frames.acks + frames.datagram + frames.stream + frames.ping + frames.crypto;
+    let flow = frames.max_data
+        + frames.max_stream_data
+        + frames.max_streams_bidi
+        + frames.max_streams_uni
+        + frames.data_blocked
+        + frames.stream_data_blocked
+        + frames.streams_blocked_bidi
+        + frames.streams_blocked_uni;
+    let streams = frames.reset_stream + frames.stop_sending;
+    let path = frames.path_challenge
+        + frames.path_response
+        + frames.new_connection_id
+        + frames.retire_connection_id
+        + frames.new_token;
+    often + flow + streams + path + frames.ack_frequency + frames.immediate_ack
 }
 
 fn drain(

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::MetricsBoard;
 use crate::error::Error;
+use crate::meter::EndpointCounters;
 use crate::web::{Answer, Front, Method, Page, Request, Turn, WebOptions};
 
 /// Requests of one connection that are answered before others have their turn.
@@ -17,6 +18,8 @@ const MAX_REQUESTS: usize = 16;
 /// The thread looks after slow connections at least this often.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const STALE: &str = "the game has published no metrics lately";
 
 /// What is answered at a path of metrics; none at others.
 pub(crate) fn respond(board: &MetricsBoard, path: &str, now: Instant) -> Option<Answer> {
@@ -26,7 +29,12 @@ pub(crate) fn respond(board: &MetricsBoard, path: &str, now: Instant) -> Option<
             Some(Answer::page(Page::fresh(OPEN_METRICS, text)))
         }
         "/healthz" if board.is_fresh(now) => Some(Answer::text(200, "ok")),
-        "/healthz" => Some(Answer::text(503, "the game has published no metrics lately")),
+        "/healthz" => Some(Answer::text(503, STALE)),
+        "/readyz" if !board.is_fresh(now) => Some(Answer::text(503, STALE)),
+        "/readyz" => Some(match board.trouble() {
+            None => Answer::text(200, "ready"),
+            Some(trouble) => Answer::text(503, &trouble),
+        }),
         _ => None,
     }
 }
@@ -88,7 +96,7 @@ fn wait(front: &Front) {
 
 fn serve(front: &mut Front, board: &MetricsBoard, now: Instant) {
     front.expire(now);
-    while front.accept(now, &mut 0) {}
+    while front.accept(now, &mut EndpointCounters::default()) {}
     // From the last to the first, since one that is over leaves its place to the last.
     for place in (0..front.visits.len()).rev() {
         for _ in 0..MAX_REQUESTS {
@@ -113,7 +121,7 @@ fn answer(board: &MetricsBoard, request: &Request, now: Instant) -> Answer {
         return Answer::text(405, "expected GET or HEAD").with("Allow", "GET, HEAD");
     }
     let known = respond(board, &request.path, now);
-    known.unwrap_or_else(|| Answer::text(404, "not found; try /metrics or /healthz"))
+    known.unwrap_or_else(|| Answer::text(404, "not found; try /metrics, /healthz or /readyz"))
 }
 
 #[cfg(test)]
@@ -154,6 +162,15 @@ mod tests {
         let at = Instant::now() + PATIENCE;
         board.publish("up 1\n# EOF\n".into(), at);
         assert!(ask(&server, &get("/healthz")).ends_with("\r\n\r\nok\n"));
+        assert!(ask(&server, &get("/readyz")).ends_with("\r\n\r\nready\n"));
+        board.set_trouble(Some("the disk is full"));
+        let answer = ask(&server, &get("/readyz"));
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("the disk is full\n"));
+        assert!(ask(&server, &get("/healthz")).starts_with("HTTP/1.1 200 "), "it is alive");
+        board.publish("up 1\n# EOF\n".into(), at);
+        assert!(ask(&server, &get("/readyz")).starts_with("HTTP/1.1 503 "), "until it is over");
+        board.set_trouble(None);
+        assert!(ask(&server, &get("/readyz")).starts_with("HTTP/1.1 200 "));
         let answer = ask(&server, &get("/metrics?x=1"));
         let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
         assert_eq!(body, "up 1\n# EOF\n");

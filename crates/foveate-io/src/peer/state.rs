@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::held::{Arrival, Held};
 use super::options::PeerOptions;
-use crate::admission::{Admission, Load, Origin, Verdict};
+use crate::admission::{Admission, Load, Origin, Standing, Verdict};
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent, Purpose, Reason};
 use crate::link::{Flow, Passage, Stage};
@@ -75,6 +75,7 @@ struct PeerLink {
     stage: Stage,
     /// Whom it counts for; none if this side began it.
     origin: Option<Origin>,
+    standing: Standing,
     peer: Option<Key>,
     conn: Option<Connection>,
     /// Messages on their way to the stream, and how many bytes of them.
@@ -133,6 +134,7 @@ impl State {
             id,
             stage: Stage::Handshake,
             origin,
+            standing: Standing::Proved,
             peer: None,
             conn: None,
             outbox: None,
@@ -178,13 +180,18 @@ impl State {
         }
         let ip = address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |address| address.ip());
         let origin = Origin::from(ip);
-        let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
+        let load =
+            Load { links: self.links.len() as u32, handshakes: self.handshakes, is_crowded: false };
         let at = self.micros(now);
         let rules = (&self.options.limits, &mut self.counters);
         let verdict = self.admission.judge(origin, proved, load, at, rules);
         let accepted = (verdict == Verdict::Accept).then(|| {
             self.counters.accepted += 1;
-            self.add(now, Some(origin))
+            let id = self.add(now, Some(origin));
+            if let Some(link) = self.links.get_mut(id).filter(|_| !proved) {
+                link.standing = Standing::Unproved;
+            }
+            id
         });
         (verdict, accepted)
     }
@@ -197,6 +204,7 @@ impl State {
         conn: Connection,
         address: Option<SocketAddr>,
     ) -> Option<Opened> {
+        let at = self.micros(Instant::now());
         let peer = Key(*conn.remote_id().as_bytes());
         let same = |link: &&PeerLink| link.stage == Stage::Open && link.peer == Some(peer);
         let others = self.links.iter().filter(same).count();
@@ -206,6 +214,15 @@ impl State {
             return None;
         };
         (link.conn, link.peer) = (Some(conn), Some(peer));
+        if let Some(origin) = link.origin.filter(|_| link.standing == Standing::Unproved) {
+            let rules = (&self.options.limits, &mut self.counters);
+            if !self.admission.prove(origin, at, rules) {
+                link.standing = Standing::Uncounted;
+                self.close(id, CloseCode::ENOUGH, "too many links from this address");
+                return None;
+            }
+            link.standing = Standing::Proved;
+        }
         if others >= MAX_LINKS_PER_PEER {
             self.close(id, CloseCode::ENOUGH, "there are enough links already");
             return None;
@@ -256,7 +273,7 @@ impl State {
         link.outbox = None;
         link.room.notify_one();
         if let Some(origin) = link.origin {
-            self.admission.release(origin);
+            self.admission.release(origin, link.standing);
         }
         self.free(id);
         if was == Stage::Handshake {

@@ -85,7 +85,9 @@ fn identity(_: &Path) -> Option<FileIdentity> {
 impl Database {
     /// Opens or makes the file. Until it is found to be ours and sound, nothing is written.
     pub fn open(path: &Path) -> Result<Database, StorageError> {
+        let path = &resolve(path)?;
         let lock = lock(path)?;
+        check_names(path)?;
         check_header(path)?;
         let failed = |cause| refusal(path, cause);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -144,6 +146,35 @@ pub(super) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
         }
         _ => StorageError::Sqlite { file, cause },
     }
+}
+
+/// The file's own name: one that leads to it by a symbolic link would have another lock beside it.
+fn resolve(path: &Path) -> Result<PathBuf, StorageError> {
+    let failed = |cause| StorageError::File { file: path.into(), cause };
+    match path.canonicalize() {
+        // A link that leads nowhere is refused; a file that is not there yet is made in its folder.
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new(".")).canonicalize().map_err(failed)?;
+            Ok(folder.join(path.file_name().unwrap_or_default()))
+        }
+        resolved => resolved.map_err(failed),
+    }
+}
+
+/// A file with several names would have a lock and a log beside each of them, so two servers could write it.
+#[cfg(unix)]
+fn check_names(path: &Path) -> Result<(), StorageError> {
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(path).map(|data| data.nlink()) {
+        Ok(names @ 2..) => Err(StorageError::Linked { file: path.into(), names }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_names(_: &Path) -> Result<(), StorageError> {
+    Ok(())
 }
 
 /// One server a file: two would overwrite each other's objects. A file of its own, because closing

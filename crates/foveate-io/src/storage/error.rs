@@ -20,6 +20,14 @@ pub enum StorageError {
         /// The file as it was named.
         file: PathBuf,
     },
+    /// The file has several names, so that two servers could use it at once. Nothing was changed.
+    #[error("{file}: has {names} names (hard links); remove all but one, or copy the file", file = file.display())]
+    Linked {
+        /// The file as it was named.
+        file: PathBuf,
+        /// How many.
+        names: u64,
+    },
     /// The file is something else, or is damaged. It was left as it is.
     #[error("{file}: {what}; the file was left untouched: restore a backup, or name another file", file = file.display())]
     Damaged {

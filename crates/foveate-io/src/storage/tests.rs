@@ -299,6 +299,23 @@ fn a_second_server_is_refused_while_the_first_has_the_file() {
     Storage::open(&folder.file(), &schema()).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_second_server_is_refused_by_whatever_name_it_calls_the_file() {
+    let folder = Folder::new("names");
+    let (symbolic, hard) = (folder.0.join("symbolic.db"), folder.0.join("hard.db"));
+    let first = Storage::open(&folder.file(), &schema()).unwrap();
+    std::os::unix::fs::symlink(folder.file(), &symbolic).unwrap();
+    let second = Storage::open(&symbolic, &schema()).err();
+    assert!(matches!(second, Some(StorageError::InUse { .. })), "{second:?}");
+    std::fs::hard_link(folder.file(), &hard).unwrap();
+    let second = Storage::open(&hard, &schema()).err();
+    assert!(matches!(second, Some(StorageError::Linked { names: 2, .. })), "{second:?}");
+    drop(first);
+    std::fs::remove_file(&hard).unwrap();
+    Storage::open(&symbolic, &schema()).unwrap();
+}
+
 #[test]
 fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
     let folder = Folder::new("away");

@@ -11,6 +11,24 @@ pub const MAX_HEAD: usize = 8 * 1024;
 /// Headers of a request at most.
 const MAX_HEADERS: usize = 64;
 
+/// What pages may load: scripts, styles and data of this server, and links to any. No page of another site may
+/// show them in a frame, where it could make a player click.
+const CONTENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
+    style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
+    worker-src 'self' blob:; connect-src * data: blob:; object-src 'none'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'self'";
+/// Headers that mean something here, and of which there must be one: of two, a proxy may have read the other.
+const SINGLE: [&str; 8] = [
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "origin",
+    "authorization",
+    "upgrade",
+    "sec-websocket-key",
+    "sec-websocket-version",
+];
+
 /// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
@@ -20,6 +38,8 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) authorization: Option<String>,
+    /// All of `X-Forwarded-For`, in order.
+    pub(crate) forwarded: Option<String>,
     /// The key of a request to upgrade to WebSocket.
     pub(crate) socket_key: Option<String>,
     /// Whether more requests may follow on the same connection.
@@ -75,7 +95,8 @@ impl Answer {
         let connection = if stays { "keep-alive" } else { "close" };
         let mut head = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
-             X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n",
+             X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {CONTENT_POLICY}\r\n\
+             Referrer-Policy: no-referrer\r\nConnection: {connection}\r\n",
             self.status,
             reason(self.status),
             self.content_type,
@@ -109,6 +130,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         426 => "Upgrade Required",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         _ => "Service Unavailable",
     }
@@ -129,9 +151,18 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
     };
     let target = head.path.unwrap_or("/");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if !target.starts_with('/') {
+        return Err(Answer::text(400, "expected a path that begins with a slash"));
+    }
+    let count = |name: &str| {
+        head.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name)).count()
+    };
+    if let Some(name) = SINGLE.into_iter().find(|name| count(name) > 1) {
+        return Err(Answer::text(400, &format!("{name} is stated more than once")));
+    }
     let find = |name: &str| find(head.headers, name);
     let has = |name: &str, token: &str| find(name).is_some_and(|value| lists(&value, token));
-    if has("transfer-encoding", "chunked") || find("content-length").is_some_and(|n| n != "0") {
+    if count("transfer-encoding") > 0 || find("content-length").is_some_and(|n| n != "0") {
         return Err(Answer::text(400, "a request with a body is not expected here"));
     }
     let upgrades = has("connection", "upgrade")
@@ -148,6 +179,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
         host: find("host"),
         origin: find("origin"),
         authorization: find("authorization"),
+        forwarded: join(head.headers, "x-forwarded-for"),
         socket_key: find("sec-websocket-key").filter(|key| upgrades && key.len() == 24),
         stays: head.version == Some(1) && !has("connection", "close"),
     };
@@ -157,6 +189,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
 fn find(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
     let found = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
     Some(String::from_utf8_lossy(found.value).trim().to_owned())
+}
+
+/// The values of all headers of this name, as one list with commas.
+fn join(headers: &[httparse::Header<'_>], name: &str) -> Option<String> {
+    let found = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    let values: Vec<_> = found.map(|header| String::from_utf8_lossy(header.value)).collect();
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 /// Whether a list with commas has this word.
@@ -227,6 +266,38 @@ mod tests {
         assert_eq!(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
         assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX_HEAD))), 431);
         assert_eq!(status(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(99))), 431);
+    }
+
+    #[test]
+    fn heads_that_two_readers_could_take_for_different_ones_are_refused() {
+        for headers in [
+            "Content-Length: 0\r\nContent-Length: 5",
+            "Content-Length: 0\r\ncontent-length: 0",
+            "Content-Length: 00",
+            "Content-Length: +0",
+            "Transfer-Encoding: gzip",
+            "Host: a\r\nHost: b",
+            "Origin: http://a\r\nOrigin: http://b",
+            "Authorization: Bearer a\r\nAuthorization: Bearer b",
+            "Host : a",
+            "Host: a\r\n folded",
+        ] {
+            let text = format!("GET / HTTP/1.1\r\n{headers}\r\n\r\n");
+            assert_eq!(parse(text.as_bytes()).expect_err(&text).status, 400, "{headers}");
+        }
+        for target in ["*", "http://here/", "here:80"] {
+            let text = format!("GET {target} HTTP/1.1\r\n\r\n");
+            assert_eq!(parse(text.as_bytes()).expect_err(&text).status, 400, "{target}");
+        }
+        assert_eq!(request("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n").path, "/");
+    }
+
+    #[test]
+    fn no_page_may_be_framed_by_another_site() {
+        let head = Answer::text(200, "ok").head(true);
+        let head = String::from_utf8_lossy(&head);
+        assert!(head.contains("\r\nContent-Security-Policy: default-src 'self';"), "{head}");
+        assert!(head.contains("frame-ancestors 'self'\r\n"), "{head}");
     }
 
     #[test]

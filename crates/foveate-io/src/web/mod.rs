@@ -13,19 +13,21 @@
 //! | `/play` | WebSocket, a player's link |
 //! | `/observe` | WebSocket, an operator's link, if [`Observe`] allows |
 //! | `/connect.json` | how to connect to this server, for a page's script |
-//! | `/metrics`, `/healthz` | if [`WebOptions::metrics`] is given |
+//! | `/metrics`, `/healthz`, `/readyz` | if [`WebOptions::metrics`] is given |
 //! | all others | what [`Pages`] has there |
 
 mod h3;
 mod http;
 mod options;
+mod proxy;
 mod visit;
 mod websocket;
 
 pub use h3::MAX_FRAME;
 pub use http::MAX_HEAD;
 pub use options::{Observe, OperatorToken, Page, Pages, TOKEN_LENGTH, WebOptions};
-pub use visit::{MAX_VISITS, MAX_VISITS_PER_ADDRESS};
+pub use proxy::AddressRange;
+pub use visit::{MAX_HTTP_PER_TURN, MAX_VISITS, MAX_VISITS_PER_ADDRESS};
 pub use websocket::{MAX_ASKED, MAX_LAG};
 
 pub(crate) use h3::{Fault, Session, Step};
@@ -44,6 +46,12 @@ pub const MAX_OBSERVERS: usize = 8;
 pub(crate) fn read_anything(data: &[u8]) {
     if let Ok(Some((_, used))) = http::parse(data) {
         assert!(used <= data.len());
+    }
+    if let proxy::Preamble::Header(_, used) = proxy::read_preamble(data) {
+        assert!(used <= data.len());
+    }
+    if let Ok(text) = std::str::from_utf8(data) {
+        proxy::forwarded(text, &[]);
     }
     h3::read_anything(data);
 }

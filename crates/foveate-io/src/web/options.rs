@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 
+use super::proxy::AddressRange;
 use crate::error::Error;
 use crate::metrics::MetricsBoard;
 
@@ -28,9 +29,12 @@ pub struct WebOptions {
     /// Pages that may connect beside the server's own, such as `https://play.example.org`; `*` for
     /// any. A server that listens on loopback only takes every page of this machine.
     pub origins: Vec<String>,
+    /// Proxies that name their clients' addresses, by PROXY protocol version 2 or `X-Forwarded-For`. Limits then
+    /// hold for the clients. What others say about addresses is not read.
+    pub trusted_proxies: Vec<AddressRange>,
     /// Who may connect to `/observe`.
     pub observe: Observe,
-    /// What `/metrics` and `/healthz` tell; without it there are none.
+    /// What `/metrics`, `/healthz` and `/readyz` tell; without it there are none.
     pub metrics: Option<MetricsBoard>,
 }
 
@@ -40,6 +44,7 @@ impl WebOptions {
         WebOptions {
             pages: Box::new(pages),
             origins: Vec::new(),
+            trusted_proxies: Vec::new(),
             observe: Observe::Off,
             metrics: None,
         }
@@ -94,7 +99,8 @@ pub enum Observe {
     /// None.
     #[default]
     Off,
-    /// Those on this machine. Not behind a proxy: all connections come from this machine there.
+    /// Those on this machine. Behind a proxy, state it in [`WebOptions::trusted_proxies`]: all connections come from
+    /// this machine otherwise.
     Loopback,
     /// Those with the token.
     Token(OperatorToken),

@@ -49,6 +49,13 @@ impl Party {
         Party::trusting(&Trust::Pinned(vec![server.hash()]), options)
     }
 
+    /// The same from an address of this machine's own network.
+    pub fn client_at(address: [u8; 4], server: &Party) -> Party {
+        let (trust, address) = (Trust::Pinned(vec![server.hash()]), SocketAddr::from((address, 0)));
+        let endpoint = Endpoint::client(address, &trust, EndpointOptions::client());
+        Party::of(endpoint.expect("a free port"))
+    }
+
     pub fn trusting(trust: &Trust, options: EndpointOptions) -> Party {
         Party::of(Endpoint::client(anywhere(), trust, options).expect("a free port"))
     }

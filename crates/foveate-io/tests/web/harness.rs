@@ -85,6 +85,17 @@ impl Server {
         Client { stream, received: Vec::new(), ended: false }
     }
 
+    /// A visitor from an address of this machine's own network.
+    pub fn visit_from(&self, address: [u8; 4]) -> Client {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("possible");
+        bind(&socket, &SocketAddr::from((address, 0))).expect("an address of this machine");
+        connect(&socket, &self.web).expect("it listens");
+        let stream = TcpStream::from(socket);
+        stream.set_nonblocking(true).expect("possible");
+        Client { stream, received: Vec::new(), ended: false }
+    }
+
     /// What is answered to this request, to the end of the connection.
     pub fn ask(&mut self, request: &str) -> String {
         let mut client = self.visit();
@@ -98,7 +109,19 @@ impl Server {
 
     /// Goes on by WebSocket, or returns the answer that says why not.
     pub fn upgrade(&mut self, path: &str, headers: &str) -> Result<Socket, String> {
-        let mut client = self.visit();
+        self.upgrade_at(self.web, path, headers)
+    }
+
+    /// The same by a proxy.
+    pub fn upgrade_at(
+        &mut self,
+        address: SocketAddr,
+        path: &str,
+        headers: &str,
+    ) -> Result<Socket, String> {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_nonblocking(true).expect("possible");
+        let mut client = Client { stream, received: Vec::new(), ended: false };
         client.send(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

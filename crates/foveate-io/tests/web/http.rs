@@ -1,7 +1,9 @@
 //! Pages.
 
 use foveate_io::metrics::MetricsBoard;
-use foveate_io::web::{MAX_HEAD, MAX_VISITS_PER_ADDRESS, WebOptions};
+use foveate_io::web::{
+    MAX_HEAD, MAX_HTTP_PER_TURN, MAX_VISITS, MAX_VISITS_PER_ADDRESS, WebOptions,
+};
 use std::time::Instant;
 
 use crate::harness::{PATIENCE, Server, options, pages};
@@ -135,4 +137,49 @@ fn random_bytes_do_no_harm() {
     }
     assert!(server.ask(&get("/")).starts_with("HTTP/1.1 200 "));
     assert_eq!(server.endpoint.links(), 0);
+}
+
+#[test]
+fn half_requests_from_a_few_addresses_do_not_lock_out_others() {
+    let mut server = server();
+    let mut half = Vec::new();
+    for last in 2..6 {
+        for _ in 0..MAX_VISITS_PER_ADDRESS {
+            let mut client = server.visit_from([127, 0, 0, last]);
+            client.send(b"GET / HTTP/1.1\r\n");
+            half.push(client);
+        }
+        server.step();
+    }
+    assert_eq!(half.len(), MAX_VISITS, "all places are taken");
+    assert!(server.ask(&get("/")).starts_with("HTTP/1.1 200 "));
+    let counters = server.endpoint.counters();
+    assert_eq!((counters.http_idle, counters.http_full), (1, 0));
+}
+
+#[test]
+fn pipelined_requests_take_a_bounded_part_of_each_turn_of_the_loop() {
+    let mut server = server();
+    let mut greedy: Vec<_> = (0..30).map(|_| server.visit()).collect();
+    server.step();
+    let request = "GET /app-1234.js HTTP/1.1\r\n\r\n".repeat(20);
+    greedy.iter_mut().for_each(|client| client.send(request.as_bytes()));
+    let mut polite = server.visit_from([127, 0, 0, 2]);
+    polite.send(get("/").as_bytes());
+    let (mut turns, mut total) = (0, 0);
+    while !polite.ended {
+        assert!(turns < 1_000, "the polite visitor waits for the others");
+        // A time that has passed: one turn of the loop.
+        server.endpoint.wait(Instant::now(), &mut Vec::new()).expect("the sockets work");
+        let mut came = 0;
+        for client in greedy.iter_mut().chain([&mut polite]) {
+            client.read();
+            came += client.received.len();
+            client.received.clear();
+        }
+        // The last piece of each address may go beyond.
+        assert!(came <= MAX_HTTP_PER_TURN + 2 * 64 * 1024, "{came} bytes in one turn");
+        (turns, total) = (turns + 1, total + came);
+    }
+    assert!(total > 0);
 }

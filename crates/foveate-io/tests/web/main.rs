@@ -4,5 +4,6 @@ mod browser;
 mod harness;
 mod http;
 mod observe;
+mod proxy;
 mod websocket;
 mod webtransport;

@@ -81,3 +81,21 @@ fn operators_are_few() {
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     assert!(server.upgrade("/play", "").is_ok(), "players have places of their own");
 }
+
+#[test]
+fn guesses_of_the_operators_token_are_limited_by_address() {
+    let mut server = guarded();
+    let guess = |server: &mut Server, token: &str| {
+        let refused = server.upgrade(&format!("/observe?token={token}"), "").err();
+        refused.map(|head| head[9..12].to_owned())
+    };
+    // Guessing goes on until the answer changes, however slow this machine is: one is allowed each second.
+    let mut guesses = 0;
+    server.until("no more guesses", |server| {
+        guesses += 1;
+        guess(server, "0123456789abcdef").as_deref() == Some("429")
+    });
+    assert!(guesses > 3, "a mistake is allowed");
+    assert_eq!(guess(&mut server, TOKEN).as_deref(), Some("429"), "not even the right one");
+    server.until("time has passed", |server| guess(server, TOKEN).is_none());
+}

@@ -359,6 +359,10 @@ impl<G: Game> Server<G> {
             Refusal::Token => "a connect token for this name and this server is required",
             Refusal::TokenExpired => "the connect token has expired",
             Refusal::TokenReplayed => "the connect token was already used",
+            Refusal::TokenClock => {
+                "the connect token would live too long: the issuer's clock is ahead of the server's"
+            }
+            Refusal::Storage => "the server cannot reach its storage; try again later",
             Refusal::Full => "the server has no room at the moment; try again later",
             _ => return self.reject(link, why, &format!("{why:?}"), out),
         };

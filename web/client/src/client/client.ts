@@ -29,7 +29,7 @@ const MAX_TRIES = 120;
 /** Rounds that are made up for when a timer was late; those before are left out. */
 const MAX_LATE = 3;
 /** After which refusals coming back is tried again: the server restarts, or has not yet let go of us. */
-const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "deaf"];
+const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "deaf", "storage"];
 
 export class GameClient<Input, Action, Event> implements Client<Input, Action, Event> {
   state: ClientState = "joining";

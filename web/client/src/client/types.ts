@@ -144,7 +144,7 @@ export interface Refusal {
 /** In the order of their numbers on the wire. */
 export const REFUSALS = [
   "version", "schema", "token", "token-expired", "token-replayed", "name", "name-taken", "full", "malformed", "deaf",
-  "closing",
+  "closing", "dishonest", "storage", "token-clock",
 ] as const;
 /** Why, in a word. */
 export type RefusalCode = (typeof REFUSALS)[number];

@@ -69,7 +69,7 @@ impl SavedPlayers {
                 self.asked.insert(name.into(), link);
                 LoginReply::Pending
             }
-            Err(_) => LoginReply::Rejected(Refusal::Full),
+            Err(error) => LoginReply::Rejected(refusal(&error)),
         }
     }
 
@@ -81,7 +81,7 @@ impl SavedPlayers {
                 let kept = saved.into_iter().map(|saved| (saved.id, saved.lanes)).collect();
                 (link, LoginReply::Accepted(player, kept))
             }
-            Err(_) => (link, LoginReply::Rejected(Refusal::Full)),
+            Err(error) => (link, LoginReply::Rejected(refusal(&error))),
         })
     }
 
@@ -120,6 +120,15 @@ impl SavedPlayers {
 
     pub fn close(self) -> Result<(), StorageError> {
         self.writer.close()
+    }
+}
+
+/// What a player is told whom the store did not take.
+fn refusal(error: &StorageError) -> Refusal {
+    match error {
+        StorageError::PlayersFull { .. } => Refusal::Full,
+        StorageError::Name { .. } => Refusal::Name,
+        _ => Refusal::Storage,
     }
 }
 

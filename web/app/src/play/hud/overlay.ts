@@ -23,6 +23,8 @@ const REFUSED: Record<string, string> = {
   malformed: "The server could not understand this page. Reload it.",
   deaf: "The server has not heard from this page for too long.",
   closing: "The server is shutting down.",
+  storage: "The server cannot reach its storage. Try again in a moment.",
+  "token-clock": "The invitation is not valid yet: the clock of the service that issued it is ahead of the server's.",
 };
 
 export class Overlay {

@@ -1,0 +1,46 @@
+//! Room for newcomers when places run short.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::Core;
+use crate::admission::{Load, Origin};
+use crate::event::CloseCode;
+
+impl Core {
+    pub(super) fn load(&self) -> Load {
+        Load {
+            links: self.links.len() as u32,
+            handshakes: self.handshakes,
+            is_crowded: self.is_crowded(),
+        }
+    }
+
+    /// Whether only the places that are reserved for newcomers are left.
+    fn is_crowded(&self) -> bool {
+        let limits = &self.options.limits;
+        let rest = limits.max_links.saturating_sub(limits.newcomers);
+        limits.newcomers > 0 && self.links.len() >= rest as usize
+    }
+
+    /// A newcomer was accepted. In a crowd it takes the place of the oldest link that has not joined, of the
+    /// address that has most of them: one that holds places without a use loses them first.
+    pub(super) fn make_room(&mut self, now: Instant) {
+        if !self.is_crowded() {
+            return;
+        }
+        let mut idle: BTreeMap<Origin, u32> = BTreeMap::new();
+        for origin in self.links.iter().filter_map(|link| link.waiting_origin()) {
+            *idle.entry(origin).or_default() += 1;
+        }
+        let waiting = self.links.iter().filter_map(|link| {
+            let origin = link.waiting_origin()?;
+            Some(((idle.get(&origin).copied(), Reverse(link.begun)), link.id))
+        });
+        if let Some((_, oldest)) = waiting.max_by_key(|(key, _)| *key) {
+            self.counters.closed_idle += 1;
+            self.close(now, oldest, CloseCode::CROWDED, "the server is crowded; join at once");
+        }
+    }
+}
