@@ -2,22 +2,16 @@
 //! own player and nobody else.
 
 use crate::config::{Config, Tokens};
-use foveate_io::UnixTime;
 use foveate_io::host::{AllowAll, Authenticator, Kept, LoginReply};
-use foveate_io::storage::{Change, RESERVED, Storage, Writer};
-use foveate_io::token::{Secret, TokenError, Verifier};
+use foveate_io::storage::{Storage, Writer};
+use foveate_io::token::{Claim, Secret, TokenError, Verifier};
+use foveate_io::unix_now;
 use foveate_node::game::{Game, PlayerId};
+use foveate_node::node::ServerCommand;
+use foveate_node::persistence::Registry;
 use foveate_node::session::Refusal;
 use foveate_node::{IdAllocator, Link, Simulation};
-use std::collections::BTreeMap;
 use std::error::Error;
-
-/// Objects are saved in parts, one a tick: in so many at most,
-const MAX_PARTS: u32 = 8;
-/// and at slow rates in fewer, so that each of them is saved within half a second.
-fn parts(tick_hz: u32) -> u32 {
-    (tick_hz * 2 / 5).clamp(1, MAX_PARTS)
-}
 
 /// The authenticator of `foveate serve`, and of a peer's window.
 pub struct MainDoor {
@@ -31,8 +25,8 @@ enum Keeper {
     Memory(AllowAll),
     /// With their peer: whoever comes in is this player.
     Peer(PlayerId),
-    /// In a file; who waits for an answer.
-    File { writer: Box<Writer>, asked: BTreeMap<String, Link>, parts: u32 },
+    /// In a file.
+    File(Box<Registry<Writer>>),
 }
 
 impl MainDoor {
@@ -42,7 +36,7 @@ impl MainDoor {
         config: &Config,
         simulation: &mut Simulation<G>,
     ) -> Result<MainDoor, Box<dyn Error>> {
-        let mut verifier = match &config.tokens {
+        let verifier = match &config.tokens {
             Tokens::Open => None,
             Tokens::Secret(file) => Some(Verifier::new(Secret::read(file)?, &config.name)),
         };
@@ -59,17 +53,12 @@ impl MainDoor {
         if world.is_empty() {
             simulation.populate()?;
         }
-        if let Some(verifier) = &mut verifier {
-            for (id, until) in storage.used_tokens(UnixTime::now())? {
-                verifier.remember(id, until);
-            }
-        }
-        let writer = Box::new(storage.write_behind()?);
-        let (asked, parts) = (BTreeMap::new(), parts(config.tick_hz));
-        let mut door = MainDoor { verifier, keeper: Keeper::File { writer, asked, parts } };
+        let used = storage.used_tokens()?;
+        let mut registry = Box::new(Registry::new(storage.write_behind()?, config.tick_hz));
+        registry.used = used;
         // A new world is saved at once: of one that is half saved the other half would never be made.
-        door.save_all(simulation);
-        Ok(door)
+        registry.save_all(simulation);
+        Ok(MainDoor { verifier, keeper: Keeper::File(registry) })
     }
 
     /// For a peer's window: every page that joins plays as the peer's player.
@@ -77,38 +66,25 @@ impl MainDoor {
         MainDoor { verifier: None, keeper: Keeper::Peer(player) }
     }
 
-    /// After each tick: saves the part of the kept objects whose turn it is, of which unchanged ones cost
-    /// a comparison; forgets those that rules removed; and sees to it that numbers for new ids are left.
+    /// After each tick: see [`Registry::save`].
     pub fn save<G: Game>(&mut self, simulation: &mut Simulation<G>, tick: u32) {
-        let Keeper::File { parts, writer, .. } = &mut self.keeper else { return };
-        let removed = simulation.removed().iter().filter(|id| simulation.game.keeps(id.kind()));
-        writer.save(removed.map(|id| Change::Removed(*id)));
-        if simulation.ids.left() < RESERVED / 2 {
-            writer.reserve_ids(simulation.ids.next() + RESERVED);
-            simulation.ids.extend_to(writer.reserved_ids());
+        if let Keeper::File(registry) = &mut self.keeper {
+            registry.save(simulation, tick);
         }
-        let parts = *parts;
-        self.save_some(simulation, |row| row % parts == tick % parts);
     }
 
-    /// Saves all of them: at the beginning and at the end.
+    /// Saves everything that is to be kept: at the end.
     pub fn save_all<G: Game>(&mut self, simulation: &Simulation<G>) {
-        self.save_some(simulation, |_| true);
-    }
-
-    fn save_some<G: Game>(&mut self, simulation: &Simulation<G>, is_one: impl Fn(u32) -> bool) {
-        let Keeper::File { writer, .. } = &mut self.keeper else { return };
-        let store = &simulation.publisher.store;
-        let some =
-            store.iter().filter(|(id, slot)| simulation.game.keeps(id.kind()) && is_one(slot.0));
-        writer.save(some.map(|(id, slot)| Change::Saved(id, store.lanes(slot))));
+        if let Keeper::File(registry) = &mut self.keeper {
+            registry.save_all(simulation);
+        }
     }
 
     /// Why the last write failed, if it did.
     pub fn trouble(&self) -> Option<String> {
         match &self.keeper {
             Keeper::Memory(_) | Keeper::Peer(_) => None,
-            Keeper::File { writer, .. } => writer.report().trouble,
+            Keeper::File(registry) => registry.storage.report().trouble,
         }
     }
 
@@ -116,13 +92,14 @@ impl MainDoor {
     pub fn close(self) -> Result<(), Box<dyn Error>> {
         match self.keeper {
             Keeper::Memory(_) | Keeper::Peer(_) => Ok(()),
-            Keeper::File { writer, .. } => Ok(writer.close()?),
+            Keeper::File(registry) => Ok(registry.storage.close()?),
         }
     }
 
-    /// Whether the token lets somebody in under this name.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<(), Refusal> {
-        let Some(verifier) = &mut self.verifier else { return Ok(()) };
+    /// What the token says, if it lets a player in under this name. Without a file it is used from now on; with one,
+    /// the registry sees to that.
+    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<Claim>, Refusal> {
+        let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {
             TokenError::Expired(_) => Refusal::TokenExpired,
@@ -130,48 +107,55 @@ impl MainDoor {
             TokenError::Full => Refusal::Full,
             _ => Refusal::Token,
         };
-        let now = UnixTime::now();
-        // Who mistypes a name has not used the token up.
-        if verifier.read(text, now).map_err(refusal)?.name != name {
+        let now = unix_now();
+        let claim = verifier.read(text, now).map_err(refusal)?;
+        // A mistyped name has not used the token up.
+        if claim.name != name {
             return Err(Refusal::Token);
         }
-        let claim = verifier.check(text, now).map_err(refusal)?;
-        if let Keeper::File { writer, .. } = &mut self.keeper {
-            writer.use_token(claim.id, claim.expires);
+        if !matches!(self.keeper, Keeper::File(_)) {
+            verifier.check(text, now).map_err(refusal)?;
         }
-        Ok(())
+        Ok(Some(claim))
+    }
+}
+
+/// A registry's answer as the host takes it.
+fn reply(command: ServerCommand) -> Option<(Link, LoginReply)> {
+    match command {
+        ServerCommand::Admit(link, player, kept) => {
+            Some((link, LoginReply::Accepted(player, kept)))
+        }
+        ServerCommand::Reject(link, why) => Some((link, LoginReply::Rejected(why))),
+        _ => None,
     }
 }
 
 impl Authenticator for MainDoor {
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
-        if let Err(why) = self.check(name, token) {
-            return LoginReply::Rejected(why);
-        }
+        let claim = match self.check(name, token) {
+            Ok(claim) => claim.map(|claim| (claim.id, claim.expires)),
+            Err(why) => return LoginReply::Rejected(why),
+        };
         match &mut self.keeper {
             Keeper::Memory(door) => door.enter(link, name, token),
             Keeper::Peer(player) => LoginReply::Accepted(*player, Kept::new()),
-            Keeper::File { writer, asked, .. } => match writer.join(name, UnixTime::now()) {
-                Ok(()) => {
-                    asked.insert(name.into(), link);
-                    LoginReply::Pending
-                }
-                Err(_) => LoginReply::Rejected(Refusal::Full),
-            },
+            Keeper::File(registry) => {
+                let command = registry.enter(link, name, claim, unix_now());
+                command.and_then(reply).map_or(LoginReply::Pending, |(_, reply)| reply)
+            }
+        }
+    }
+
+    fn joined(&mut self, player: PlayerId) {
+        if let Keeper::Memory(door) = &mut self.keeper {
+            door.joined(player);
         }
     }
 
     fn answered(&mut self) -> Option<(Link, LoginReply)> {
-        let Keeper::File { writer, asked, .. } = &mut self.keeper else { return None };
-        let joined = writer.poll()?;
-        let link = asked.remove(&joined.name)?;
-        Some(match joined.player {
-            Ok((player, saved)) => {
-                let kept = saved.into_iter().map(|saved| (saved.id, saved.lanes)).collect();
-                (link, LoginReply::Accepted(player, kept))
-            }
-            Err(_) => (link, LoginReply::Rejected(Refusal::Full)),
-        })
+        let Keeper::File(registry) = &mut self.keeper else { return None };
+        registry.poll().and_then(reply)
     }
 
     fn leave(&mut self, player: PlayerId, objects: Kept) {
@@ -179,10 +163,7 @@ impl Authenticator for MainDoor {
             Keeper::Memory(door) => door.leave(player, objects),
             // The objects are the peer's all the while.
             Keeper::Peer(_) => {}
-            Keeper::File { writer, .. } => {
-                writer.save(objects.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
-                objects.iter().for_each(|(id, _)| writer.forget(*id));
-            }
+            Keeper::File(registry) => registry.leave(player, &objects),
         }
     }
 }
@@ -279,16 +260,8 @@ mod tests {
         let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
         let mut door = MainDoor::open(&config, &mut simulation).unwrap();
         assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
-        assert_eq!(door.check("ada", token.as_bytes()), Ok(()));
+        assert!(door.check("ada", token.as_bytes()).is_ok());
         assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
         std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn every_object_has_its_turn_within_half_a_second() {
-        for tick_hz in [1, 2, 10, 20, 60, 120] {
-            let parts = parts(tick_hz);
-            assert!(parts == 1 || parts * 2 <= tick_hz, "{parts} parts at {tick_hz} Hz");
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! `foveate token`: issues a connect token, as a login service would.
 
 use clap::Args;
-use foveate_io::UnixTime;
+use foveate_io::unix_now;
 use foveate_io::token::{Claim, MAX_LIFE, Secret, random_id};
 use std::error::Error;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub fn issue(
     server: Option<String>,
     ttl: Duration,
 ) -> Result<String, Box<dyn Error>> {
-    let expires = UnixTime::now().plus(ttl);
+    let expires = unix_now().plus(ttl);
     Ok(secret.issue(&Claim { name: name.into(), server, expires, id: random_id()? })?)
 }
 

@@ -102,4 +102,4 @@ pub use options::{Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET, Options};
 pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
-pub use time::UnixTime;
+pub use time::{UnixTime, unix_now};

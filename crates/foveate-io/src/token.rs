@@ -23,10 +23,12 @@
 //! # Ok::<(), TokenError>(())
 //! ```
 
+pub use foveate_node::persistence::{MAX_REMEMBERED, TokenId};
+
 use crate::time::UnixTime;
+use foveate_node::persistence::UsedTokens;
 use ring::hmac;
 use ring::rand::SecureRandom;
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,11 +43,6 @@ pub const MIN_SECRET: usize = 32;
 pub const MAX_SECRET: usize = 4_096;
 /// The longest life of a token. Used ones are remembered as long as they live.
 pub const MAX_LIFE: Duration = Duration::from_secs(86_400);
-/// Used tokens that are remembered; with so many alive, no more are taken.
-pub const MAX_REMEMBERED: usize = 1 << 16;
-
-/// What tells one token from another.
-pub type TokenId = [u8; 16];
 
 const MAC: usize = 32;
 const HEAD: usize = 1 + 8 + 16;
@@ -228,23 +225,24 @@ fn take_name(bytes: &[u8]) -> Option<(String, &[u8])> {
 pub struct Verifier {
     secret: Secret,
     server: String,
-    used: BTreeSet<TokenId>,
-    /// The same, by expiry.
-    expiring: BTreeSet<(UnixTime, TokenId)>,
+    used: UsedTokens,
 }
 
 impl Verifier {
     /// For the server of this name.
     pub fn new(secret: Secret, server: &str) -> Verifier {
-        let (used, expiring) = (BTreeSet::new(), BTreeSet::new());
-        Verifier { secret, server: server.into(), used, expiring }
+        Verifier { secret, server: server.into(), used: UsedTokens::default() }
     }
 
     /// Takes a token, or says why not. From now on it is used.
     pub fn check(&mut self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
         let claim = self.read(token, now)?;
-        self.let_go(now);
-        if !self.remember(claim.id, claim.expires) {
+        self.used.forget_expired(now);
+        // A clock that was ahead for a while has made tokens expire that are valid by now.
+        if claim.expires <= self.used.horizon() {
+            return Err(TokenError::Expired(0));
+        }
+        if !self.used.insert(claim.id, claim.expires) {
             return Err(TokenError::Full);
         }
         Ok(claim)
@@ -269,25 +267,9 @@ impl Verifier {
         Ok(claim)
     }
 
-    /// A token that was used before, perhaps before a restart. False if there is no room.
-    pub fn remember(&mut self, id: TokenId, until: UnixTime) -> bool {
-        let room = self.used.len() < MAX_REMEMBERED;
-        if room && self.used.insert(id) {
-            self.expiring.insert((until, id));
-        }
-        room
-    }
-
     /// Used tokens that are remembered.
     pub fn remembered(&self) -> usize {
         self.used.len()
-    }
-
-    fn let_go(&mut self, now: UnixTime) {
-        while let Some((until, id)) = self.expiring.first().copied().filter(|(at, _)| *at <= now) {
-            self.expiring.remove(&(until, id));
-            self.used.remove(&id);
-        }
     }
 }
 
@@ -388,7 +370,7 @@ mod tests {
     fn a_verifier_remembers_a_bounded_number_of_tokens() {
         let mut verifier = verifier();
         for id in 0..MAX_REMEMBERED as u32 {
-            assert!(verifier.remember(claim(id, 60).id, UnixTime(NOW.0 + 60)));
+            assert!(verifier.used.insert(claim(id, 60).id, UnixTime(NOW.0 + 60)));
         }
         let late = secret().issue(&claim(u32::MAX, 120)).unwrap();
         assert!(matches!(verifier.check(&late, NOW), Err(TokenError::Full)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::game::{Game, PlayerId};
+use foveate_node::persistence::MemoryStorage;
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Link, Server, Simulation};
@@ -25,6 +26,9 @@ pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 pub trait Authenticator {
     /// A player asks to join under a name.
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply;
+
+    /// A player whom it let in has joined, or has come back.
+    fn joined(&mut self, _: PlayerId) {}
 
     /// The next answer to a request that was [`LoginReply::Pending`].
     fn answered(&mut self) -> Option<(Link, LoginReply)> {
@@ -49,23 +53,23 @@ pub enum LoginReply {
 /// Objects by name, with their lanes.
 pub type Kept = Vec<(ObjectId, Vec<i32>)>;
 
-/// Accepts every player, and keeps everything in memory.
+/// Accepts every player, and keeps what they leave in memory: of [`MAX_NAMES`](foveate_node::persistence::MAX_NAMES)
+/// players who are gone.
 #[derive(Debug, Default)]
-pub struct AllowAll {
-    players: std::collections::BTreeMap<String, u32>,
-    kept: std::collections::BTreeMap<u32, Kept>,
-}
+pub struct AllowAll(MemoryStorage);
 
 impl Authenticator for AllowAll {
     fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> LoginReply {
-        let next = self.players.len() as u32 + 1;
-        let player = *self.players.entry(name.into()).or_insert(next);
-        // Kept on: whoever is gone before they were let in has not had it.
-        LoginReply::Accepted(PlayerId(player), self.kept.get(&player).cloned().unwrap_or_default())
+        let (player, kept) = self.0.enter(name);
+        LoginReply::Accepted(player, kept)
+    }
+
+    fn joined(&mut self, player: PlayerId) {
+        self.0.on_joined(player);
     }
 
     fn leave(&mut self, player: PlayerId, kept: Kept) {
-        self.kept.insert(player.0, kept);
+        self.0.leave(player, kept);
     }
 }
 
@@ -298,6 +302,10 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
                     self.note(ServerEvent::Left(player, Vec::new()));
                     self.door.leave(player, kept);
                 }
+                ServerEvent::Joined(player, name) => {
+                    self.door.joined(player);
+                    self.note(ServerEvent::Joined(player, name));
+                }
                 other => self.note(other),
             }
         }
@@ -340,21 +348,4 @@ fn key() -> ResumeKey {
     // Without randomness from the system QUIC would not have started either.
     ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
     ResumeKey(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_gone_before_they_were_let_in_finds_everything_the_next_time() {
-        let (mut door, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
-        let LoginReply::Accepted(ada, _) = door.enter(Link(1), "ada", b"") else {
-            panic!("it is open")
-        };
-        door.leave(ada, kept.clone());
-        for link in 2..4 {
-            assert_eq!(door.enter(Link(link), "ada", b""), LoginReply::Accepted(ada, kept.clone()));
-        }
-    }
 }

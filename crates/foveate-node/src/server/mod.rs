@@ -207,6 +207,11 @@ impl<G: Game> Server<G> {
         self.by_player.len()
     }
 
+    /// Whether a link waits for the host's answer to [`ServerEvent::Asked`].
+    pub fn is_asked(&self, link: Link) -> bool {
+        self.pending_links.get(&link).is_some_and(|it| it.name.is_some())
+    }
+
     /// What was turned down.
     pub fn refusals(&self) -> &Refused {
         &self.refused
@@ -385,21 +390,19 @@ impl<G: Game> Server<G> {
         else {
             return Ok(());
         };
-        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
-            self.simulation.restore(*id, lanes)?;
+        // An answer that came twice, or to a link that was made meanwhile: the player is in once.
+        if self.by_player.contains_key(&player) || self.by_name.contains_key(&name) {
+            self.reject(link, Refusal::NameTaken, &format!("name `{name}` is taken"), out);
+            return Ok(());
         }
-        if self.simulation.avatar(player).is_none() {
-            let game = Arc::clone(&self.simulation.game);
-            let mut spawns = game.welcome(&self.simulation.world(), player, &name).into_iter();
-            // The avatar's serial is 0, although others were given out if the player was here before.
-            if let Some(avatar) = spawns.next() {
-                self.simulation.restore(ObjectId::new(avatar.kind, player.0, 0), &avatar.lanes)?;
+        let avatar = match self.bring_in(player, &name, kept) {
+            Ok(avatar) => avatar,
+            Err(error) => {
+                // Half a player would be in the way of the next try.
+                self.remove_objects_of(player);
+                return Err(error);
             }
-            for spawn in spawns {
-                self.simulation.spawn(player, &spawn)?;
-            }
-        }
-        let avatar = ObjectId::new(self.simulation.game.avatar(), player.0, 0);
+        };
         let Some(slot) = self.simulation.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
@@ -428,6 +431,48 @@ impl<G: Game> Server<G> {
         self.sessions[at] = Some(session);
         self.attach_link(at as u32, link, false, now, out);
         Ok(())
+    }
+
+    /// Puts what a player had, or begins with, into the world; returns the avatar.
+    fn bring_in(
+        &mut self,
+        player: PlayerId,
+        name: &str,
+        kept: &[(ObjectId, Vec<i32>)],
+    ) -> Result<ObjectId, StoreError> {
+        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
+            self.simulation.restore(*id, lanes)?;
+        }
+        let avatar = ObjectId::new(self.simulation.game.avatar(), player.0, 0);
+        if self.simulation.avatar(player).is_none() {
+            let game = Arc::clone(&self.simulation.game);
+            let mut spawns = game.welcome(&self.simulation.world(), player, name).into_iter();
+            // The avatar's serial is 0, although others were given out if the player was here before.
+            if let Some(spawn) = spawns.next() {
+                self.simulation.restore(avatar, &spawn.lanes)?;
+            }
+            for spawn in spawns {
+                self.simulation.spawn(player, &spawn)?;
+            }
+        }
+        Ok(avatar)
+    }
+
+    /// Takes everything of a player's out of the world, and returns what is to be kept.
+    fn remove_objects_of(&mut self, player: PlayerId) -> Vec<(ObjectId, Vec<i32>)> {
+        let Server { simulation, .. } = self;
+        let store = &mut simulation.publisher.store;
+        let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == player.0).collect();
+        let mut kept = Vec::new();
+        for (id, slot) in theirs {
+            if simulation.game.keeps(id.kind()) {
+                kept.push((id, store.lanes(slot).to_vec()));
+            }
+            let removed = store.remove(slot);
+            debug_assert!(removed.is_ok());
+        }
+        simulation.forget_player(player);
+        kept
     }
 
     fn resume(
@@ -523,18 +568,7 @@ impl<G: Game> Server<G> {
         self.by_player.remove(&session.player);
         self.by_name.remove(&session.name);
         self.simulation.publisher.remove(session.observer);
-        self.simulation.forget(session.avatar);
-        let store = &mut self.simulation.publisher.store;
-        let theirs: Vec<_> =
-            store.iter().filter(|(id, _)| id.origin() == session.player.0).collect();
-        let mut kept = Vec::new();
-        for (id, slot) in theirs {
-            if self.simulation.game.keeps(id.kind()) {
-                kept.push((id, store.lanes(slot).to_vec()));
-            }
-            let removed = store.remove(slot);
-            debug_assert!(removed.is_ok());
-        }
+        let kept = self.remove_objects_of(session.player);
         self.events.push_back(ServerEvent::Left(session.player, kept));
     }
 
