@@ -1,8 +1,8 @@
 //! `foveate token`: issues a connect token, as a login service would.
 
 use clap::Args;
-use foveate_io::unix_now;
 use foveate_io::token::{Claim, MAX_LIFE, Secret, random_id};
+use foveate_io::unix_now;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,8 +5,8 @@ mod probe;
 
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Setup};
-use foveate_io::unix_now;
 use foveate_io::storage::Storage;
+use foveate_io::unix_now;
 use foveate_node::game::Game;
 use foveate_wire::Replicate;
 use probe::Probe;

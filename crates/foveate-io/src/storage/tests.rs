@@ -407,7 +407,8 @@ fn a_token_is_used_with_its_answer_and_stays_so_whatever_the_clock_says() {
     assert!(used.contains(&[1; 16]) && used.len() == 1);
     // The clock is ten days ahead for a while.
     let mut writer = storage.write_behind().unwrap();
-    let (now, token) = (late.plus(Duration::from_secs(864_000)), Some(([2; 16], UnixTime(u64::MAX))));
+    let (now, token) =
+        (late.plus(Duration::from_secs(864_000)), Some(([2; 16], UnixTime(u64::MAX))));
     assert!(writer.ask(Question { ticket: 0, name: "Bea".into(), token, now }));
     assert!(answer(&mut writer).player.is_ok());
     writer.close().unwrap();

@@ -5,9 +5,7 @@ use super::kinds::Kinds;
 use super::thread::{self, Shared};
 use super::{Change, Saved, Storage};
 use foveate_node::game::PlayerId;
-use foveate_node::persistence::{
-    self, PlayerStorage, Question, SavedStates, StorageReport, Taken,
-};
+use foveate_node::persistence::{self, PlayerStorage, Question, SavedStates, StorageReport, Taken};
 use foveate_wire::ObjectId;
 use std::sync::Arc;
 use std::thread::JoinHandle;

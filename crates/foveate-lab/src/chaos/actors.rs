@@ -45,12 +45,7 @@ impl Node for Actor {
     type Command = ActorCommand;
     type Event = ActorEvent;
 
-    fn handle(
-        &mut self,
-        now: Micros,
-        input: NodeInput<'_, ActorCommand>,
-        out: &mut impl Outbox,
-    ) {
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, ActorCommand>, out: &mut impl Outbox) {
         match self {
             Actor::Server(server) => {
                 let input = input.map_command(|command| match command {
@@ -115,17 +110,10 @@ impl WatchedServer {
         WatchedServer { server, observed: Vec::new(), links: BTreeSet::new(), flaw }
     }
 
-    fn handle(
-        &mut self,
-        now: Micros,
-        input: NodeInput<'_, ServerCommand>,
-        out: &mut impl Outbox,
-    ) {
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, ServerCommand>, out: &mut impl Outbox) {
         let known = match &input {
             NodeInput::Connected(link, _) => self.links.insert(*link),
-            NodeInput::Datagram(link, _) | NodeInput::Message(link, _) => {
-                self.links.contains(link)
-            }
+            NodeInput::Datagram(link, _) | NodeInput::Message(link, _) => self.links.contains(link),
             NodeInput::Closed(link) => {
                 self.observed.push(Observed::Ended(*link));
                 self.links.remove(link)
@@ -279,12 +267,7 @@ impl Hostile {
         }
     }
 
-    fn handle(
-        &mut self,
-        now: Micros,
-        input: &NodeInput<'_, ActorCommand>,
-        out: &mut impl Outbox,
-    ) {
+    fn handle(&mut self, now: Micros, input: &NodeInput<'_, ActorCommand>, out: &mut impl Outbox) {
         match input {
             NodeInput::Connected(link, _) => {
                 (self.link, self.joined, self.said) = (Some(*link), false, 0);
@@ -292,8 +275,7 @@ impl Hostile {
             }
             NodeInput::Closed(link) => drop(self.link.take_if(|own| own == link)),
             NodeInput::Message(_, bytes) => {
-                self.joined |=
-                    matches!(read_message(bytes), Some(ServerMessage::Welcome { .. }));
+                self.joined |= matches!(read_message(bytes), Some(ServerMessage::Welcome { .. }));
             }
             NodeInput::Wake => {
                 self.next = now + HOSTILE_ROUND;

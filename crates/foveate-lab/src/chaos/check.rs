@@ -133,15 +133,16 @@ impl Checker {
     pub fn on_refused(&mut self, name: &str, why: Refusal) {
         // By a clock that is behind, tokens live longer than any may.
         let by_clock = why == Refusal::Token && self.now.0 <= self.clock_wrong.0 + RECOVERY.0;
-        let fits = by_clock || matches!(
-            why,
-            Refusal::TokenExpired
-                | Refusal::TokenReplayed
-                | Refusal::NameTaken
-                | Refusal::Full
-                | Refusal::Deaf
-                | Refusal::Closing
-        );
+        let fits = by_clock
+            || matches!(
+                why,
+                Refusal::TokenExpired
+                    | Refusal::TokenReplayed
+                    | Refusal::NameTaken
+                    | Refusal::Full
+                    | Refusal::Deaf
+                    | Refusal::Closing
+            );
         if !fits {
             self.fail(format!("sessions end with a reason: {name} was refused as {why:?}"));
         }
@@ -288,13 +289,20 @@ impl Checker {
             let known = self.casts.insert(item.label, item.casts).unwrap_or(0);
             if item.casts < known {
                 let (label, casts) = (item.label, item.casts);
-                self.fail(format!("nothing lost: item {label} was cast {known} times, now {casts}"));
+                self.fail(format!(
+                    "nothing lost: item {label} was cast {known} times, now {casts}"
+                ));
             }
         }
     }
 
     /// Everything rests and works: a client knows what the server knows.
-    pub fn check_converged(&mut self, name: &str, client: &Client<Market>, server: &Server<Market>) {
+    pub fn check_converged(
+        &mut self,
+        name: &str,
+        client: &Client<Market>,
+        server: &Server<Market>,
+    ) {
         let world = server.simulation.world();
         let mut differing = Vec::new();
         for (id, _) in server.simulation.publisher.store.iter() {

@@ -262,8 +262,7 @@ impl Schedule {
         let is_free = |client: usize| {
             world.app(client).is_some() && !self.healing.paused.iter().any(|it| it.0 == client)
         };
-        let found =
-            all().find(|client| is_free(*client) && world.state(*client) == Some(from));
+        let found = all().find(|client| is_free(*client) && world.state(*client) == Some(from));
         let client = found.unwrap_or(first);
         let mut provoked = false;
         while world.now() < until && world.around.checker.violations.is_empty() {
@@ -368,13 +367,14 @@ impl Schedule {
         for driver in &mut world.drivers {
             (driver.wants_in, driver.next_leave) = (true, now + RECOVERS + RESTS + SECOND * 10);
         }
+        world.is_calm = true;
         run(world, self, RECOVERS);
         world.at_rest = true;
         run(world, self, RESTS);
         if world.around.checker.violations.is_empty() {
             world.check_rest();
         }
-        world.at_rest = false;
+        (world.is_calm, world.at_rest) = (false, false);
     }
 }
 

@@ -7,7 +7,12 @@ fn invariants_hold_while_everything_breaks() {
     let mut failed = Vec::new();
     for seed in 1..=10 {
         let report = run(ChaosSpec::new(seed, MINUTE * 6)).unwrap();
-        println!("{seed} {:?} {:?} {:?}", report.counts, report.coverage.total(), report.coverage.least());
+        println!(
+            "{seed} {:?} {:?} {:?}",
+            report.counts,
+            report.coverage.total(),
+            report.coverage.least()
+        );
         failed.extend(report.violations.first().map(|it| (seed, it.clone())));
     }
     assert_eq!(failed, []);

@@ -69,8 +69,9 @@ pub(super) struct Driver {
     pub next_leave: Micros,
     /// It said that it leaves.
     pub leaving: Option<Micros>,
-    /// Since when its link or its hello has no answer.
+    /// Since when its link or its hello has no answer, and what had arrived by then.
     waiting: Option<Micros>,
+    received: u64,
     /// When a client that crashed starts again.
     pub restart: Option<Micros>,
     /// Gained microseconds a second of its machine's clock.
@@ -191,6 +192,8 @@ pub struct ChaosWorld {
     pub(super) server_restart: Option<Micros>,
     /// Until when the server stands still.
     pub(super) server_paused: bool,
+    /// Hostile clients are gone.
+    pub(super) is_calm: bool,
     /// Nobody moves, and nobody leaves.
     pub(super) at_rest: bool,
     spec: ChaosSpec,
@@ -251,6 +254,7 @@ impl ChaosWorld {
             rng,
             server_restart: None,
             server_paused: false,
+            is_calm: false,
             at_rest: false,
             spec,
             game,
@@ -268,6 +272,7 @@ impl ChaosWorld {
                 next_leave,
                 leaving: None,
                 waiting: None,
+                received: 0,
                 restart: None,
                 drift: 0,
                 token: Vec::new(),
@@ -322,9 +327,8 @@ impl ChaosWorld {
         let keys = different_keys(self.around.counts.starts);
         let mut server = Server::new(Arc::clone(&self.game), settings(), keys);
         server.simulation.ids = IdAllocator::for_server(ids);
-        let restored = world.iter().all(|saved| {
-            server.simulation.restore(saved.id, &saved.lanes).is_ok()
-        });
+        let restored =
+            world.iter().all(|saved| server.simulation.restore(saved.id, &saved.lanes).is_ok());
         debug_assert!(restored, "what was kept fits");
         if world.is_empty() {
             let populated = server.simulation.populate();
@@ -375,7 +379,8 @@ impl ChaosWorld {
         let token = self.issue(&name);
         let app = PlayerApp::new(&self.game, &name, &token);
         let driver = &mut self.drivers[client];
-        (driver.token, driver.restart, driver.leaving, driver.waiting) = (token, None, None, None);
+        (driver.token, driver.restart, driver.leaving) = (token, None, None);
+        (driver.waiting, driver.received) = (None, 0);
         let placement = Placement { drift: driver.drift, ..Placement::PLAIN };
         let actor = Actor::Client(Box::new(app));
         self.network.place(1 + client, actor, placement, &mut self.around);
@@ -516,10 +521,15 @@ impl ChaosWorld {
             }
             return;
         }
-        let clock = self.network.nodes[1 + client].as_ref().map_or(now, |node| node.clock(now));
+        // What a transport's idle timeout does.
+        let received = self.network.nodes[1 + client].as_ref().map_or(0, |node| node.received);
+        let driver = &mut self.drivers[client];
+        if driver.received != received {
+            (driver.received, driver.waiting) = (received, Some(now));
+        }
+        let is_silent = driver.waiting.is_none_or(|since| now.0 > since.0 + PATIENCE.0);
         let Some(app) = self.app(client) else { return };
         let (link, phase) = (app.link, app.client.phase().clone());
-        let is_silent = app.client.is_silent(clock) && link.is_some();
         match phase {
             ClientPhase::Refused(why, _) => {
                 *self.around.counts.refused.entry(why).or_default() += 1;
@@ -529,7 +539,7 @@ impl ChaosWorld {
                 self.start_client(client);
                 self.drivers[client].next_join = now + Micros(self.rng.u64(300_000..1_500_000));
             }
-            ClientPhase::Joining => self.drive_joining(client, link),
+            ClientPhase::Joining => self.drive_joining(client, link, is_silent),
             ClientPhase::Playing(_) if is_silent => {
                 self.abandon(client);
                 self.drivers[client].next_join = now + Micros(self.rng.u64(..500_000));
@@ -550,7 +560,7 @@ impl ChaosWorld {
         }
     }
 
-    fn drive_joining(&mut self, client: usize, link: Option<Link>) {
+    fn drive_joining(&mut self, client: usize, link: Option<Link>, is_silent: bool) {
         let (now, driver) = (self.now(), &mut self.drivers[client]);
         match link {
             None if driver.wants_in && now >= driver.next_join => {
@@ -558,7 +568,7 @@ impl ChaosWorld {
                 self.connect(client);
             }
             None => {}
-            Some(_) if driver.waiting.is_none_or(|since| now.0 > since.0 + PATIENCE.0) => {
+            Some(_) if is_silent => {
                 self.abandon(client);
                 self.drivers[client].next_join = now + Micros(self.rng.u64(..500_000));
             }
@@ -568,7 +578,6 @@ impl ChaosWorld {
 
     fn drive_playing(&mut self, client: usize) {
         let now = self.now();
-        self.drivers[client].waiting = Some(now);
         if self.at_rest {
             let stop = ActorCommand::Client(ClientCommand::SetInput(Walk::default()));
             return self.network.command(1 + client, stop, &mut self.around);
@@ -603,9 +612,13 @@ impl ChaosWorld {
     fn drive_hostile(&mut self) {
         for which in 0..self.spec.hostile {
             let at = 1 + self.spec.clients + which;
-            let linked = self.network.nodes[at].as_ref().is_some_and(|node| {
-                matches!(&node.node, Actor::Hostile(hostile) if hostile.link.is_some())
-            });
+            if self.is_calm {
+                self.network.crash(at);
+                continue;
+            }
+            let linked = self.network.nodes[at].as_ref().is_some_and(
+                |node| matches!(&node.node, Actor::Hostile(hostile) if hostile.link.is_some()),
+            );
             if !self.server_paused && self.rng.u16(..if linked { 1_000 } else { 100 }) == 0 {
                 self.network.crash(at);
                 self.start_hostile(at, which);
@@ -628,7 +641,14 @@ impl ChaosWorld {
                 continue;
             };
             let is_in = app.client.joined().is_some();
-            around.checker.check_is_in(&driver.name, is_in, &format!("{:?}", app.client.phase()));
+            let state = format!(
+                "{:?} on {:?}, asked since {:?}, wants in {}",
+                app.client.phase(),
+                app.link,
+                driver.waiting,
+                driver.wants_in
+            );
+            around.checker.check_is_in(&driver.name, is_in, &state);
             if is_in {
                 around.checker.check_converged(&driver.name, &app.client, &watched.server);
             }
@@ -646,4 +666,3 @@ impl ChaosWorld {
         ChaosReport { coverage, violations: self.around.checker.violations, counts, digest }
     }
 }
-

@@ -52,7 +52,8 @@ impl MemoryStorage {
 
     /// A player is in: they are not forgotten before they leave.
     pub fn on_joined(&mut self, player: PlayerId) {
-        if let Some(left) = self.players.get_mut(&player.0).and_then(|visitor| visitor.left.take()) {
+        if let Some(left) = self.players.get_mut(&player.0).and_then(|visitor| visitor.left.take())
+        {
             self.gone.remove(&(left, player.0));
         }
     }
