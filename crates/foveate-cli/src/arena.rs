@@ -2,9 +2,10 @@
 
 use foveate_arena::movement::MAX_SPEED;
 use foveate_arena::{ArenaMap, Bots, Walls};
-use foveate_lab::experiments::bounds::World;
-use foveate_lab::movement::{Movement, Pose};
+use foveate_lab::experiments::{LabHost, WalledWorld};
+use foveate_lab::movement::{AvatarPose, Movement};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Bots on one map.
 const BOTS: usize = 64;
@@ -37,10 +38,10 @@ impl Movement for ArenaMovement {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let place = self.bots.position(at);
         let pos = [place.x as f32, place.y as f32, 0.0];
-        Some(Pose { pos, yaw: self.bots.yaw(at) as f32, ..Pose::default() })
+        Some(AvatarPose { pos, yaw: self.bots.yaw(at) as f32, ..AvatarPose::default() })
     }
 
     fn side(&self) -> f32 {
@@ -56,24 +57,37 @@ impl Movement for ArenaMovement {
     }
 }
 
-/// The world of a seed: another map, other bots.
-pub fn world(seed: u64) -> World {
-    let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
-    let sight = Arc::new(Walls { map: Arc::clone(&map), slack: 0.0 });
-    World { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
+/// The arena's worlds and this machine's clock, for the laboratory.
+pub struct ArenaHost(Instant);
+
+impl Default for ArenaHost {
+    fn default() -> ArenaHost {
+        ArenaHost(Instant::now())
+    }
 }
 
-/// So many bots on the map of a seed.
-pub fn walkers(seed: u64, count: usize) -> Box<dyn Movement> {
-    walkers_on(seed, count, SIDE as f32)
-}
+impl LabHost for ArenaHost {
+    fn walled_world(&self, seed: u64) -> WalledWorld {
+        let map = Arc::new(ArenaMap::generate(seed, SIDE, OBSTACLES));
+        let sight = Arc::new(Walls { map: Arc::clone(&map), slack: 0.0 });
+        WalledWorld { movement: Box::new(ArenaMovement::new(map, BOTS, seed)), sight }
+    }
 
-/// So many bots on a map of this side, with as many obstacles to the square as on the others.
-pub fn walkers_on(seed: u64, count: usize, side: f32) -> Box<dyn Movement> {
-    let side = f64::from(side);
-    let obstacles = OBSTACLES as f64 * (side / SIDE).powi(2);
-    let map = Arc::new(ArenaMap::generate(seed, side, obstacles as usize));
-    Box::new(ArenaMovement::new(map, count, seed))
+    /// There are as many obstacles to the square as on the other maps.
+    fn walkers(&self, seed: u64, count: usize, side: f32) -> Box<dyn Movement> {
+        let side = f64::from(side);
+        let obstacles = OBSTACLES as f64 * (side / SIDE).powi(2);
+        let map = Arc::new(ArenaMap::generate(seed, side, obstacles as usize));
+        Box::new(ArenaMovement::new(map, count, seed))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn allocations(&self, run: &mut dyn FnMut()) -> u64 {
+        allocation_counter::measure(run).count_total
+    }
 }
 
 #[cfg(test)]
@@ -85,13 +99,13 @@ mod tests {
     #[test]
     fn a_seed_gives_one_world_with_walls_in_it() {
         let places = |seed: u64| {
-            let mut world = world(seed);
+            let mut world = ArenaHost::default().walled_world(seed);
             (0..100).for_each(|_| assert!(world.movement.step()));
             (0..BOTS).filter_map(|at| world.movement.pose(at)).collect::<Vec<_>>()
         };
         assert_eq!(places(3), places(3));
         assert_ne!(places(3), places(4));
-        let sight = world(3).sight;
+        let sight = ArenaHost::default().walled_world(3).sight;
         let places = places(3);
         let seen = places.iter().filter(|pose| {
             let (from, to) = (places[0].pos, pose.pos);

@@ -1,148 +1,45 @@
-//! `foveate lab`: which experiments there are, and how they are asked for.
+//! `foveate lab`: the experiments of all crates, as commands.
 
-use crate::arena;
-use crate::meter::RealMeter;
-use clap::{Args, Command, Subcommand};
-use foveate_lab::experiments::{
-    Done, Options, a3, bounds, codec, events, motion, ownership, peers, scale, silac, vfc,
-};
+use crate::arena::ArenaHost;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use foveate_lab::experiments::{self, Done, Experiment, LabRequest, RunOptions};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The lists of experiments that the program joins.
+const LISTS: &[&[&dyn Experiment]] = &[experiments::ALL, foveate_gvo::ALL, foveate_silac::ALL];
+
+/// All experiments, by name.
+fn all() -> Vec<&'static dyn Experiment> {
+    let mut all: Vec<_> = LISTS.iter().copied().flatten().copied().collect();
+    all.sort_by_key(|experiment| experiment.name());
+    all
+}
+
 /// The experiments
-#[derive(Args)]
 pub struct Lab {
-    #[command(subcommand)]
-    experiment: Experiment,
+    task: Task,
 }
 
-#[derive(Subcommand)]
-enum Experiment {
-    /// List the experiments
-    List,
-    /// A³'s graded area of interest, its source's figures beside ours
-    A3 {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Bounds kept on good, bad and narrow links, and what gives way on a quarter of the budget
-    Bounds {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// What an update costs, beside other codecs and the ideal order-0 coder
-    Codec {
-        #[command(flatten)]
-        traces: Traces,
-        /// Recordings to train on, each when it is not the one at hand
-        #[arg(long = "train-on", value_name = "FILE", default_values = [
-            "traces/openarena_oa_dm3_16bots.csv.gz",
-            "traces/openarena_oa_thor_ctf_60bots.csv.gz",
-            "traces/cube2_two_towers_32bots.csv.gz",
-        ])]
-        train_on: Vec<PathBuf>,
-        /// Train on all of --train-on and write the table that ships
-        #[arg(long, value_name = "FILE")]
-        write_table: Option<PathBuf>,
-        #[command(flatten)]
-        common: Common,
-    },
-    /// What filtering events by place saves, and whether the right players are told
-    Events {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// GVO's scenarios by its protocol and by ours: traffic per node, actions against positions
-    Motion {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Objects owned by whoever cares most: crashes, churn, a partition
-    Ownership {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Graded gossip among up to 900 peers, liars; with --nodes one game of your choice
-    Peers {
-        /// Play one game of so many instead
-        #[arg(long, value_name = "N")]
-        nodes: Option<usize>,
-        /// In it: the share of datagrams that is lost
-        #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "nodes")]
-        loss: f64,
-        /// In it: the share of links that are relayed
-        #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "nodes")]
-        relayed: f64,
-        /// In it: the narrowest uplink in Mbit/s; the widest is twenty times that
-        #[arg(long, value_name = "MBIT", default_value_t = 1.0, requires = "nodes")]
-        uplink: f64,
-        #[command(flatten)]
-        common: Common,
-    },
-    /// What a round costs, from a thousand to sixteen thousand players
-    Scale {
-        /// The recording that is tiled for the second workload
-        #[arg(
-            long,
-            value_name = "FILE",
-            default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz"
-        )]
-        trace: PathBuf,
-        /// Only the first workload, a crowd
-        #[arg(long)]
-        crowd_only: bool,
-        /// So many players instead; several counts are tried one after the other
-        #[arg(long, value_name = "N", value_delimiter = ',')]
-        players: Vec<usize>,
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Silac's gossip among peers: its source's six experiments beside ours, over sizes and fan-outs
-    Silac {
-        #[command(flatten)]
-        common: Common,
-    },
-    /// Graded views on recorded movement: bytes saved, error, bounds kept
-    Vfc {
-        #[command(flatten)]
-        traces: Traces,
-        #[command(flatten)]
-        common: Common,
-    },
-}
-
-impl Experiment {
-    fn common(&self) -> Option<&Common> {
-        match self {
-            Experiment::List => None,
-            Experiment::A3 { common }
-            | Experiment::Bounds { common }
-            | Experiment::Codec { common, .. }
-            | Experiment::Events { common }
-            | Experiment::Motion { common }
-            | Experiment::Ownership { common }
-            | Experiment::Peers { common, .. }
-            | Experiment::Scale { common, .. }
-            | Experiment::Silac { common }
-            | Experiment::Vfc { common, .. } => Some(common),
-        }
-    }
+enum Task {
+    List(List),
+    Run(&'static dyn Experiment, Common, ArgMatches),
 }
 
 #[derive(Args)]
-struct Traces {
-    /// A recording: CSV or CSV.gz with the header t_ms,id,x,y,z,yaw,pitch; may be given more than once
-    #[arg(long = "trace", value_name = "FILE", required = true)]
-    traces: Vec<PathBuf>,
+struct List {
+    /// Print a complete command line of each instead
+    #[arg(long)]
+    commands: bool,
 }
 
 #[derive(Args)]
 struct Common {
-    /// What all chance is drawn from: the same seed gives the same bytes
+    /// RNG seed: the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A short run that shows that everything works; its figures are not for quoting
+    /// A short run that shows that everything works; do not quote its figures
     #[arg(long)]
     quick: bool,
     /// Write the rows to a file, for programs
@@ -153,18 +50,47 @@ struct Common {
     report: Option<PathBuf>,
 }
 
-impl Common {
-    fn options(&self) -> Options {
-        Options { seed: self.seed, quick: self.quick }
+impl Args for Lab {
+    fn augment_args(command: Command) -> Command {
+        let list = List::augment_args(Command::new("list").about("List the experiments"));
+        let command = command.subcommand_required(true).arg_required_else_help(true);
+        all().into_iter().fold(command.subcommand(list), |command, experiment| {
+            let it = Common::augment_args(experiment.options(Command::new(experiment.name())));
+            // Last: the documentation of a struct of options would take its place.
+            command.subcommand(it.about(experiment.about()))
+        })
     }
 
-    /// Where results go is looked at before hours are spent on them.
+    fn augment_args_for_update(command: Command) -> Command {
+        Lab::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Lab {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Lab, clap::Error> {
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
+        let task = match all().into_iter().find(|experiment| experiment.name() == name) {
+            Some(it) => Task::Run(it, Common::from_arg_matches(matches)?, matches.clone()),
+            None => Task::List(List::from_arg_matches(matches)?),
+        };
+        Ok(Lab { task })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Lab::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Common {
+    /// Checks where results go before hours are spent on them.
     fn prepare(&self) -> Result<(), Box<dyn Error>> {
         if let Some(folder) = self.json.as_deref().and_then(Path::parent)
             && !folder.as_os_str().is_empty()
             && !folder.is_dir()
         {
-            return Err(format!("--json: there is no folder {}", folder.display()).into());
+            return Err(format!("--json: folder {} does not exist", folder.display()).into());
         }
         if let Some(folder) = &self.report {
             std::fs::create_dir_all(folder)
@@ -202,59 +128,28 @@ impl Common {
     }
 }
 
-fn paths(traces: &Traces) -> Vec<&Path> {
-    traces.traces.iter().map(PathBuf::as_path).collect()
-}
-
-/// Each experiment's name, and what it is about.
-fn list() -> Result<(), Box<dyn Error>> {
-    let all = Experiment::augment_subcommands(Command::new("lab"));
+/// Each experiment's name and what it shows, or the command that runs it.
+fn list(list: &List) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    for experiment in all.get_subcommands().filter(|command| command.get_name() != "list") {
-        let about = experiment.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(out, "{:10}{about}", experiment.get_name())?;
+    for experiment in all() {
+        let name = experiment.name();
+        match list.commands {
+            true => writeln!(out, "lab {name} {}", experiment.sample_arguments().join(" "))?,
+            false => writeln!(out, "{name:10}{}", experiment.about())?,
+        }
     }
     Ok(())
 }
 
 /// Runs what was asked for.
 pub fn run(lab: &Lab) -> Result<(), Box<dyn Error>> {
-    lab.experiment.common().map_or(Ok(()), Common::prepare)?;
-    match &lab.experiment {
-        Experiment::List => list(),
-        Experiment::A3 { common } => common.finish(a3::lab(common.options())?),
-        Experiment::Bounds { common } => {
-            common.finish(bounds::lab(&arena::world, common.options())?)
-        }
-        Experiment::Codec { train_on, write_table: Some(path), .. } => {
-            std::fs::write(path, codec::trained_table(train_on)?)?;
-            Ok(())
-        }
-        Experiment::Codec { traces, train_on, common, .. } => {
-            common.finish(codec::lab(&paths(traces), train_on, common.options())?)
-        }
-        Experiment::Events { common } => common.finish(events::lab(common.options())?),
-        Experiment::Motion { common } => common.finish(motion::lab(common.options())?),
-        Experiment::Ownership { common } => common.finish(ownership::lab(common.options())?),
-        Experiment::Peers { nodes: None, common, .. } => {
-            common.finish(peers::lab(&arena::walkers_on, common.options())?)
-        }
-        Experiment::Peers { nodes: Some(nodes), loss, relayed, uplink, common } => {
-            let narrow = (uplink * 125_000.0).clamp(1_000.0, 1e8) as u32;
-            let uplinks = [narrow, narrow.saturating_mul(20)];
-            let mix = peers::Mix { nodes: *nodes, loss: *loss, uplinks, relayed: *relayed };
-            common.finish(peers::mix(&arena::walkers_on, mix, common.options())?)
-        }
-        Experiment::Scale { trace, crowd_only, players, common } => {
-            let trace = (!crowd_only).then_some(trace.as_path());
-            let workloads = scale::Workloads { trace, players };
-            common.finish(scale::lab(workloads, common.options(), &RealMeter::default())?)
-        }
-        Experiment::Silac { common } => {
-            common.finish(silac::lab(&arena::walkers, common.options())?)
-        }
-        Experiment::Vfc { traces, common } => {
-            common.finish(vfc::lab(&paths(traces), common.options())?)
+    match &lab.task {
+        Task::List(options) => list(options),
+        Task::Run(experiment, common, matches) => {
+            common.prepare()?;
+            let options = RunOptions { seed: common.seed, quick: common.quick };
+            let host = &ArenaHost::default();
+            common.finish(experiment.run(&LabRequest { options, matches, host })?)
         }
     }
 }
@@ -277,5 +172,41 @@ mod tests {
         // A file is no folder.
         let message = common(None, Some("Cargo.toml/reports")).prepare().unwrap_err().to_string();
         assert!(message.contains("Cargo.toml/reports"), "{message}");
+    }
+
+    #[test]
+    fn every_experiment_is_a_command_with_the_common_options() {
+        let lab = Lab::augment_args(Command::new("lab"));
+        lab.clone().debug_assert();
+        for experiment in all() {
+            let name = experiment.name();
+            let line = ["lab", name, "--quick", "--seed", "7"].into_iter();
+            let line = line.chain(experiment.sample_arguments().iter().copied());
+            let matches = lab.clone().try_get_matches_from(line).expect(name);
+            let Task::Run(found, common, _) = Lab::from_arg_matches(&matches).unwrap().task else {
+                panic!("{name} is not run");
+            };
+            assert_eq!(found.name(), name);
+            assert!(common.quick && common.seed == 7);
+        }
+        assert!(lab.try_get_matches_from(["lab", "vfc"]).is_err(), "a recording is required");
+    }
+
+    #[test]
+    fn the_documentation_lists_every_experiment_and_has_its_section() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LAB.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let names = all();
+        let rows: Vec<String> =
+            names.iter().map(|it| format!("| `{}` | {} |\n", it.name(), it.about())).collect();
+        assert!(
+            text.contains(&rows.concat()),
+            "docs/LAB.md must have these rows:\n{}",
+            rows.concat()
+        );
+        for experiment in names {
+            let heading = format!("\n## `foveate lab {}", experiment.name());
+            assert!(text.contains(&heading), "docs/LAB.md lacks a section: {heading}");
+        }
     }
 }

@@ -16,7 +16,6 @@ mod load;
 #[cfg(feature = "peer")]
 mod lobbies;
 mod lobby;
-mod meter;
 mod monitor;
 mod observatory;
 #[cfg(feature = "peer")]

@@ -3,13 +3,13 @@
 
 use crate::lobbies::{Failure, Lobbies};
 use crate::peer::{self, Peer, PeerApp, numbered};
-use foveate_io::host::SilacHost;
 use foveate_io::keys::KeyPair;
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_node::lobby::Announcement;
 use foveate_node::peer::Signer;
-use foveate_node::peer::silac::{
-    Act, Frame, Interaction, MAX_PEERS, NodeId, SilacAvatar, SilacEvent, SilacSettings,
+use foveate_silac::{
+    Act, Interaction, MAX_PEERS, NodeId, SilacAvatar, SilacEvent, SilacFrame, SilacHost,
+    SilacSettings,
 };
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
             rate: RATE as f32,
         };
         let walker = Waypoint::new(spec, random.u64(..));
-        let frame = Frame { avatar: stand(&walker), act: None };
+        let frame = SilacFrame { avatar: stand(&walker), act: None };
         let contacts: Vec<SocketAddr> =
             found.iter().flat_map(|entry| entry.said.contacts.iter().copied()).collect();
         match contacts.is_empty() {
@@ -166,7 +166,7 @@ impl<'a> Walk<'a> {
         host.step(|_| {
             walker.step();
             let avatar = stand(walker);
-            Frame { avatar, act: act(&avatar, random) }
+            SilacFrame { avatar, act: act(&avatar, random) }
         })?;
         for event in self.host.drain_events().collect::<Vec<_>>() {
             self.heed(event)?;

@@ -8,7 +8,7 @@ mod coherence;
 mod findings;
 mod sender;
 
-pub use coherence::{Coherence, CoherenceSpec};
+pub use coherence::{CoherenceSpec, SessionCoherence};
 pub use findings::{Bin, Broken, Causes, Findings, Refusals};
 pub use sender::{SenderAudit, SenderFindings};
 

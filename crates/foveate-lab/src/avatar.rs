@@ -1,12 +1,13 @@
 //! The object that the lab moves about.
 
-use crate::movement::Pose;
+use crate::movement::AvatarPose;
 use foveate_wire::{FieldType, KindSpec, Replicate, Role, Schema, SchemaError};
 use std::sync::Arc;
 
 /// Somebody's place and facing, and a state.
 #[derive(Clone, PartialEq, Debug, Replicate)]
-pub struct Avatar {
+#[replicate(name = "avatar")]
+pub struct LabAvatar {
     /// The place.
     #[replicate(place)]
     pub pos: [f32; 3],
@@ -20,9 +21,9 @@ pub struct Avatar {
     pub state: u8,
 }
 
-impl From<Pose> for Avatar {
-    fn from(pose: Pose) -> Avatar {
-        Avatar { pos: pose.pos, yaw: pose.yaw, pitch: pose.pitch, state: pose.state }
+impl From<AvatarPose> for LabAvatar {
+    fn from(pose: AvatarPose) -> LabAvatar {
+        LabAvatar { pos: pose.pos, yaw: pose.yaw, pitch: pose.pitch, state: pose.state }
     }
 }
 
@@ -46,7 +47,7 @@ pub struct AvatarSpec {
 impl AvatarSpec {
     /// The schema of a world of such avatars.
     pub fn schema(&self) -> Result<Arc<Schema>, SchemaError> {
-        let mut kind: KindSpec = Avatar::spec();
+        let mut kind: KindSpec = LabAvatar::spec();
         (kind.max_speed, kind.fall) = (self.max_speed, self.fall);
         for field in &mut kind.fields {
             match field.role {

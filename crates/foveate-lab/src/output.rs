@@ -154,7 +154,7 @@ fn width(text: &str) -> usize {
 
 /// What an experiment found, for programs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct ExperimentResult {
     /// Name of the experiment.
     pub experiment: String,
     /// Seed that gives these rows again.
@@ -165,7 +165,7 @@ pub struct Outcome {
     pub rows: Vec<Value>,
 }
 
-/// An outcome or report that could not be written. What stood at the path before still stands.
+/// A result or report that could not be written. What stood at the path before still stands.
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// A row that JSON cannot hold.
@@ -186,8 +186,8 @@ pub enum OutputError {
     },
 }
 
-impl Outcome {
-    /// An outcome without rows.
+impl ExperimentResult {
+    /// A result without rows.
     pub fn new(experiment: impl Into<String>, seed: u64) -> Self {
         Self { experiment: experiment.into(), seed, verdicts: Vec::new(), rows: Vec::new() }
     }
@@ -236,7 +236,7 @@ impl Outcome {
         text
     }
 
-    /// Writes the outcome to a file: either all of it, or nothing.
+    /// Writes the result to a file: either all of it, or nothing.
     pub fn write_json(&self, path: &Path) -> Result<(), OutputError> {
         write_atomically(path, self.to_json().as_bytes())
     }

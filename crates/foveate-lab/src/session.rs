@@ -2,8 +2,8 @@
 //! who knows the truth.
 
 use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample, SenderAudit};
-use crate::avatar::{Avatar, AvatarSpec};
-use crate::movement::{Movement, Pose};
+use crate::avatar::{AvatarSpec, LabAvatar};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::{Agenda, Fate, Link, LinkSpec};
 use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::Policy;
@@ -150,7 +150,7 @@ impl<M: Movement> Session<M> {
             match (self.movement.pose(at), &self.seats[at]) {
                 (Some(pose), Some(seat)) => {
                     // The slot is this seat's own and alive, and of the only kind there is.
-                    let moved = self.source.publisher.store.set(seat.slot, &Avatar::from(pose));
+                    let moved = self.source.publisher.store.set(seat.slot, &LabAvatar::from(pose));
                     debug_assert!(moved.is_ok());
                 }
                 (Some(pose), None) => self.seats[at] = self.join(at, pose),
@@ -160,10 +160,10 @@ impl<M: Movement> Session<M> {
         }
     }
 
-    fn join(&mut self, at: usize, pose: Pose) -> Option<Seat> {
+    fn join(&mut self, at: usize, pose: AvatarPose) -> Option<Seat> {
         let id = self.audit.name(at);
         let store = &mut self.source.publisher.store;
-        let slot = store.create(id, OwnerId(at as u32), &Avatar::from(pose)).ok()?;
+        let slot = store.create(id, OwnerId(at as u32), &LabAvatar::from(pose)).ok()?;
         let policy = Arc::clone(&self.spec.policy);
         let mut observer = Observer::new(policy, Pivots::Object(slot), self.tick);
         if let Some(bytes) = self.spec.budget {

@@ -4,9 +4,9 @@
 //! packets of a graded session. Copies of the first at other scales keep the table useful for games
 //! that it has not seen.
 
-use crate::avatar::{Avatar, AvatarSpec};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::experiments::ExperimentError;
-use crate::movement::{Movement, Pose, Recorded};
+use crate::movement::{AvatarPose, Movement, Recorded};
 use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
 use foveate_sync::interest::presets;
 use foveate_sync::{Observer, ObserverId, Pivots, Rounds};
@@ -47,9 +47,9 @@ pub fn avatar_of(movement: &Recorded, scale: f32) -> AvatarSpec {
 }
 
 /// The lanes of a pose.
-pub fn lanes_of(kind: &Kind, pose: Pose) -> Vec<i32> {
+pub fn lanes_of(kind: &Kind, pose: AvatarPose) -> Vec<i32> {
     let mut lanes = vec![0; kind.lane_count()];
-    Avatar::from(pose).put(kind, &mut lanes);
+    LabAvatar::from(pose).put(kind, &mut lanes);
     lanes
 }
 
@@ -123,10 +123,10 @@ fn graded(mut movement: Recorded) -> Result<Trainer, ExperimentError> {
         for (at, slot) in slots.iter_mut().enumerate() {
             let store = &mut source.publisher.store;
             match (movement.pose(at), *slot) {
-                (Some(pose), Some(slot)) => store.set(slot, &Avatar::from(pose)).unwrap_or(()),
+                (Some(pose), Some(slot)) => store.set(slot, &LabAvatar::from(pose)).unwrap_or(()),
                 (Some(pose), None) => {
                     let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-                    *slot = store.create(id, OwnerId(0), &Avatar::from(pose)).ok();
+                    *slot = store.create(id, OwnerId(0), &LabAvatar::from(pose)).ok();
                     if let Some(slot) = slot.filter(|_| at % OBSERVERS == 0) {
                         let eyes = Observer::new(policy.clone(), Pivots::Object(slot), tick);
                         let id = source.publisher.add(eyes.without_own_objects());

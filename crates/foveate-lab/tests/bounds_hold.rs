@@ -5,7 +5,7 @@ mod common;
 
 use common::{Opinion, World};
 use foveate_lab::avatar::AvatarSpec;
-use foveate_lab::movement::{Crowd, Movement, Pose, Recorded, Waypoint, WaypointSpec};
+use foveate_lab::movement::{AvatarPose, Crowd, Movement, Recorded, Waypoint, WaypointSpec};
 use foveate_lab::trace::Trace;
 use foveate_sync::interest::{View, presets};
 use foveate_wire::Micros;
@@ -169,7 +169,7 @@ fn bounds_hold_for_walkers_who_turn_back_at_full_speed() {
 /// Walkers who walk at full speed, straight, and turn back or aside at any moment.
 struct Shuttles {
     rng: fastrand::Rng,
-    walkers: Vec<(Pose, f32)>,
+    walkers: Vec<(AvatarPose, f32)>,
 }
 
 impl Shuttles {
@@ -180,7 +180,7 @@ impl Shuttles {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut walker = || {
             let pos = [rng.f32() * Shuttles::SIDE, rng.f32() * Shuttles::SIDE, 0.0];
-            (Pose { pos, ..Pose::default() }, rng.f32() * std::f32::consts::TAU)
+            (AvatarPose { pos, ..AvatarPose::default() }, rng.f32() * std::f32::consts::TAU)
         };
         let walkers = (0..count).map(|_| walker()).collect();
         Shuttles { rng, walkers }
@@ -209,7 +209,7 @@ impl Movement for Shuttles {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         self.walkers.get(at).map(|(pose, _)| *pose)
     }
 
@@ -234,7 +234,7 @@ struct Corridors {
 }
 
 struct Walker {
-    pose: Pose,
+    pose: AvatarPose,
     speed: f32,
     heading: f32,
     gaze: f32,
@@ -250,7 +250,7 @@ impl Corridors {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut walker = || {
             let pos = [rng.f32() * Corridors::SIDE, rng.f32() * Corridors::SIDE, 0.0];
-            let pose = Pose { pos, ..Pose::default() };
+            let pose = AvatarPose { pos, ..AvatarPose::default() };
             Walker { pose, speed: 0.0, heading: 0.0, gaze: 0.0, left: 0 }
         };
         let walkers = (0..count).map(|_| walker()).collect();
@@ -300,7 +300,7 @@ impl Movement for Corridors {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         self.walkers.get(at).map(|walker| walker.pose)
     }
 

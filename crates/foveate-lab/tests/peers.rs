@@ -5,7 +5,7 @@ use foveate_lab::experiments::peers::liars::{self, Lie};
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{
-    BASE, Census, Coherence, Keys, Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP,
+    BASE, Census, Keys, Meadow, MeadowSpec, NetSpec, PeerCoherence, PlacedPeer, Play, SHIP,
 };
 use foveate_node::Outbox;
 use foveate_node::outbox::RecordingOutbox;
@@ -66,7 +66,7 @@ fn everybody_comes_in_and_objects_go_to_those_who_are_near() {
     assert!(census.owners.len() == 24 && census.is_clean(), "{census:?}");
     let (most, mean) = census.load(8);
     assert!(most < 15 && (mean - 3.0).abs() < 0.01, "{most} {mean}");
-    let coherence = Coherence::look(&play.net, |_| true).unwrap();
+    let coherence = PeerCoherence::look(&play.net, |_| true).unwrap();
     assert!(coherence.delta < 0.02 && coherence.lacking < 0.05, "{coherence:?}");
     assert!(play.net.present().all(|(_, node)| node.verdicts.is_empty()));
 }

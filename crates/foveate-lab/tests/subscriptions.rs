@@ -1,7 +1,7 @@
 //! What peers ask of each other: views, eyes and gazes that change while they play, and whose interest counts
 //! for more.
 
-use foveate_lab::movement::{Movement, Pose, Waypoint, WaypointSpec};
+use foveate_lab::movement::{AvatarPose, Movement, Waypoint, WaypointSpec};
 use foveate_lab::net::Latency;
 use foveate_lab::peers::{BASE, Census, MeadowSpec, NetSpec, Play, SHIP};
 use foveate_node::Peer;
@@ -29,7 +29,7 @@ const NET: NetSpec = NetSpec {
 
 /// Where each is in a round.
 struct Script {
-    pose: fn(usize, u32) -> Pose,
+    pose: fn(usize, u32) -> AvatarPose,
     round: u32,
 }
 
@@ -43,7 +43,7 @@ impl Movement for Script {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         Some((self.pose)(at, self.round))
     }
 
@@ -61,16 +61,16 @@ impl Movement for Script {
 }
 
 /// Never where it was expected to be.
-fn restless(x: f32, yaw: f32, round: u32) -> Pose {
+fn restless(x: f32, yaw: f32, round: u32) -> AvatarPose {
     let y = 300.0 + 2.0 * (0.9 * round as f32).sin();
-    Pose { pos: [x, y, 0.0], yaw: yaw.to_radians(), ..Pose::default() }
+    AvatarPose { pos: [x, y, 0.0], yaw: yaw.to_radians(), ..AvatarPose::default() }
 }
 
-fn still(x: f32, yaw: f32) -> Pose {
-    Pose { pos: [x, 300.0, 0.0], yaw: yaw.to_radians(), ..Pose::default() }
+fn still(x: f32, yaw: f32) -> AvatarPose {
+    AvatarPose { pos: [x, 300.0, 0.0], yaw: yaw.to_radians(), ..AvatarPose::default() }
 }
 
-fn play(players: usize, pose: fn(usize, u32) -> Pose) -> Play<Script> {
+fn play(players: usize, pose: fn(usize, u32) -> AvatarPose) -> Play<Script> {
     let mut play = Play::new(WORLD, NET, Script { pose, round: 0 }).unwrap();
     play.fill(players, Micros(300_000), |_| None);
     rounds(&mut play, 100);
@@ -182,7 +182,7 @@ fn wanderers(seed: u64) -> (Play<Waypoint>, Key) {
     let world = MeadowSpec { bases: 24, ..WORLD };
     let net = NetSpec { loss: 0.02, seed, ..NET };
     let mut play = Play::new(world, net, Waypoint::new(walk, seed)).unwrap();
-    let corner = Pose { pos: [1.0, 1.0, 0.0], ..Pose::default() };
+    let corner = AvatarPose { pos: [1.0, 1.0, 0.0], ..AvatarPose::default() };
     play.corrupt(0, Box::new(move |_, _, _| Some(corner)));
     play.fill(7, Micros(300_000), |_| None);
     rounds(&mut play, 60);

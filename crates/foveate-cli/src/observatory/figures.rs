@@ -8,7 +8,7 @@ use foveate_node::Game;
 use foveate_node::game::PlayerId;
 use foveate_node::server::Present;
 use foveate_sync::Slot;
-use foveate_sync::metrics::{Area, Counters, Seen, Spread, delta_object, delta_player};
+use foveate_sync::metrics::{Area, Counters, SeenObject, Spread, delta_object, delta_player};
 use foveate_sync::pipeline::{Held, Known};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -194,9 +194,9 @@ impl Beliefs {
             let view = seen.iter().map(|(_, distance)| *distance).fold(0.0, f64::max);
             let area = Area { interaction: view / 2.0, view };
             let row = |(slot, distance): &(Slot, f64)| {
-                Some(Seen { distance: *distance, delta: *deltas.get(slot)? })
+                Some(SeenObject { distance: *distance, delta: *deltas.get(slot)? })
             };
-            let objects: Vec<Seen> = seen.iter().filter_map(row).collect();
+            let objects: Vec<SeenObject> = seen.iter().filter_map(row).collect();
             delta_player(area, &objects).into_iter().for_each(|delta| of_players.add(delta));
         }
         of_players.mean()

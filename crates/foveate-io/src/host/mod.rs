@@ -9,7 +9,6 @@ mod clients;
 mod peer;
 mod server;
 mod session_end;
-mod silac;
 
 pub use clients::{ClientsHost, Player};
 #[cfg(feature = "peer")]
@@ -18,7 +17,6 @@ pub use server::{
     AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost, StepTimings,
 };
 pub use session_end::{EndCause, SessionEnd};
-pub use silac::SilacHost;
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 //! it should see counts apart, as the source does.
 
 use foveate_sync::metrics::{
-    Area, Inconsistency, Known, Seen, Spread, delta_object, delta_player, inc, inj,
+    Area, Inconsistency, KnownReplica, SeenObject, Spread, delta_object, delta_player, inc, inj,
 };
 use foveate_wire::{Metres, Micros, Tick};
 
@@ -24,7 +24,7 @@ pub struct CoherenceSpec {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Coherence {
+pub struct SessionCoherence {
     /// Δ_s over players and moments, in view radii.
     pub delta: Spread,
     /// Objects in view, over players and moments, and those that the player lacked.
@@ -42,7 +42,7 @@ pub struct Coherence {
     pub moments: u64,
 }
 
-impl Coherence {
+impl SessionCoherence {
     /// Inc: the mean over players and time.
     pub fn mean_inc(&self) -> f64 {
         self.inc.inc / self.moments.max(1) as f64
@@ -53,7 +53,7 @@ impl Coherence {
         self.inj / self.moments.max(1) as f64
     }
 
-    pub(super) fn merge(&mut self, other: &Coherence) {
+    pub(super) fn merge(&mut self, other: &SessionCoherence) {
         self.delta.merge(&other.delta);
         self.in_view += other.in_view;
         self.lacking += other.lacking;
@@ -69,7 +69,7 @@ impl Coherence {
 struct Belief {
     /// Where it believes the avatar to be, if it has a replica.
     at: Option<[f32; 3]>,
-    known: Known,
+    known: KnownReplica,
     noticeable: bool,
 }
 
@@ -90,9 +90,9 @@ impl Moment {
         self.beliefs[player * self.count + object] = Some(belief);
     }
 
-    fn known(&self, distance: Metres, behind: Option<Micros>) -> Known {
+    fn known(&self, distance: Metres, behind: Option<Micros>) -> KnownReplica {
         let late = behind.filter(|behind| *behind >= self.spec.latency);
-        Known {
+        KnownReplica {
             distance: f64::from(distance.0) / self.spec.width,
             differs: late.is_some(),
             delay: late.map_or(0.0, |behind| (behind - self.spec.latency).as_secs()),
@@ -118,7 +118,7 @@ impl Moment {
     }
 
     /// Everybody has been looked at; `places` is where each avatar is.
-    pub fn close(&mut self, tick: Tick, places: &[Option<[f32; 3]>], found: &mut Coherence) {
+    pub fn close(&mut self, tick: Tick, places: &[Option<[f32; 3]>], found: &mut SessionCoherence) {
         if tick.0.is_multiple_of(self.spec.every.max(1)) {
             let deltas: Vec<Option<f64>> =
                 (0..self.count).map(|object| self.delta(object, places)).collect();
@@ -145,7 +145,7 @@ impl Moment {
         self.spec.area.sees(belief.known.distance * self.spec.width).then_some(belief)
     }
 
-    fn judge_player(&self, player: usize, deltas: &[Option<f64>], found: &mut Coherence) {
+    fn judge_player(&self, player: usize, deltas: &[Option<f64>], found: &mut SessionCoherence) {
         let row = &self.beliefs[player * self.count..(player + 1) * self.count];
         let mut objects = Vec::new();
         for (object, delta) in deltas.iter().enumerate() {
@@ -153,16 +153,16 @@ impl Moment {
             found.in_view += 1;
             found.lacking += u64::from(belief.at.is_none());
             let distance = belief.known.distance * self.spec.width;
-            objects.extend(delta.map(|delta| Seen { distance, delta }));
+            objects.extend(delta.map(|delta| SeenObject { distance, delta }));
         }
         if let Some(delta) = delta_player(self.spec.area, &objects) {
             found.delta.add(delta / self.spec.area.view);
         }
         found.inc.add(inc(row.iter().flatten().map(|belief| &belief.known)));
-        let noticed: Vec<Known> = row
+        let noticed: Vec<KnownReplica> = row
             .iter()
             .flatten()
-            .map(|belief| Known { differs: belief.noticeable, ..belief.known })
+            .map(|belief| KnownReplica { differs: belief.noticeable, ..belief.known })
             .collect();
         found.noticeable.add(inc(&noticed));
         let mutual = row.iter().enumerate().filter_map(|(other, mine)| {

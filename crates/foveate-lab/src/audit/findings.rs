@@ -1,6 +1,6 @@
 //! What the auditor found.
 
-use super::{Coherence, SenderFindings};
+use super::{SenderFindings, SessionCoherence};
 use foveate_sync::interest::CLASSES;
 use foveate_sync::metrics::{Counters, Spread};
 use foveate_wire::{Metres, Micros};
@@ -156,7 +156,7 @@ pub struct Findings {
     /// The longest that an observer had no replica at all of an object of interest.
     pub longest_first_wait: Micros,
     /// How much observers disagree, where it was asked for.
-    pub coherence: Coherence,
+    pub coherence: SessionCoherence,
 }
 
 impl Default for Findings {
@@ -183,7 +183,7 @@ impl Default for Findings {
             longest_sender_wait: 0.0,
             longest_accrued: 0.0,
             longest_first_wait: Micros::ZERO,
-            coherence: Coherence::default(),
+            coherence: SessionCoherence::default(),
         }
     }
 }

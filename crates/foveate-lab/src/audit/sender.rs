@@ -5,7 +5,7 @@
 //! values alone: what was published, what the packets that left say when they are decoded, and what
 //! the policy says. Nothing of the engine's bookkeeping is asked.
 
-use crate::avatar::{Avatar, AvatarSpec};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use foveate_sync::ReplicaSet;
 use foveate_sync::interest::{Grade, Pivot, Policy, Sight};
 use foveate_sync::replica::Life;
@@ -54,7 +54,7 @@ impl SenderFindings {
 struct Published {
     id: ObjectId,
     /// The state published last, as quantised.
-    shown: Avatar,
+    shown: LabAvatar,
     /// The last rounds in which it changed.
     changes: VecDeque<Tick>,
 }
@@ -92,7 +92,7 @@ impl SenderAudit {
     }
 
     /// The state of an avatar in this round, as the store has it.
-    pub fn publish(&mut self, at: usize, id: ObjectId, shown: Avatar, tick: Tick) {
+    pub fn publish(&mut self, at: usize, id: ObjectId, shown: LabAvatar, tick: Tick) {
         match &mut self.published[at] {
             Some(before) if before.id == id => {
                 if before.shown != shown {
@@ -144,7 +144,7 @@ impl SenderAudit {
             None => Some("no live replica".into()),
             Some(replica) => {
                 let at = replica.predicted(tick).unwrap_or_default();
-                let held: Option<Avatar> = replica.value();
+                let held: Option<LabAvatar> = replica.value();
                 let error = length(at, to.shown.pos);
                 let off = Off { error, floor: f64::from(grade.floor.0.max(self.avatar.precision)) };
                 let differs = off.differs()
@@ -198,7 +198,7 @@ impl Off {
 }
 
 /// Whether facing or state differ by more than their floors.
-fn differs(held: &Avatar, shown: &Avatar, grade: &Grade, avatar: &AvatarSpec) -> bool {
+fn differs(held: &LabAvatar, shown: &LabAvatar, grade: &Grade, avatar: &AvatarSpec) -> bool {
     let floor = f64::from(avatar.facing_floor * grade.facing);
     let turned = |a: f32, b: f32| {
         let turn = f64::from(a - b).to_degrees().rem_euclid(360.0);

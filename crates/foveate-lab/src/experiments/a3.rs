@@ -6,10 +6,10 @@
 //! where there is a difference; so the whole world rises a little in every round, which changes every
 //! state and no distance.
 
-use super::{Done, ExperimentError, Options, in_parallel};
-use crate::avatar::{Avatar, AvatarSpec};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::interest::{
     A3, AttenuatedCircle, Broadcast, Circle, FieldOfView, Grade, Pace, Policy, Sight,
@@ -214,10 +214,10 @@ impl Walkers {
             };
             pose.pos[2] = height;
             match slot {
-                Some(slot) => store.set(*slot, &Avatar::from(pose)).map_err(refused)?,
+                Some(slot) => store.set(*slot, &LabAvatar::from(pose)).map_err(refused)?,
                 None => {
                     let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-                    let made = store.create(id, OwnerId(0), &Avatar::from(pose));
+                    let made = store.create(id, OwnerId(0), &LabAvatar::from(pose));
                     *slot = Some(made.map_err(refused)?);
                 }
             }
@@ -280,8 +280,25 @@ fn simulate(side: f32, count: usize, plan: Plan) -> Result<Vec<[Rate; 2]>, Exper
     Ok(rates.chunks(2).map(|both| [both[0], both[1]]).collect())
 }
 
+/// `foveate lab a3`.
+pub struct A3Experiment;
+
+impl Experiment for A3Experiment {
+    fn name(&self) -> &'static str {
+        "a3"
+    }
+
+    fn about(&self) -> &'static str {
+        "A³'s graded area of interest, its source's figures beside ours"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
 /// Runs both worlds.
-pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let (observers, seconds) =
         if options.quick { (QUICK_OBSERVERS, QUICK_SECONDS) } else { (OBSERVERS, SECONDS) };
     let plan = Plan { observers, seconds, seed: options.seed };
@@ -357,7 +374,7 @@ const SHARE_ROOM: f64 = 15.0;
 /// attenuation they would differ by more.
 const QUICK_ROOM: f64 = 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[A3Row], options: Options) {
+fn judge(outcome: &mut ExperimentResult, rows: &[A3Row], options: RunOptions) {
     let times = if options.quick { QUICK_ROOM } else { 1.0 };
     for (what, figures, pair, paper) in claims() {
         let room = times * if what == "mean" { ROOM[0] } else { ROOM[1] };
@@ -379,8 +396,8 @@ fn judge(outcome: &mut Outcome, rows: &[A3Row], options: Options) {
     }
 }
 
-fn finish(rows: &[A3Row], options: Options) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("a3", options.seed);
+fn finish(rows: &[A3Row], options: RunOptions) -> Result<Done, ExperimentError> {
+    let mut outcome = ExperimentResult::new("a3", options.seed);
     let [shortest, longest] = PAUSE;
     let mut report = Report::new("a3", "A³: a graded area of interest").summary(format!(
         "Bytes per second to one client under five policies, beside the source's figures: updates that \

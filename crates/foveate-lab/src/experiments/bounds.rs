@@ -3,16 +3,18 @@
 //!
 //! A world of bots among walls, everybody an observer of everybody, in four situations: a link that
 //! loses nothing and budget to spare; a bad link; a narrow link; and a quarter of the bytes that the
-//! view demands. The game brings the world ([`World`]): the lab knows none.
+//! view demands. The game brings the world ([`WalledWorld`]): the lab knows none.
 
 mod describe;
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{
+    Done, Experiment, ExperimentError, LabHost, LabRequest, RunOptions, WalledWorld, in_parallel,
+};
 use crate::audit::{Bin, Broken, CoherenceSpec, Findings};
 use crate::avatar::AvatarSpec;
-use crate::movement::{Movement, Pose};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::{Latency, LinkSpec, Loss, Rate};
-use crate::output::{Outcome, Progress};
+use crate::output::{ExperimentResult, Progress};
 use crate::session::{Session, SessionSpec};
 use foveate_sync::interest::{Policy, Visibility, Visible, presets};
 use foveate_sync::metrics::Area;
@@ -56,14 +58,6 @@ const JITTER: Micros = Micros(20_000);
 /// Bytes that the narrow link's queue holds: two of the largest packets.
 const QUEUE: u64 = 2_400;
 
-/// A world to be played in: who moves, and who can see whom.
-pub struct World {
-    /// Who moves.
-    pub movement: Box<dyn Movement>,
-    /// Who can see whom.
-    pub sight: Arc<dyn Visibility>,
-}
-
 /// Movement that somebody else brought.
 struct Brought(Box<dyn Movement>);
 
@@ -76,7 +70,7 @@ impl Movement for Brought {
         self.0.step()
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         self.0.pose(at)
     }
 
@@ -357,8 +351,8 @@ struct Case {
     demand: f64,
 }
 
-fn run(world: World, case: &Case, progress: &Progress) -> Result<Findings, ExperimentError> {
-    let World { movement, sight } = world;
+fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings, ExperimentError> {
+    let WalledWorld { movement, sight } = world;
     let (movement, link) = (Brought(movement), case.part.link(case.demand / ROUND.as_secs()));
     let side = movement.side();
     let avatar = AvatarSpec {
@@ -407,7 +401,7 @@ fn run(world: World, case: &Case, progress: &Progress) -> Result<Findings, Exper
 
 /// All parts of one view on one seed's world.
 fn seed_run(
-    make: &(dyn Fn(u64) -> World + Sync),
+    host: &dyn LabHost,
     (sees, seed): (Sees, u64),
     seconds: u64,
     progress: &Progress,
@@ -416,7 +410,7 @@ fn seed_run(
     let mut all = Vec::new();
     for part in Part::ALL {
         let case = Case { sees, part, seed, seconds, demand };
-        let found = run(make(seed), &case, progress)?;
+        let found = run(host.walled_world(seed), &case, progress)?;
         if part == Part::Lossless {
             demand = found.bytes_per_round();
         }
@@ -425,11 +419,24 @@ fn seed_run(
     Ok(all)
 }
 
-/// Runs everything. `make` gives the world of a seed: the same world each time.
-pub fn lab(
-    make: &(dyn Fn(u64) -> World + Sync),
-    options: Options,
-) -> Result<Done, ExperimentError> {
+/// `foveate lab bounds`.
+pub struct BoundsExperiment;
+
+impl Experiment for BoundsExperiment {
+    fn name(&self) -> &'static str {
+        "bounds"
+    }
+
+    fn about(&self) -> &'static str {
+        "Bounds kept on good, bad and narrow links, and what gives way on a quarter of the budget"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.host, request.options)
+    }
+}
+
+fn lab(host: &dyn LabHost, options: RunOptions) -> Result<Done, ExperimentError> {
     let (seeds, seconds) =
         if options.quick { (QUICK_SEEDS, QUICK_SECONDS) } else { (SEEDS, SECONDS) };
     let seed = |n: u64| options.seed.wrapping_mul(1_000).wrapping_add(n);
@@ -438,16 +445,16 @@ pub fn lab(
     let short = Part::ALL.iter().filter(|part| part.is_short()).count() as u64;
     let each = rounds(seconds) * Part::ALL.len() as u64 + rounds(JOINING) * short;
     let progress = Progress::new("bounds", each * jobs.len() as u64);
-    let runs = in_parallel(&jobs, |job| seed_run(make, *job, seconds, &progress));
+    let runs = in_parallel(&jobs, |job| seed_run(host, *job, seconds, &progress));
     progress.finish();
     let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let side = make(seed(0)).movement.side();
+    let side = host.walled_world(seed(0)).movement.side();
     let measured: Vec<Measured> = Sees::ALL
         .iter()
         .zip(runs.chunks(seeds as usize))
         .map(|(sees, runs)| merge(*sees, side, runs))
         .collect();
-    let mut outcome = Outcome::new("bounds", options.seed);
+    let mut outcome = ExperimentResult::new("bounds", options.seed);
     for view in &measured {
         for (part, found) in &view.parts {
             outcome.push(row(*part, view.sees, found))?;

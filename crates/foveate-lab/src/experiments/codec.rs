@@ -2,12 +2,14 @@
 //! recordings that the tables were not trained on.
 
 use super::rivals::{self, BitmapSize, Rival};
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::vfc::TraceFiles;
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Recorded};
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict, write_atomically};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
 use crate::training::{avatar_of, lanes_of, train, write_round};
+use clap::{Args, Command};
 use foveate_wire::measure::{Cost, Meter};
 use foveate_wire::packet::{PacketWriter, STATE_HEADER};
 use foveate_wire::{Kind, Models};
@@ -206,11 +208,56 @@ fn rows_of(
     Ok(Measured { rows, bitmap })
 }
 
+#[derive(Args)]
+struct CodecArguments {
+    #[command(flatten)]
+    files: TraceFiles,
+    /// Recordings to train on, each when it is not the one at hand
+    #[arg(long = "train-on", value_name = "FILE", default_values = [
+        "traces/openarena_oa_dm3_16bots.csv.gz",
+        "traces/openarena_oa_thor_ctf_60bots.csv.gz",
+        "traces/cube2_two_towers_32bots.csv.gz",
+    ])]
+    train_on: Vec<PathBuf>,
+    /// Train on all of --train-on and write the table that ships
+    #[arg(long, value_name = "FILE")]
+    write_table: Option<PathBuf>,
+}
+
+/// `foveate lab codec`.
+pub struct CodecExperiment;
+
+impl Experiment for CodecExperiment {
+    fn name(&self) -> &'static str {
+        "codec"
+    }
+
+    fn about(&self) -> &'static str {
+        "What an update costs, beside other codecs and the ideal order-0 coder"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        CodecArguments::augment_args(command)
+    }
+
+    fn sample_arguments(&self) -> &'static [&'static str] {
+        &["--trace", "traces/openarena_oa_dm3_16bots.csv.gz"]
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        let arguments: CodecArguments = request.arguments()?;
+        match &arguments.write_table {
+            Some(path) => write_table(path, &arguments.train_on, request.options),
+            None => lab(&arguments.files.traces, &arguments.train_on, request.options),
+        }
+    }
+}
+
 /// Measures the recordings in `test`; trains on those in `training` other than the one at hand.
-pub fn lab(
-    test: &[&Path],
+fn lab(
+    test: &[PathBuf],
     training: &[PathBuf],
-    options: Options,
+    options: RunOptions,
 ) -> Result<Done, ExperimentError> {
     let tests: Vec<Named> =
         test.iter().map(|path| load(path, options.quick)).collect::<Result<_, _>>()?;
@@ -223,18 +270,29 @@ pub fn lab(
     finish(&rows.into_iter().collect::<Result<Vec<_>, _>>()?, options)
 }
 
-/// Trains the table that ships.
-pub fn trained_table(recordings: &[PathBuf]) -> Result<Vec<u8>, ExperimentError> {
+/// Trains the table that ships and writes it to a file; nothing is measured.
+fn write_table(
+    path: &Path,
+    recordings: &[PathBuf],
+    options: RunOptions,
+) -> Result<Done, ExperimentError> {
     let recordings: Vec<Recorded> = recordings
         .iter()
         .map(|path| load(path, false).map(|named| named.recording))
         .collect::<Result<_, _>>()?;
-    Ok(train(&recordings)?.into_iter().flat_map(u16::to_le_bytes).collect())
+    let table: Vec<u8> = train(&recordings)?.into_iter().flat_map(u16::to_le_bytes).collect();
+    write_atomically(path, &table)?;
+    Ok(Done {
+        outcome: ExperimentResult::new("codec", options.seed),
+        tables: Vec::new(),
+        notes: vec![format!("table of {} bytes written to {}", table.len(), path.display())],
+        report: Report::new("codec", "A trained table"),
+    })
 }
 
-fn finish(measured: &[Measured], options: Options) -> Result<Done, ExperimentError> {
+fn finish(measured: &[Measured], options: RunOptions) -> Result<Done, ExperimentError> {
     let rows: Vec<CodecRow> = measured.iter().flat_map(|one| one.rows.iter().cloned()).collect();
-    let mut outcome = Outcome::new("codec", options.seed);
+    let mut outcome = ExperimentResult::new("codec", options.seed);
     rows.iter().try_for_each(|row| outcome.push(row))?;
     for Measured { bitmap, .. } in measured {
         outcome.push(bitmap)?;
@@ -320,7 +378,7 @@ fn bitmap_table(measured: &[Measured]) -> Table {
 /// An update of ours takes at most this share of the bitmap's bits, whatever its baseline's age.
 const OF_BITMAP: f64 = 1.0 / 3.0;
 
-fn judge(outcome: &mut Outcome, rows: &[CodecRow], measured: &[Measured], quick: bool) {
+fn judge(outcome: &mut ExperimentResult, rows: &[CodecRow], measured: &[Measured], quick: bool) {
     for row in rows.iter().filter(|row| row.codec == "foveate" && row.trained_on != "shipped") {
         let limit = if same_game(&row.trace, &row.trained_on) { 0.97 } else { 1.10 };
         let name = format!(

@@ -5,7 +5,7 @@
 
 mod describe;
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
 use crate::net::{Agenda, Fate, Latency, Link as Wire, LinkSpec, Loss};
 use crate::output::Progress;
@@ -574,7 +574,7 @@ struct Row {
     found: Findings,
 }
 
-fn measure(case: &Case, options: Options) -> Result<Row, ExperimentError> {
+fn measure(case: &Case, options: RunOptions) -> Result<Row, ExperimentError> {
     let seconds = if options.quick { 10 } else { 60 };
     // The same script with and without the filter.
     let script = Arc::new(Script::new(case.players, seconds, options.seed));
@@ -601,8 +601,25 @@ fn measure(case: &Case, options: Options) -> Result<Row, ExperimentError> {
     })
 }
 
+/// `foveate lab events`.
+pub struct EventsExperiment;
+
+impl Experiment for EventsExperiment {
+    fn name(&self) -> &'static str {
+        "events"
+    }
+
+    fn about(&self) -> &'static str {
+        "What filtering events by place saves, and whether the right players are told"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
 /// Plays everything.
-pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let pair = |players| [true, false].map(|filtered| Case::new("perfect", players, filtered));
     let mut cases: Vec<Case> = COUNTS.into_iter().rev().flat_map(pair).collect();
     cases.extend(["zoom", "eyes", "loss"].map(|part| Case::new(part, SOME, true)));

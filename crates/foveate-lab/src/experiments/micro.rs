@@ -1,7 +1,6 @@
 //! What single steps cost: grading a pair, coding an update, reading one.
 
-use super::ExperimentError;
-use super::scale::Meter;
+use super::{ExperimentError, LabHost};
 use crate::avatar::AvatarSpec;
 use crate::movement::{Crowd, Movement};
 use crate::output::{Align, Table};
@@ -75,7 +74,7 @@ fn sights() -> Vec<Sight> {
 }
 
 /// Nanoseconds for each of `count` things that `run` does.
-fn each(meter: &dyn Meter, count: usize, mut run: impl FnMut()) -> f64 {
+fn each(meter: &dyn LabHost, count: usize, mut run: impl FnMut()) -> f64 {
     run();
     let start = meter.now_ns();
     (0..REPEATS).for_each(|_| run());
@@ -83,7 +82,7 @@ fn each(meter: &dyn Meter, count: usize, mut run: impl FnMut()) -> f64 {
 }
 
 /// A table of what single steps cost on this machine.
-pub fn table(seed: u64, meter: &dyn Meter) -> Result<Table, ExperimentError> {
+pub fn table(seed: u64, meter: &dyn LabHost) -> Result<Table, ExperimentError> {
     let sample = Sample::new(seed)?;
     let kind = &sample.schema.kinds()[0];
     let policy: Arc<dyn Policy> = presets::normal(24.0, 48.0).build()?;

@@ -1,39 +1,45 @@
 //! The experiments: each runs, and leaves rows for programs and tables and a report for people.
+//!
+//! A new one is a file here and a line in [`ALL`]; commands, smoke test and docs follow from that.
 
 pub mod a3;
 pub mod bounds;
 pub mod codec;
 pub mod events;
 mod micro;
-pub mod motion;
 pub mod ownership;
 pub mod peers;
+mod registry;
 mod rivals;
 pub mod scale;
-pub mod silac;
 pub mod vfc;
 
+pub use registry::{Experiment, LabHost, LabRequest, RunOptions, WalledWorld};
+
 use crate::movement::PlaybackError;
-use crate::output::{Outcome, OutputError, Table};
+use crate::output::{ExperimentResult, OutputError, Table};
 use crate::report::Report;
 use crate::trace::TraceError;
 use foveate_sync::interest::ViewError;
 use foveate_wire::SchemaError;
 use thiserror::Error;
 
-/// What every experiment takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// What all chance is drawn from.
-    pub seed: u64,
-    /// A short run that shows that everything works; its figures are not for quoting.
-    pub quick: bool,
-}
+/// The experiments of this crate, by name.
+pub const ALL: &[&dyn Experiment] = &[
+    &a3::A3Experiment,
+    &bounds::BoundsExperiment,
+    &codec::CodecExperiment,
+    &events::EventsExperiment,
+    &ownership::OwnershipExperiment,
+    &peers::PeersExperiment,
+    &scale::ScaleExperiment,
+    &vfc::VfcExperiment,
+];
 
 /// What an experiment leaves.
 pub struct Done {
     /// Rows for programs.
-    pub outcome: Outcome,
+    pub outcome: ExperimentResult,
     /// Tables for people.
     pub tables: Vec<Table>,
     /// Remarks to be printed below the tables.
@@ -60,19 +66,19 @@ pub enum ExperimentError {
     /// The rows could not be put together.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// A name that no experiment has.
+    /// An option with a value that the experiment cannot use.
     #[error("{0}")]
     Usage(String),
 }
 
 /// A recording's name: its file's, without the endings.
-pub(crate) fn trace_name(path: &std::path::Path) -> String {
+pub fn trace_name(path: &std::path::Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned()
 }
 
 /// Runs jobs on all cores; results in the order of the jobs.
-pub(crate) fn in_parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub fn in_parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {

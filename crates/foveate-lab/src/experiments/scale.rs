@@ -3,19 +3,20 @@
 //! Everybody is an observer with a view radius of 120 units at 20 Hz. Beside it, in the same run, the
 //! naive way: test every pair, write the whole state of everything in view.
 
-use super::{Done, ExperimentError, Options};
-use crate::avatar::{Avatar, AvatarSpec};
+use super::{Done, Experiment, ExperimentError, LabHost, LabRequest, RunOptions};
+use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{Crowd, Movement, Recorded, Tiled};
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::trace::Trace;
+use clap::{Args, Command};
 use foveate_sync::interest::{Bound, View, presets};
 use foveate_sync::metrics::{PipelineStage, Probe};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
 use foveate_wire::packet::Ack;
 use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
 use serde::Serialize;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const RATE: f32 = 20.0;
@@ -28,14 +29,6 @@ const WARM_UP: u32 = 80;
 const MEASURED: u32 = 40;
 /// Acknowledgements arrive this many rounds after their packets: a round trip of 100 ms.
 const ACK_DELAY: u32 = 2;
-
-/// A clock and a counter of allocations, which only a program has.
-pub trait Meter {
-    /// Nanoseconds since some moment.
-    fn now_ns(&self) -> u64;
-    /// Runs something and counts its allocations.
-    fn allocations(&self, run: &mut dyn FnMut()) -> u64;
-}
 
 /// One row of the result.
 #[derive(Clone, Debug, Serialize)]
@@ -76,7 +69,7 @@ fn view() -> View {
 
 /// Measures stages. The publisher takes many observers through a stage at once, so looking costs little.
 struct StageTimes<'a> {
-    meter: &'a dyn Meter,
+    meter: &'a dyn LabHost,
     at: Option<(PipelineStage, u64)>,
     ns: [u64; 6],
 }
@@ -99,7 +92,7 @@ struct Bench<M> {
     movement: M,
     publisher: Publisher,
     slots: Vec<Slot>,
-    avatars: Vec<Option<Avatar>>,
+    avatars: Vec<Option<LabAvatar>>,
     tick: u32,
     /// (observer, newest packet) of the last rounds.
     unacked: Vec<Vec<(ObserverId, u16)>>,
@@ -116,7 +109,7 @@ impl<M: Movement> Bench<M> {
         for at in 0..movement.len() {
             let pose = movement.pose(at).unwrap_or_default();
             let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-            let created = publisher.store.create(id, OwnerId(0), &Avatar::from(pose));
+            let created = publisher.store.create(id, OwnerId(0), &LabAvatar::from(pose));
             let slot = created.map_err(|error| ExperimentError::Usage(error.to_string()))?;
             let observer = Observer::new(Arc::clone(&policy), Pivots::Object(slot), Tick(0));
             publisher.add(observer.without_own_objects());
@@ -131,7 +124,7 @@ impl<M: Movement> Bench<M> {
     fn simulate(&mut self) {
         self.movement.step();
         for (at, avatar) in self.avatars.iter_mut().enumerate() {
-            *avatar = self.movement.pose(at).map(Avatar::from);
+            *avatar = self.movement.pose(at).map(LabAvatar::from);
         }
     }
 
@@ -173,7 +166,7 @@ impl<M: Movement> Bench<M> {
 
 /// The naive way: every pair tested each round, everything in view written whole: who, and every field.
 /// Returns how many were in view.
-fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
+fn naive(avatars: &[Option<LabAvatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) -> u64 {
     for (axis, xs) in xs.iter_mut().enumerate() {
         xs.clear();
         xs.extend(avatars.iter().flatten().map(|avatar| avatar.pos[axis]));
@@ -207,7 +200,7 @@ fn naive(avatars: &[Option<Avatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8>) 
 fn measure<M: Movement>(
     workload: &'static str,
     mut bench: Bench<M>,
-    meter: &dyn Meter,
+    meter: &dyn LabHost,
     progress: &Progress,
 ) -> ScaleRow {
     for _ in 0..WARM_UP {
@@ -306,22 +299,47 @@ fn tiled(trace: &Trace, n: usize) -> Result<Bench<Tiled>, ExperimentError> {
     Bench::new(movement, avatar)
 }
 
-/// Who moves, and how many of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Workloads<'a> {
-    /// The recording that the second workload tiles; without one there is only the first.
-    pub trace: Option<&'a Path>,
-    /// How many players; none: the usual counts.
-    pub players: &'a [usize],
+#[derive(Args)]
+struct ScaleArguments {
+    /// The recording that is tiled for the second workload
+    #[arg(long, value_name = "FILE", default_value = "traces/openarena_oa_thor_ctf_60bots.csv.gz")]
+    trace: PathBuf,
+    /// Only the first workload, a crowd
+    #[arg(long)]
+    crowd_only: bool,
+    /// So many players instead; several counts are tried one after the other
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    players: Vec<usize>,
+}
+
+/// `foveate lab scale`.
+pub struct ScaleExperiment;
+
+impl Experiment for ScaleExperiment {
+    fn name(&self) -> &'static str {
+        "scale"
+    }
+
+    fn about(&self) -> &'static str {
+        "What a round costs, from a thousand to sixteen thousand players"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        ScaleArguments::augment_args(command)
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(&request.arguments()?, request.options, request.host)
+    }
 }
 
 /// Runs the workloads.
-pub fn lab(
-    workloads: Workloads<'_>,
-    options: Options,
-    meter: &dyn Meter,
+fn lab(
+    arguments: &ScaleArguments,
+    options: RunOptions,
+    meter: &dyn LabHost,
 ) -> Result<Done, ExperimentError> {
-    let counts: &[usize] = match workloads.players {
+    let counts: &[usize] = match arguments.players.as_slice() {
         [] if options.quick => &QUICK_COUNTS,
         [] => &COUNTS,
         counts => counts,
@@ -329,7 +347,7 @@ pub fn lab(
     if counts.contains(&0) {
         return Err(ExperimentError::Usage("--players: at least 1 is expected".into()));
     }
-    let trace = workloads.trace.map(Trace::read).transpose()?;
+    let trace = (!arguments.crowd_only).then(|| Trace::read(&arguments.trace)).transpose()?;
     let mut rows = Vec::new();
     let kinds = 1 + u64::from(trace.is_some());
     let rounds = u64::from(WARM_UP + MEASURED) * kinds * counts.len() as u64;
@@ -361,7 +379,7 @@ const EXPONENT: f64 = 1.15;
 const FACTORS: [(usize, f64); 3] = [(1_000, 1.0), (4_000, 4.0), (16_000, 15.0)];
 
 /// What is claimed. Times depend on the machine and on what else it does: they are reported only.
-fn judge(outcome: &mut Outcome, rows: &[ScaleRow]) {
+fn judge(outcome: &mut ExperimentResult, rows: &[ScaleRow]) {
     let worst = |of: fn(&ScaleRow) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     // Small worlds take longer until the most crowded observer is known, for whom memory is set aside.
     let largest = rows.iter().map(|row| row.n).max();
@@ -387,8 +405,8 @@ fn judge(outcome: &mut Outcome, rows: &[ScaleRow]) {
     }
 }
 
-fn finish(rows: &[ScaleRow], micro: Table, options: Options) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("scale", options.seed);
+fn finish(rows: &[ScaleRow], micro: Table, options: RunOptions) -> Result<Done, ExperimentError> {
+    let mut outcome = ExperimentResult::new("scale", options.seed);
     let columns = [
         ("workload", Align::Left),
         ("N", Align::Right),

@@ -1,20 +1,21 @@
 //! `foveate lab vfc`: graded views on recorded movement: how much is saved, how wrong replicas are.
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::audit::Findings;
 use crate::movement::{Movement, Recorded};
 use crate::net::LinkSpec;
-use crate::output::{Align, Outcome, Progress, Table, Verdict};
+use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use crate::session::{Session, SessionSpec};
 use crate::sighted::{Rule, Sighted};
 use crate::trace::Trace;
 use crate::training::avatar_of;
+use clap::{Args, Command};
 use foveate_sync::interest::{Policy, View, Visible, presets};
 use foveate_sync::metrics::Spread;
 use foveate_wire::{Metres, Micros};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of one update in Cube 2's own protocol; it carries a few fields more than ours.
@@ -159,7 +160,7 @@ fn run(
     trace: &Arc<Trace>,
     round_ms: f64,
     ((name, zones), part): (Variant, Part),
-    (options, progress): (Options, &Progress),
+    (options, progress): (RunOptions, &Progress),
 ) -> Result<Findings, ExperimentError> {
     let movement = Recorded::new(trace, round_ms)?;
     let mut view = view(name, zones.ends(movement.side()))?;
@@ -243,9 +244,42 @@ fn row(
     })
 }
 
+/// The recordings to be played.
+#[derive(Args)]
+pub(super) struct TraceFiles {
+    /// A recording: CSV or CSV.gz with the header t_ms,id,x,y,z,yaw,pitch; may be given more than once
+    #[arg(long = "trace", value_name = "FILE", required = true)]
+    pub traces: Vec<PathBuf>,
+}
+
+/// `foveate lab vfc`.
+pub struct VfcExperiment;
+
+impl Experiment for VfcExperiment {
+    fn name(&self) -> &'static str {
+        "vfc"
+    }
+
+    fn about(&self) -> &'static str {
+        "Graded views on recorded movement: bytes saved, error, bounds kept"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        TraceFiles::augment_args(command)
+    }
+
+    fn sample_arguments(&self) -> &'static [&'static str] {
+        &["--trace", "traces/openarena_oa_dm3_16bots.csv.gz"]
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(&request.arguments::<TraceFiles>()?.traces, request.options)
+    }
+}
+
 /// Runs all views on the traces.
-pub fn lab(traces: &[&Path], options: Options) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("vfc", options.seed);
+fn lab(traces: &[PathBuf], options: RunOptions) -> Result<Done, ExperimentError> {
+    let mut outcome = ExperimentResult::new("vfc", options.seed);
     let mut report = Report::new("vfc", "Graded views on recorded movement");
     let (mut tables, mut notes) = (Vec::new(), Vec::new());
     for path in traces {
@@ -285,7 +319,7 @@ const SOURCE_ZOOM: (f64, f64) = (0.98, 0.12);
 /// that: a round trip in which an object that comes back at that very moment is missing.
 const KEPT_AT_AN_EDGE: f64 = 0.9999;
 
-fn judge(outcome: &mut Outcome, name: &str, rows: &[VfcRow], options: Options) {
+fn judge(outcome: &mut ExperimentResult, name: &str, rows: &[VfcRow], options: RunOptions) {
     let worst = |edged: bool| {
         let rows = rows.iter().filter(|row| OF_SOURCE.contains(&row.view) != edged);
         rows.map(|row| row.bounds_audited).fold(1.0, f64::min)
@@ -342,7 +376,7 @@ fn check(path: &Path, trace: &Trace) -> Result<(), ExperimentError> {
 fn measure(
     trace: &Arc<Trace>,
     name: &str,
-    options: Options,
+    options: RunOptions,
 ) -> Result<(Vec<VfcRow>, Vec<String>), ExperimentError> {
     let round_ms = natural_round(trace);
     let rounds = (f64::from(trace.duration_ms()) / round_ms) as u64 + 1;

@@ -1,6 +1,6 @@
 //! *crowd-N*: the workload that the alternatives were measured on.
 
-use super::{Movement, Pose, Waypoint, WaypointSpec};
+use super::{AvatarPose, Movement, Waypoint, WaypointSpec};
 
 /// A square of side 40·√N; waypoints within 60 units, 2–8 units/s, pauses of 0–3 s. While walking z
 /// bobs by 0.1 and the yaw sways, each round; a state changes every five seconds or so.
@@ -53,7 +53,7 @@ impl Movement for Crowd {
         self.walk.step()
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let mut pose = self.walk.pose(at)?;
         if self.walk.is_walking(at) {
             // About two steps a second.
@@ -61,7 +61,7 @@ impl Movement for Crowd {
             pose.pos[2] = 0.1 * angle.sin();
             pose.yaw += SWAY * (angle * 0.5).sin();
         }
-        Some(Pose { state: self.states[at], ..pose })
+        Some(AvatarPose { state: self.states[at], ..pose })
     }
 
     fn side(&self) -> f32 {

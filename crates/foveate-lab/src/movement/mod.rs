@@ -14,7 +14,7 @@ pub use waypoint::{Waypoint, WaypointSpec};
 
 /// Where somebody is and looks.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Pose {
+pub struct AvatarPose {
     /// The place, in world units.
     pub pos: [f32; 3],
     /// Radians, counter-clockwise from +x.
@@ -36,7 +36,7 @@ pub trait Movement {
     /// The next round; false when there is no more.
     fn step(&mut self) -> bool;
     /// Where one is now; none: not in the world.
-    fn pose(&self, at: usize) -> Option<Pose>;
+    fn pose(&self, at: usize) -> Option<AvatarPose>;
     /// Updates that the recorded game took in for this round, each of which it relayed to everybody; none:
     /// not a recording.
     fn updates(&self) -> Option<u64> {

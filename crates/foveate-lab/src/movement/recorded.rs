@@ -1,6 +1,6 @@
 //! A recorded trace as movement, whatever game it is from.
 
-use super::{AngleGuess, Movement, Pose};
+use super::{AngleGuess, AvatarPose, Movement};
 use crate::trace::{AngleConvention, ResampleError, Resampled, Trace};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,9 +138,9 @@ impl Recorded {
     }
 
     /// The pose of one in any round.
-    pub fn pose_in(&self, round: usize, at: usize) -> Option<Pose> {
+    pub fn pose_in(&self, round: usize, at: usize) -> Option<AvatarPose> {
         let sample = self.samples.sample(round, at)?;
-        Some(Pose {
+        Some(AvatarPose {
             pos: sample.pos,
             yaw: self.convention.yaw(sample.yaw),
             pitch: self.convention.pitch(sample.pitch),
@@ -162,7 +162,7 @@ impl Movement for Recorded {
         self.round < self.rounds
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         self.pose_in(self.round, at)
     }
 

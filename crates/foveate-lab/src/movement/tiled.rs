@@ -1,6 +1,6 @@
 //! A recorded trace side by side with itself, as often as it takes to have N players.
 
-use super::{Movement, Pose, Recorded};
+use super::{AvatarPose, Movement, Recorded};
 
 /// Copies of a trace on a grid of tiles, each copy begun at another moment, scaled so that a player
 /// has on average as much room as in a crowd: 40 × 40 units.
@@ -54,7 +54,7 @@ impl Movement for Tiled {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let (tile, player) = (at / self.trace.len(), at % self.trace.len());
         let round = (self.round + tile * OFFSET) % self.trace.rounds();
         let mut pose = self.trace.pose_in(round, player)?;

@@ -1,6 +1,6 @@
 //! Random waypoint on a square.
 
-use super::{Movement, Pose};
+use super::{AvatarPose, Movement};
 
 /// How somebody walks.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -101,10 +101,10 @@ impl Movement for Waypoint {
         true
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let walker = self.walkers.get(at)?;
         let pos = [walker.at[0], walker.at[1], 0.0];
-        Some(Pose { pos, yaw: walker.yaw, ..Pose::default() })
+        Some(AvatarPose { pos, yaw: walker.yaw, ..AvatarPose::default() })
     }
 
     fn side(&self) -> f32 {

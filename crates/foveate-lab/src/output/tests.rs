@@ -27,8 +27,8 @@ fn table_refuses_cells_without_a_column() {
     traffic().row(["a", "b", "c"]);
 }
 
-fn outcome() -> Outcome {
-    let mut outcome = Outcome::new("say \"hi\"", u64::MAX);
+fn outcome() -> ExperimentResult {
+    let mut outcome = ExperimentResult::new("say \"hi\"", u64::MAX);
     outcome.push(serde_json::json!({"b": 1.5, "a": "x"})).unwrap();
     outcome.push(serde_json::json!({"b": null})).unwrap();
     outcome.judge(Verdict::at_most("b", 1.5, 2.0, ""));
@@ -45,13 +45,13 @@ fn outcome_is_json_with_one_row_per_line() {
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["seed"], u64::MAX);
     assert_eq!(value["rows"].as_array().unwrap().len(), 2);
-    let empty: Value = serde_json::from_str(&Outcome::new("none", 0).to_json()).unwrap();
+    let empty: Value = serde_json::from_str(&ExperimentResult::new("none", 0).to_json()).unwrap();
     assert_eq!(empty["rows"], serde_json::json!([]));
 }
 
 #[test]
 fn a_row_that_json_cannot_hold_is_refused_and_not_kept() {
-    let mut outcome = Outcome::new("keys", 1);
+    let mut outcome = ExperimentResult::new("keys", 1);
     let pairs = std::collections::BTreeMap::from([((1, 2), 3)]);
     let error = outcome.push(pairs).unwrap_err();
     assert!(error.to_string().starts_with("a row of keys cannot be written as JSON"), "{error}");

@@ -1,9 +1,9 @@
 //! Who knows the truth: how many own each object, and how much players disagree about it.
 
-use super::meadow::{BASE, Base, Meadow, Ship};
+use super::meadow::{BASE, Meadow, MeadowBase, Ship};
 use super::net::PeerNet;
 use foveate_node::game::{Game, PlayerId};
-use foveate_sync::metrics::{Area, Seen, agreement, delta_object, delta_player};
+use foveate_sync::metrics::{Area, SeenObject, agreement, delta_object, delta_player};
 use foveate_wire::ObjectId;
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ impl Census {
 
 /// How much players disagree about bases, at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Coherence {
+pub struct PeerCoherence {
     /// Δ_s, mean over players, in view radii.
     pub delta: f64,
     /// The share of those who see a base and agree with most of the others on who holds it.
@@ -86,9 +86,9 @@ pub struct Coherence {
     pub lacking: f64,
 }
 
-impl Coherence {
+impl PeerCoherence {
     /// Looks at everybody whom `counts` says to.
-    pub fn look(net: &PeerNet<Meadow>, counts: impl Fn(usize) -> bool) -> Option<Coherence> {
+    pub fn look(net: &PeerNet<Meadow>, counts: impl Fn(usize) -> bool) -> Option<PeerCoherence> {
         let players: Vec<_> = net
             .present()
             .filter(|(at, _)| counts(*at))
@@ -99,7 +99,7 @@ impl Coherence {
             .collect();
         let spec = net.present().next().map(|(_, node)| *node.peer.simulation.game.spec())?;
         let area = Area { interaction: f64::from(spec.interaction), view: f64::from(spec.view) };
-        let mut seen: BTreeMap<usize, Vec<Seen>> = BTreeMap::new();
+        let mut seen: BTreeMap<usize, Vec<SeenObject>> = BTreeMap::new();
         let (mut lacking, mut pairs, mut agree, mut asked) = (0usize, 0usize, 0usize, 0usize);
         let census = Census::among(net, &counts);
         for (id, owners) in census.owners.iter().filter(|(id, _)| id.kind() == BASE) {
@@ -109,26 +109,27 @@ impl Coherence {
             let interested: Vec<(usize, f64)> =
                 interested.map(|(at, pos)| (*at, away(*pos))).collect();
             let beliefs = interested.iter().map(|(at, _)| {
-                net.nodes[*at].as_ref().and_then(|node| node.peer.world().get::<Base>(*id))
+                net.nodes[*at].as_ref().and_then(|node| node.peer.world().get::<MeadowBase>(*id))
             });
-            let beliefs: Vec<Option<Base>> = beliefs.collect();
+            let beliefs: Vec<Option<MeadowBase>> = beliefs.collect();
             pairs += beliefs.len();
             lacking += beliefs.iter().filter(|belief| belief.is_none()).count();
-            let held: Vec<Base> = beliefs.into_iter().flatten().collect();
+            let held: Vec<MeadowBase> = beliefs.into_iter().flatten().collect();
             let teams: Vec<u8> = held.iter().map(|base| base.team).collect();
             (agree, asked) = (agree + agreement(&teams), asked + teams.len());
-            let gap =
-                |a: &Base, b: &Base| f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]));
+            let gap = |a: &MeadowBase, b: &MeadowBase| {
+                f64::from((a.pos[0] - b.pos[0]).hypot(a.pos[1] - b.pos[1]))
+            };
             // Where one alone is interested nobody can disagree; the base counts all the same.
             let delta = delta_object(&held, gap).unwrap_or(0.0);
             for (at, distance) in interested {
-                seen.entry(at).or_default().push(Seen { distance, delta });
+                seen.entry(at).or_default().push(SeenObject { distance, delta });
             }
         }
         let deltas: Vec<f64> =
             seen.values().filter_map(|objects| delta_player(area, objects)).collect();
         let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
-        (!deltas.is_empty()).then(|| Coherence {
+        (!deltas.is_empty()).then(|| PeerCoherence {
             delta: deltas.iter().sum::<f64>() / deltas.len() as f64 / area.view,
             agreeing: share(agree, asked),
             lacking: share(lacking, pairs),
@@ -143,12 +144,12 @@ fn best(
     owners: &[usize],
     counts: impl Fn(usize) -> bool,
 ) -> Option<[f32; 2]> {
-    let at = |at: usize| net.nodes[at].as_ref()?.peer.world().get::<Base>(id);
+    let at = |at: usize| net.nodes[at].as_ref()?.peer.world().get::<MeadowBase>(id);
     let known = owners.first().and_then(|owner| at(*owner));
     let kept = || {
         let present = net.present().filter(|(at, _)| counts(*at));
         let kept = present.filter_map(|(_, node)| {
-            Some((node.peer.newest(id)?.0, node.peer.world().get::<Base>(id)?))
+            Some((node.peer.newest(id)?.0, node.peer.world().get::<MeadowBase>(id)?))
         });
         kept.max_by_key(|(tick, _)| *tick).map(|(_, base)| base)
     };

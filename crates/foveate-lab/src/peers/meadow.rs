@@ -1,7 +1,7 @@
 //! The game of the peers' experiments: ships that fly as they are told, and bases that wander and are
 //! taken by whoever is there. After the source's space shooter, whose managed objects are bases.
 
-use crate::movement::Pose;
+use crate::movement::AvatarPose;
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{FieldType, KindId, ObjectId, Replicate, Role, Schema, SchemaError};
@@ -35,7 +35,8 @@ pub struct Ship {
 
 /// A base: everybody should agree where it is and whose.
 #[derive(Clone, PartialEq, Debug, Replicate)]
-pub struct Base {
+#[replicate(name = "base")]
+pub struct MeadowBase {
     /// Where it is.
     #[replicate(place, motion, precision = 0.0625, extent = 8192.0)]
     pub pos: [f32; 2],
@@ -59,8 +60,8 @@ pub struct Steer {
 
 impl Steer {
     /// A pose as an input.
-    pub fn to(pose: &Pose) -> Steer {
-        let Pose { pos, yaw, state: deed, .. } = *pose;
+    pub fn to(pose: &AvatarPose) -> Steer {
+        let AvatarPose { pos, yaw, state: deed, .. } = *pose;
         let at = [0, 1].map(|axis| (pos[axis] * STEPS).round() as i32);
         let turn = (yaw / std::f32::consts::TAU).rem_euclid(1.0);
         Steer { at, yaw: ((turn * 240.0).round() as u32 % 240) as u8, deed }
@@ -95,7 +96,7 @@ pub struct Meadow {
 impl Meadow {
     /// The game of a world.
     pub fn new(spec: MeadowSpec) -> Result<Meadow, SchemaError> {
-        let (mut ship, mut base) = (Ship::spec(), Base::spec());
+        let (mut ship, mut base) = (Ship::spec(), MeadowBase::spec());
         // A little above what they do: rounding is no lie.
         (ship.max_speed, base.max_speed) = (spec.speeds[0] * 1.1, spec.speeds[1] * 1.1);
         for field in ship.fields.iter_mut().chain(&mut base.fields) {
@@ -140,7 +141,7 @@ impl Game for Meadow {
     fn populate(&self) -> Vec<Spawn> {
         let bases = (0..self.spec.bases as u32).filter_map(|serial| {
             let pos = self.target(ObjectId::new(BASE, 0, serial), u16::MAX);
-            Spawn::new(&self.schema, &Base { pos, leg: 0, team: 0 })
+            Spawn::new(&self.schema, &MeadowBase { pos, leg: 0, team: 0 })
         });
         bases.collect()
     }
@@ -156,7 +157,7 @@ impl Game for Meadow {
             ship.yaw = f32::from(input.yaw) / 240.0 * std::f32::consts::TAU;
             ship.deed = input.deed;
             turn.set(&ship);
-        } else if let Some(mut base) = turn.get::<Base>() {
+        } else if let Some(mut base) = turn.get::<MeadowBase>() {
             self.wander(turn.id(), &mut base);
             if turn.tick().plus(turn.id().serial()).0.is_multiple_of(COUNT_EVERY) {
                 self.count(turn, &mut base);
@@ -167,7 +168,7 @@ impl Game for Meadow {
 
     /// Somebody paints a base.
     fn act(&self, turn: &mut StepContext<'_, Self>, team: &u8, _: Requester) {
-        if let Some(mut base) = turn.get::<Base>() {
+        if let Some(mut base) = turn.get::<MeadowBase>() {
             base.team = *team;
             turn.set(&base);
         }
@@ -191,7 +192,7 @@ impl Game for Meadow {
 }
 
 impl Meadow {
-    fn wander(&self, id: ObjectId, base: &mut Base) {
+    fn wander(&self, id: ObjectId, base: &mut MeadowBase) {
         let goal = self.target(id, base.leg);
         let way = [goal[0] - base.pos[0], goal[1] - base.pos[1]];
         let (left, step) = (way[0].hypot(way[1]), self.spec.speeds[1] / self.spec.rate);
@@ -203,7 +204,7 @@ impl Meadow {
     }
 
     /// The larger team within reach takes the base.
-    fn count(&self, turn: &StepContext<'_, Self>, base: &mut Base) {
+    fn count(&self, turn: &StepContext<'_, Self>, base: &mut MeadowBase) {
         let at = [base.pos[0], base.pos[1], 0.0];
         let near = turn.world().near(at, self.spec.interaction);
         let ships = near.iter().filter_map(|id| turn.world().get::<Ship>(*id));

@@ -6,8 +6,8 @@ mod meadow;
 mod net;
 mod play;
 
-pub use audit::{Census, Coherence};
+pub use audit::{Census, PeerCoherence};
 pub use keys::Keys;
-pub use meadow::{BASE, Base, Meadow, MeadowSpec, SHIP, Ship, Steer};
+pub use meadow::{BASE, Meadow, MeadowBase, MeadowSpec, SHIP, Ship, Steer};
 pub use net::{NetSpec, PeerNet, PlacedPeer};
 pub use play::{Mischief, Play};

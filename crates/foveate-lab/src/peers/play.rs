@@ -2,7 +2,7 @@
 
 use super::meadow::{Meadow, MeadowSpec, Steer};
 use super::net::{NetSpec, PeerNet, PlacedPeer};
-use crate::movement::{Movement, Pose};
+use crate::movement::{AvatarPose, Movement};
 use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::PeerSettings;
 use foveate_wire::{Bytes, Metres, Micros, SchemaError};
@@ -15,7 +15,7 @@ const MAX_AT_ONCE: usize = 4;
 
 /// Makes a node misbehave, before its tick.
 pub type Mischief =
-    Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut RecordingOutbox) -> Option<Pose>>;
+    Box<dyn FnMut(Micros, &mut PlacedPeer<Meadow>, &mut RecordingOutbox) -> Option<AvatarPose>>;
 
 /// A running game. Participant `n` moves as the movement's mover `n` does.
 pub struct Play<M> {

@@ -2,7 +2,7 @@
 //!
 //! A recording is a CSV file, packed with gzip or not, of `t_ms,id,x,y,z,yaw,pitch`: one row per
 //! player and sample, in order of time. Beside `X.csv.gz` may lie `X_ext.csv.gz` (life, team,
-//! weapon, respawns; see [`PlayerState`]) and `X_vis.csv.gz` (who sees whom; see [`Visibility`]).
+//! weapon, respawns; see [`PlayerState`]) and `X_vis.csv.gz` (who sees whom; see [`RecordedSight`]).
 //! They are read along when they are there.
 //!
 //! The path of a row: bytes → line → fields → checked numbers → one sorted run per player →
@@ -34,7 +34,7 @@ pub use convention::{AngleConvention, UnknownConvention};
 pub use error::{TraceError, TraceFault};
 pub use resample::{ABSENT_AFTER_MS, MAX_RESAMPLED, ResampleError, Resampled};
 pub use state::PlayerState;
-pub use visibility::{VISIBILITY_STALE_AFTER_MS, Visibility};
+pub use visibility::{RecordedSight, VISIBILITY_STALE_AFTER_MS};
 pub use writer::{TraceWriter, opening_lines};
 
 use by_player::{ByPlayer, Timed};
@@ -149,7 +149,7 @@ pub struct Trace {
     /// Times of the rows that a later row of the same player and millisecond replaced.
     superseded: Vec<u32>,
     states: Option<States>,
-    visibility: Option<Visibility>,
+    visibility: Option<RecordedSight>,
     bounds: TraceBounds,
 }
 
@@ -162,7 +162,7 @@ impl Trace {
             trace.bounds = trace.living_bounds().unwrap_or(trace.bounds);
         }
         if let Some(path) = companion(path, "_vis") {
-            trace.visibility = Some(Visibility::read(open(&path)?, &path, &trace)?);
+            trace.visibility = Some(RecordedSight::read(open(&path)?, &path, &trace)?);
         }
         Ok(trace)
     }
@@ -294,7 +294,7 @@ impl Trace {
     }
 
     /// Who sees whom, if the recording tells.
-    pub fn visibility(&self) -> Option<&Visibility> {
+    pub fn visibility(&self) -> Option<&RecordedSight> {
         self.visibility.as_ref()
     }
 

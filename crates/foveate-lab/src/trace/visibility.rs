@@ -22,7 +22,7 @@ const MAX_MASK_WORDS: usize = 1 << 27;
 
 /// Who sees whom, as the game's engine decided.
 #[derive(Debug, Clone)]
-pub struct Visibility {
+pub struct RecordedSight {
     looks: ByPlayer<Look>,
     /// Per look the potentially visible set, then the line of sight; `stride` words each.
     masks: Vec<u64>,
@@ -43,7 +43,7 @@ impl Timed for Look {
     }
 }
 
-impl Visibility {
+impl RecordedSight {
     /// Whether `object` is in the potentially visible set of `observer` (both are player indices)
     /// at a time: by the newest look, if it is not stale. False where nothing is known.
     ///

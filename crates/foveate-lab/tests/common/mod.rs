@@ -1,8 +1,8 @@
 //! A publisher and its viewers on perfect links, and the lab's auditor who looks at every pair in every round.
 
 use foveate_lab::audit::{SenderAudit, SenderFindings};
-use foveate_lab::avatar::{Avatar, AvatarSpec};
-use foveate_lab::movement::{Movement, Pose};
+use foveate_lab::avatar::{AvatarSpec, LabAvatar};
+use foveate_lab::movement::{AvatarPose, Movement};
 use foveate_sync::interest::Policy;
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
@@ -80,7 +80,7 @@ impl<M: Movement> World<M> {
     fn place(&mut self, at: usize) {
         match (self.movement.pose(at), &self.seats[at]) {
             (Some(pose), Some(seat)) => {
-                self.publisher.store.set(seat.slot, &Avatar::from(pose)).unwrap();
+                self.publisher.store.set(seat.slot, &LabAvatar::from(pose)).unwrap();
             }
             (Some(pose), None) => self.join(at, pose),
             (None, Some(_)) => return self.leave(at),
@@ -91,11 +91,11 @@ impl<M: Movement> World<M> {
         self.audit.publish(at, store.id(seat.slot), store.get(seat.slot).unwrap(), self.tick);
     }
 
-    fn join(&mut self, at: usize, pose: Pose) {
+    fn join(&mut self, at: usize, pose: AvatarPose) {
         self.joined += 1;
         let id = ObjectId::new(KindId(0), 0, self.joined);
         let slot =
-            self.publisher.store.create(id, OwnerId(at as u32), &Avatar::from(pose)).unwrap();
+            self.publisher.store.create(id, OwnerId(at as u32), &LabAvatar::from(pose)).unwrap();
         let observer = Observer::new(Arc::clone(&self.policy), Pivots::Object(slot), self.tick);
         self.seats[at] = Some(Seat {
             slot,

@@ -27,7 +27,6 @@ mod neighbour;
 mod own;
 mod relations;
 mod sightings;
-pub mod silac;
 mod tell;
 pub mod trust;
 pub mod wire;

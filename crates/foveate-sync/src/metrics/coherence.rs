@@ -40,7 +40,7 @@ pub fn delta_object<T>(beliefs: &[T], difference: impl Fn(&T, &T) -> f64) -> Opt
 
 /// One object in a player's view.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Seen {
+pub struct SeenObject {
     /// How far it is from the player.
     pub distance: f64,
     /// Its Δ_b.
@@ -49,7 +49,7 @@ pub struct Seen {
 
 /// Δ_s: the mean over the objects in a player's view of γ_b · Δ_b. As in the source it is not
 /// divided by Σγ. None where nothing is in view.
-pub fn delta_player(area: Area, objects: &[Seen]) -> Option<f64> {
+pub fn delta_player(area: Area, objects: &[SeenObject]) -> Option<f64> {
     let seen: Vec<_> = objects.iter().filter(|object| area.sees(object.distance)).collect();
     if seen.is_empty() {
         return None;
@@ -84,7 +84,7 @@ mod tests {
             [5.0, 10.0, 20.0, 30.0, 40.0].map(|d| area.weight(d)),
             [1.0, 1.0, 0.5, 0.0, 0.0]
         );
-        let seen = |distance, delta| Seen { distance, delta };
+        let seen = |distance, delta| SeenObject { distance, delta };
         let objects = [seen(5.0, 2.0), seen(20.0, 2.0), seen(50.0, 100.0)];
         assert_eq!(delta_player(area, &objects), Some((2.0 + 1.0) / 2.0));
         assert_eq!(delta_player(area, &objects[2..]), None);

@@ -5,7 +5,7 @@ mod counters;
 mod silac;
 mod spread;
 
-pub use coherence::{Area, Seen, agreement, delta_object, delta_player};
+pub use coherence::{Area, SeenObject, agreement, delta_object, delta_player};
 pub use counters::{Counters, PipelineStage, Probe};
-pub use silac::{Inconsistency, Known, inc, inj};
+pub use silac::{Inconsistency, KnownReplica, inc, inj};
 pub use spread::Spread;

@@ -2,7 +2,7 @@
 
 /// What a node knows of another participant at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Known {
+pub struct KnownReplica {
     /// Distance in the world between the two avatars, in avatar widths.
     pub distance: f64,
     /// Whether the replica differs from its original: with any latency every moving replica
@@ -43,7 +43,7 @@ impl Inconsistency {
 }
 
 /// inc_n(t) over a node's replicas (itself not among them).
-pub fn inc<'a>(replicas: impl IntoIterator<Item = &'a Known>) -> Inconsistency {
+pub fn inc<'a>(replicas: impl IntoIterator<Item = &'a KnownReplica>) -> Inconsistency {
     replicas.into_iter().fold(Inconsistency::default(), |sum, known| {
         let weight = closeness(known.distance);
         let wrong = if known.differs { weight } else { 0.0 };
@@ -53,8 +53,9 @@ pub fn inc<'a>(replicas: impl IntoIterator<Item = &'a Known>) -> Inconsistency {
 
 /// inj_n(t): over all others k, how unequal the delays are between n and k, weighted by closeness.
 /// Each item is (what n knows of k, what k knows of n).
-pub fn inj<'a>(mutual: impl IntoIterator<Item = (&'a Known, &'a Known)>) -> f64 {
-    let unequal = |(a, b): (&Known, &Known)| (a.delay - b.delay).abs() * closeness(a.distance);
+pub fn inj<'a>(mutual: impl IntoIterator<Item = (&'a KnownReplica, &'a KnownReplica)>) -> f64 {
+    let unequal =
+        |(a, b): (&KnownReplica, &KnownReplica)| (a.delay - b.delay).abs() * closeness(a.distance);
     mutual.into_iter().map(unequal).sum()
 }
 
@@ -62,8 +63,8 @@ pub fn inj<'a>(mutual: impl IntoIterator<Item = (&'a Known, &'a Known)>) -> f64 
 mod tests {
     use super::*;
 
-    fn known(distance: f64, differs: bool, delay: f64) -> Known {
-        Known { distance, differs, delay }
+    fn known(distance: f64, differs: bool, delay: f64) -> KnownReplica {
+        KnownReplica { distance, differs, delay }
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Tables, plots and findings of the bounds experiment.
 
 use super::{
-    BinRow, Broken, Done, ENOUGH, FIELDS, HIDDEN, JOINING, LONGEST_WAIT, Measured, Options,
-    Outcome, Part, RISES, ROUND, Sees, ZONES, bin_rows,
+    BinRow, Broken, Done, ENOUGH, ExperimentResult, FIELDS, HIDDEN, JOINING, LONGEST_WAIT,
+    Measured, Part, RISES, ROUND, RunOptions, Sees, ZONES, bin_rows,
 };
 use crate::audit::Causes;
 use crate::output::{Align, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
 /// What was measured over how many seeds, and for how many seconds each.
-pub(super) fn done(outcome: Outcome, measured: &[Measured], (seeds, seconds): (u64, u64)) -> Done {
+pub(super) fn done(
+    outcome: ExperimentResult,
+    measured: &[Measured],
+    (seeds, seconds): (u64, u64),
+) -> Done {
     let tables = [parts_table(measured), causes_table(measured), coherence_table(measured)];
     let mut bins = Vec::new();
     for (view, part, rows) in short_parts(measured) {
@@ -359,7 +363,7 @@ fn least(rows: &[BinRow], of: Ratio) -> Option<f64> {
 }
 
 /// What is claimed. With a short run bins of distance have too few samples.
-pub(super) fn judge(outcome: &mut Outcome, measured: &[Measured], options: Options) {
+pub(super) fn judge(outcome: &mut ExperimentResult, measured: &[Measured], options: RunOptions) {
     for view in measured {
         let name = view.sees.name();
         for part in [Part::Lossless, Part::Lossy, Part::Narrow] {
@@ -385,10 +389,10 @@ pub(super) fn judge(outcome: &mut Outcome, measured: &[Measured], options: Optio
 type Ratio = fn(&BinRow) -> Option<f64>;
 
 fn judge_short(
-    outcome: &mut Outcome,
+    outcome: &mut ExperimentResult,
     (view, part): (&Measured, Part),
     rows: &[BinRow],
-    options: Options,
+    options: RunOptions,
 ) {
     let name = format!("{}, {}", view.sees.name(), part.name());
     let ratios: [(&str, Ratio); 2] =

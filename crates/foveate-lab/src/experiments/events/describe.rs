@@ -1,12 +1,12 @@
 //! The rows for people, and the verdicts on them.
 
 use super::{COUNTS, LOSS, Row};
-use crate::experiments::{Done, ExperimentError, Options};
-use crate::output::{Align, Outcome, Table, Verdict};
+use crate::experiments::{Done, ExperimentError, RunOptions};
+use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
-pub(super) fn finish(rows: &[Row], options: Options) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("events", options.seed);
+pub(super) fn finish(rows: &[Row], options: RunOptions) -> Result<Done, ExperimentError> {
+    let mut outcome = ExperimentResult::new("events", options.seed);
     rows.iter().try_for_each(|row| outcome.push(row))?;
     judge(&mut outcome, rows);
     let tables = vec![traffic_table(rows), audit_table(rows)];
@@ -43,7 +43,7 @@ const AUDIT: &str = "Expected by the distances in the script, at the end of the 
 /// With the most players, filtering saves at least this factor in event bytes.
 const SAVED: f64 = 30.0;
 
-fn judge(outcome: &mut Outcome, rows: &[Row]) {
+fn judge(outcome: &mut ExperimentResult, rows: &[Row]) {
     for row in rows {
         let found = &row.found;
         let kind = if row.filtered { "by place" } else { "all to all" };

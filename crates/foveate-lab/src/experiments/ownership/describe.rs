@@ -2,8 +2,8 @@
 
 use super::load::PeakRates;
 use super::run::{Crash, SETTLED_WITHIN, Second};
-use super::{Done, ExperimentError, Options, OwnershipRow, RunResult, Size, row, sweep};
-use crate::output::{Align, Outcome, Table, Verdict};
+use super::{Done, ExperimentError, OwnershipRow, RunOptions, RunResult, Size, row, sweep};
+use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 use foveate_sync::metrics::Spread;
 
@@ -20,9 +20,9 @@ const WORSE: f64 = 1.2;
 pub(super) fn done(
     ran: &[RunResult],
     wrong: Size,
-    options: Options,
+    options: RunOptions,
 ) -> Result<Done, ExperimentError> {
-    let mut outcome = Outcome::new("ownership", options.seed);
+    let mut outcome = ExperimentResult::new("ownership", options.seed);
     let mut rows = Vec::new();
     for it in ran {
         match it {

@@ -12,10 +12,11 @@ mod sweep;
 
 pub use load::{PeakRates, PlayerBytes};
 pub use run::{
-    Change, Crash, GameSpec, Looks, ROUND, Second, Size, churn, crash, game, partition, steady,
+    Crash, GameSpec, Looks, OwnershipChange, ROUND, Second, Size, churn, crash, game, partition,
+    steady,
 };
 
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::output::Progress;
 use foveate_wire::Micros;
 use serde::Serialize;
@@ -48,7 +49,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(options: Options) -> Plan {
+    fn new(options: RunOptions) -> Plan {
         let seconds = |n: u64| Micros(n * 1_000_000);
         if options.quick {
             return Plan {
@@ -128,7 +129,7 @@ enum Job {
 enum RunResult {
     Steady(Size, Box<(Looks, Looks)>),
     Crash(u64, Box<Crash>),
-    Change(&'static str, u64, Box<Change>),
+    Change(&'static str, u64, Box<OwnershipChange>),
     Sweep(&'static str, GameSpec, Box<Looks>),
 }
 
@@ -166,8 +167,25 @@ fn row(part: &'static str, spec: impl Into<GameSpec>, seed: u64, looks: &Looks) 
     }
 }
 
+/// `foveate lab ownership`.
+pub struct OwnershipExperiment;
+
+impl Experiment for OwnershipExperiment {
+    fn name(&self) -> &'static str {
+        "ownership"
+    }
+
+    fn about(&self) -> &'static str {
+        "Objects owned by the peer with the greatest interest: crashes, churn, a partition"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
 /// Runs it.
-pub fn lab(options: Options) -> Result<Done, ExperimentError> {
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
     let plan = Plan::new(options);
     let mut jobs: Vec<Job> = plan.sizes.iter().rev().map(|size| Job::Steady(*size)).collect();
     jobs.extend(plan.sweeps.iter().map(|(part, spec)| Job::Sweep(part, *spec)));

@@ -3,7 +3,7 @@
 use super::load::PlayerBytes;
 use crate::movement::{Waypoint, WaypointSpec};
 use crate::net::Latency;
-use crate::peers::{Census, Coherence, MeadowSpec, NetSpec, Play};
+use crate::peers::{Census, MeadowSpec, NetSpec, PeerCoherence, Play};
 use foveate_node::peer::GONE_AFTER;
 use foveate_sync::metrics::Spread;
 use foveate_wire::{Micros, SchemaError};
@@ -181,7 +181,7 @@ impl Looks {
                 let census = Census::take(&play.net);
                 self.unclean += f64::from(u8::from(!census.is_clean()));
                 self.looks += 1.0;
-                if let Some(seen) = Coherence::look(&play.net, |_| true) {
+                if let Some(seen) = PeerCoherence::look(&play.net, |_| true) {
                     self.delta.add(seen.delta);
                     self.agreeing += seen.agreeing;
                     self.lacking += seen.lacking;
@@ -304,7 +304,7 @@ pub fn crash(size: Size, each: Micros, seed: u64) -> Result<Crash, SchemaError> 
 
 /// What churn or a partition did.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct OwnershipChange {
     /// While it went on,
     pub during: Looks,
     /// and afterwards.
@@ -318,7 +318,12 @@ pub struct Change {
 }
 
 /// So many of a hundred leave in a minute, half of them without a word, and as many come.
-pub fn churn(size: Size, time: Micros, per_minute: f64, seed: u64) -> Result<Change, SchemaError> {
+pub fn churn(
+    size: Size,
+    time: Micros,
+    per_minute: f64,
+    seed: u64,
+) -> Result<OwnershipChange, SchemaError> {
     let turns = (size.players as f64 * per_minute * time.as_secs() / 60.0).round() as u64;
     let (mut play, _) = started(size, turns as usize + 1, seed)?;
     let mut rng = fastrand::Rng::with_seed(seed ^ 0xc4a2);
@@ -342,7 +347,7 @@ pub fn churn(size: Size, time: Micros, per_minute: f64, seed: u64) -> Result<Cha
 }
 
 /// The game falls into two halves for a while.
-pub fn partition(size: Size, time: Micros, seed: u64) -> Result<Change, SchemaError> {
+pub fn partition(size: Size, time: Micros, seed: u64) -> Result<OwnershipChange, SchemaError> {
     let (mut play, _) = started(size, 0, seed)?;
     (0..size.players / 2).for_each(|at| play.net.partition(at, 1));
     let during = Looks::over(&mut play, time, |_| {});
@@ -351,7 +356,7 @@ pub fn partition(size: Size, time: Micros, seed: u64) -> Result<Change, SchemaEr
 }
 
 /// Lets everything come to rest.
-fn settle(mut play: Play<Waypoint>, during: Looks) -> Change {
+fn settle(mut play: Play<Waypoint>, during: Looks) -> OwnershipChange {
     let end = play.net.now();
     let mut settled = end;
     let after = Looks::over(&mut play, seconds(40), |play| {
@@ -361,5 +366,11 @@ fn settle(mut play: Play<Waypoint>, during: Looks) -> Change {
     });
     let census = Census::take(&play.net);
     let settled_s = (settled - end).as_secs();
-    Change { during, after, kept: census.owners.len(), clean: census.is_clean(), settled_s }
+    OwnershipChange {
+        during,
+        after,
+        kept: census.owners.len(),
+        clean: census.is_clean(),
+        settled_s,
+    }
 }

@@ -1,21 +1,21 @@
 //! What `foveate lab peers` found, for people and for programs.
 
 use super::liars::{Harm, Lie};
-use super::{Done, ExperimentError, LieRow, Options, PeersRow, RunResult, TamperedRow};
-use crate::output::{Align, Outcome, Table, Verdict};
+use super::{Done, ExperimentError, LieRow, PeersRow, RunOptions, RunResult, TamperedRow};
+use crate::output::{Align, ExperimentResult, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
 
 /// The honest may be off by this much more, as a share.
 const HARM: f64 = 0.05;
 
-pub(super) fn done(ran: &[RunResult], options: Options) -> Result<Done, ExperimentError> {
+pub(super) fn done(ran: &[RunResult], options: RunOptions) -> Result<Done, ExperimentError> {
     let games: Vec<&PeersRow> = ran.iter().filter_map(|it| as_game(it)).collect();
     let lies: Vec<LieRow> = Lie::ALL.into_iter().filter_map(|lie| lie_row(lie, ran)).collect();
     let tampered: Vec<TamperedRow> = ran
         .iter()
         .filter_map(|it| if let RunResult::Tampered(row) = it { Some(*row) } else { None })
         .collect();
-    let mut outcome = Outcome::new("peers", options.seed);
+    let mut outcome = ExperimentResult::new("peers", options.seed);
     games.iter().try_for_each(|row| outcome.push(row))?;
     lies.iter().try_for_each(|row| outcome.push(row))?;
     tampered.iter().try_for_each(|row| outcome.push(row))?;

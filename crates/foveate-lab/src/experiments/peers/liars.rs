@@ -1,8 +1,8 @@
 //! Peers that lie, each in a way of its own, and what becomes of the others.
 
 use crate::experiments::ownership::{ROUND, Size, game};
-use crate::movement::{Pose, Waypoint};
-use crate::peers::{BASE, Coherence, Keys, Meadow, Mischief, PlacedPeer, Play, SHIP, Ship};
+use crate::movement::{AvatarPose, Waypoint};
+use crate::peers::{BASE, Keys, Meadow, Mischief, PeerCoherence, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::outbox::{Outbox, RecordingOutbox};
 use foveate_node::peer::identity::Sealed;
@@ -62,7 +62,7 @@ impl Lie {
             Lie::Leaps => {
                 let side = node.peer.simulation.game.spec().side;
                 let pos = [rng.f32() * side, rng.f32() * side, 0.0];
-                Some(Pose { pos, ..Pose::default() })
+                Some(AvatarPose { pos, ..AvatarPose::default() })
             }
             Lie::Tampers => tamper(node, out, &mut rng),
         })
@@ -70,7 +70,7 @@ impl Lie {
 }
 
 /// Others' ships, somewhere else, as if they were its own.
-fn forge(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
+fn forge(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     let simulation = &mut node.peer.simulation;
     let ships: Vec<ObjectId> = simulation.ghosts.of_kind(SHIP).take(4).collect();
     for id in ships {
@@ -91,7 +91,7 @@ fn forge(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
 }
 
 /// Everything that is anybody's.
-fn claim(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
+fn claim(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     let simulation = &mut node.peer.simulation;
     let bases: Vec<ObjectId> = simulation.ghosts.of_kind(BASE).collect();
     for id in bases {
@@ -103,7 +103,7 @@ fn claim(node: &mut PlacedPeer<Meadow>) -> Option<Pose> {
     None
 }
 
-fn replay(node: &mut PlacedPeer<Meadow>, out: &mut RecordingOutbox) -> Option<Pose> {
+fn replay(node: &mut PlacedPeer<Meadow>, out: &mut RecordingOutbox) -> Option<AvatarPose> {
     let log = node.log.get_or_insert_with(VecDeque::new);
     for (link, bytes) in log.iter().take(64) {
         out.datagram(*link, bytes);
@@ -115,7 +115,7 @@ fn flood(
     node: &PlacedPeer<Meadow>,
     out: &mut RecordingOutbox,
     rng: &mut fastrand::Rng,
-) -> Option<Pose> {
+) -> Option<AvatarPose> {
     for (link, _) in node.peer.links() {
         for _ in 0..40 {
             let bytes: Vec<u8> = (0..rng.usize(1..200)).map(|_| rng.u8(..)).collect();
@@ -130,7 +130,7 @@ fn tamper(
     node: &PlacedPeer<Meadow>,
     out: &mut RecordingOutbox,
     rng: &mut fastrand::Rng,
-) -> Option<Pose> {
+) -> Option<AvatarPose> {
     let bent = node.peer.members().iter().take(2).map(|(_, member)| {
         let mut digest = member.digest.clone();
         digest.number += 1;
@@ -246,7 +246,7 @@ fn run(size: Size, lie: Option<Lie>, time: Micros, seed: u64) -> Result<Harm, Sc
             exposure.look(&play, liar, lie, ROUND);
         }
         if round % LOOK_EVERY == 0
-            && let Some(seen) = Coherence::look(&play.net, |at| at != liar)
+            && let Some(seen) = PeerCoherence::look(&play.net, |at| at != liar)
         {
             (sum, looks) = (sum + seen.delta, looks + 1.0);
         }

@@ -8,17 +8,19 @@ pub mod liars;
 pub mod swarm;
 
 use super::ownership::Size;
-use super::{Done, ExperimentError, Options, in_parallel};
+use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::Movement;
 use crate::net::Latency;
 use crate::output::Progress;
+use clap::{Args, Command};
 use foveate_wire::Micros;
 use liars::{Harm, Lie};
 use serde::Serialize;
-use swarm::{Found, Game, SIDE};
+pub use swarm::{ACT_EVERY, LOST_AFTER, noticeable};
+use swarm::{PeersFindings, PeersGame, SIDE};
 
 /// Who walks: the movement of so many, by a seed, twenty rounds a second, on a square of this side.
-pub type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
+type Walkers<'a> = &'a (dyn Fn(u64, usize, f32) -> Box<dyn Movement> + Sync);
 
 /// What links take, and lose, in the world that Silac is measured in.
 const LATENCY: Micros = Micros(30_000);
@@ -92,9 +94,9 @@ pub struct TamperedRow {
     genuine_refused: usize,
 }
 
-/// A game of anybody's choice.
+/// A game of the caller's choice.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Mix {
+struct Mix {
     /// How many play.
     pub nodes: usize,
     /// The share of datagrams lost.
@@ -105,7 +107,7 @@ pub struct Mix {
     pub relayed: f64,
 }
 
-fn row(part: &'static str, game: &Game, found: &Found) -> PeersRow {
+fn row(part: &'static str, game: &PeersGame, found: &PeersFindings) -> PeersRow {
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let looks = found.looks.max(1.0);
     PeersRow {
@@ -135,7 +137,7 @@ fn side_of(nodes: usize) -> f32 {
 }
 
 enum Job {
-    Game(&'static str, Game),
+    Game(&'static str, PeersGame),
     Lie(Lie, u64),
     Tampered(usize),
 }
@@ -146,11 +148,11 @@ enum RunResult {
     Tampered(TamperedRow),
 }
 
-fn jobs(options: Options) -> Vec<Job> {
+fn jobs(options: RunOptions) -> Vec<Job> {
     let quick = options.quick;
     let measured = Micros(if quick { 2_000_000 } else { 10_000_000 });
     let latency = Latency::Constant(LATENCY);
-    let base = Game {
+    let base = PeersGame {
         nodes: if quick { 20 } else { 100 },
         latency,
         loss: LOSS,
@@ -161,7 +163,7 @@ fn jobs(options: Options) -> Vec<Job> {
     };
     let growing = if quick { &[20, 45][..] } else { &GROWING[..] };
     let grown = |nodes: &usize| {
-        let game = Game { nodes: *nodes, relayed: RELAYED, uplinks: NARROW, ..base };
+        let game = PeersGame { nodes: *nodes, relayed: RELAYED, uplinks: NARROW, ..base };
         Job::Game("growing", game)
     };
     let seeds = if quick { 1 } else { 10 };
@@ -174,8 +176,51 @@ fn jobs(options: Options) -> Vec<Job> {
     jobs
 }
 
+/// One game of the caller's choice.
+#[derive(Args)]
+struct PeersArguments {
+    /// Play one game of so many instead
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// In it: the share of datagrams that is lost
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "nodes")]
+    loss: f64,
+    /// In it: the share of links that are relayed
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "nodes")]
+    relayed: f64,
+    /// In it: the narrowest uplink in Mbit/s; the widest is twenty times that
+    #[arg(long, value_name = "MBIT", default_value_t = 1.0, requires = "nodes")]
+    uplink: f64,
+}
+
+/// `foveate lab peers`.
+pub struct PeersExperiment;
+
+impl Experiment for PeersExperiment {
+    fn name(&self) -> &'static str {
+        "peers"
+    }
+
+    fn about(&self) -> &'static str {
+        "Graded gossip among up to 900 peers, liars; with --nodes one game of your choice"
+    }
+
+    fn options(&self, command: Command) -> Command {
+        PeersArguments::augment_args(command)
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        let PeersArguments { nodes, loss, relayed, uplink } = request.arguments()?;
+        let walkers = |seed, count, side| request.host.walkers(seed, count, side);
+        let Some(nodes) = nodes else { return lab(&walkers, request.options) };
+        let narrow = (uplink * 125_000.0).clamp(1_000.0, 1e8) as u32;
+        let uplinks = [narrow, narrow.saturating_mul(20)];
+        mix(&walkers, Mix { nodes, loss, uplinks, relayed }, request.options)
+    }
+}
+
 /// Runs it.
-pub fn lab(walkers: Walkers<'_>, options: Options) -> Result<Done, ExperimentError> {
+fn lab(walkers: Walkers<'_>, options: RunOptions) -> Result<Done, ExperimentError> {
     let lied = Micros(if options.quick { 5_000_000 } else { 30_000_000 });
     let jobs = jobs(options);
     let progress = Progress::new("peers", jobs.len() as u64);
@@ -221,10 +266,10 @@ fn check(mix: &Mix) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Runs one game of anybody's choice.
-pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, ExperimentError> {
+/// Runs one game of the caller's choice.
+fn mix(walkers: Walkers<'_>, mix: Mix, options: RunOptions) -> Result<Done, ExperimentError> {
     check(&mix)?;
-    let game = Game {
+    let game = PeersGame {
         nodes: mix.nodes,
         latency: Latency::Constant(LATENCY),
         loss: mix.loss,
@@ -237,7 +282,10 @@ pub fn mix(walkers: Walkers<'_>, mix: Mix, options: Options) -> Result<Done, Exp
     describe::done(&[RunResult::Game(row("mix", &game, &found))], options)
 }
 
-fn play(game: &Game, walkers: Walkers<'_>) -> Result<Found, foveate_wire::SchemaError> {
+fn play(
+    game: &PeersGame,
+    walkers: Walkers<'_>,
+) -> Result<PeersFindings, foveate_wire::SchemaError> {
     // One more, who comes late.
     swarm::measure(game, walkers(game.seed, game.nodes + 1, side_of(game.nodes)))
 }

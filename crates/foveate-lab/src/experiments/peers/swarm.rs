@@ -1,11 +1,10 @@
 //! Graded gossip among many, and an auditor who knows the truth: the rows that Silac has, too.
 
-use crate::experiments::silac::{ACT_EVERY, LOST_AFTER, noticeable};
-use crate::movement::{Movement, Pose};
+use crate::movement::{AvatarPose, Movement};
 use crate::net::Latency;
 use crate::peers::{Meadow, MeadowSpec, NetSpec, PlacedPeer, Play, SHIP, Ship};
 use foveate_node::game::PlayerId;
-use foveate_sync::metrics::{Inconsistency, Known, Spread, inc, inj};
+use foveate_sync::metrics::{Inconsistency, KnownReplica, Spread, inc, inj};
 use foveate_wire::{Micros, ObjectId, Replicate, SchemaError};
 use std::collections::BTreeMap;
 
@@ -26,9 +25,25 @@ pub const VIEW: f32 = 100.0;
 /// Side of a square that a hundred nodes have.
 pub const SIDE: f32 = 300.0;
 
+/// Deviations of place below this angle, seen from the avatar, are no difference,
+const FLOOR_DEGREES: f64 = 0.25;
+/// nor are those below two sixteenths of a unit, the precision of graded states.
+const FLOOR: f64 = 2.0 / 16.0;
+
+/// How far off somebody must be at a distance to count as wrong where only that counts which can be
+/// noticed.
+pub fn noticeable(distance: f64) -> f64 {
+    (distance * FLOOR_DEGREES.to_radians()).max(FLOOR)
+}
+
+/// An interaction that somebody has not learnt of after this is lost on them.
+pub const LOST_AFTER: Micros = Micros(2_000_000);
+/// Each avatar does something once in this time, on average.
+pub const ACT_EVERY: Micros = Micros(2_000_000);
+
 /// A game to be measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Game {
+pub struct PeersGame {
     /// How many play.
     pub nodes: usize,
     /// How long a datagram takes.
@@ -47,7 +62,7 @@ pub struct Game {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct PeersFindings {
     /// Bytes per second that each node sent,
     pub bytes: Vec<f64>,
     /// and the most as a share of an uplink.
@@ -104,9 +119,9 @@ impl Movement for Acting {
         self.walk.step()
     }
 
-    fn pose(&self, at: usize) -> Option<Pose> {
+    fn pose(&self, at: usize) -> Option<AvatarPose> {
         let pose = self.walk.pose(at)?;
-        Some(Pose { state: self.deeds[at], ..pose })
+        Some(AvatarPose { state: self.deeds[at], ..pose })
     }
 
     fn side(&self) -> f32 {
@@ -139,11 +154,11 @@ struct Auditor {
     deeds: Vec<OpenDeed>,
     /// Rounds between two looks.
     every: u32,
-    found: Found,
+    found: PeersFindings,
 }
 
 /// Plays a game and measures it. The walkers are as many as play, and one more.
-pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaError> {
+pub fn measure(game: &PeersGame, walk: Box<dyn Movement>) -> Result<PeersFindings, SchemaError> {
     let side = walk.side();
     let world = MeadowSpec {
         side,
@@ -208,7 +223,7 @@ pub fn measure(game: &Game, walk: Box<dyn Movement>) -> Result<Found, SchemaErro
 
 /// One more comes with a single contact: how soon it knows all and is known by all, and how soon those
 /// within view see each other.
-fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut Found) {
+fn newcomer(play: &mut Play<Acting>, uplink: u32, found: &mut PeersFindings) {
     let Some(at) = play.enter(Some(0), Some(uplink)) else { return };
     let since = play.net.now();
     let Some(name) = play.net.nodes[at].as_ref().map(|node| node.peer.player()) else { return };
@@ -258,7 +273,7 @@ impl Auditor {
         let players = play.net.nodes.iter().flatten().map(|node| node.peer.player()).collect();
         let watchers = watchers.into_iter().map(|it| it.1).collect();
         let (wrong, deeds) = (BTreeMap::new(), Vec::new());
-        Auditor { watchers, players, wrong, deeds, every, found: Found::default() }
+        Auditor { watchers, players, wrong, deeds, every, found: PeersFindings::default() }
     }
 
     /// Notes what was done in this round, and which watchers were near.
@@ -300,7 +315,7 @@ impl Auditor {
     fn look(&mut self, play: &Play<Acting>) {
         let now = play.net.now();
         let side = f64::from(play.movement().side());
-        let mut delays: BTreeMap<(usize, usize), Known> = BTreeMap::new();
+        let mut delays: BTreeMap<(usize, usize), KnownReplica> = BTreeMap::new();
         for at in self.watchers.clone() {
             let mut row = Vec::with_capacity(self.players.len());
             for of in (0..self.players.len()).filter(|of| *of != at) {
@@ -333,7 +348,7 @@ impl Auditor {
         play: &Play<Acting>,
         (at, of): (usize, usize),
         now: Micros,
-    ) -> Option<Known> {
+    ) -> Option<KnownReplica> {
         let (watcher, other) = (play.net.nodes[at].as_ref()?, play.net.nodes[of].as_ref()?);
         let id = ObjectId::new(SHIP, self.players[of].0, 0);
         let store = &other.peer.simulation.publisher.store;
@@ -360,7 +375,7 @@ impl Auditor {
             self.wrong.remove(&(at, of));
             0.0
         };
-        Some(Known { distance: distance / AVATAR_WIDTH, differs, delay })
+        Some(KnownReplica { distance: distance / AVATAR_WIDTH, differs, delay })
     }
 }
 

@@ -6,7 +6,7 @@
 //! its fields' bytes themselves, not their differences: the source's 18–20 B of 24 and 76–83 %
 //! leave no other reading.
 
-use crate::movement::{Movement, Pose, Recorded};
+use crate::movement::{AvatarPose, Movement, Recorded};
 use crate::training::PRECISION;
 
 /// Bytes of a record.
@@ -211,7 +211,7 @@ impl<'a> Recorder<'a> {
 
 /// The keys that make an avatar move that way: strafing in the lowest two bits, then ahead or back;
 /// 1 is left or ahead, 3 (minus one) right or back.
-fn keys(pose: &Pose, speed: [f32; 3]) -> u8 {
+fn keys(pose: &AvatarPose, speed: [f32; 3]) -> u8 {
     let pace = speed[0].hypot(speed[1]);
     let (sin, cos) = pose.yaw.sin_cos();
     let (ahead, left) = (speed[0] * cos + speed[1] * sin, speed[1] * cos - speed[0] * sin);
@@ -313,7 +313,8 @@ mod tests {
 
     #[test]
     fn keys_follow_from_where_an_avatar_looks_and_goes() {
-        let facing = |degrees: f32| Pose { yaw: degrees.to_radians(), ..Pose::default() };
+        let facing =
+            |degrees: f32| AvatarPose { yaw: degrees.to_radians(), ..AvatarPose::default() };
         assert_eq!(keys(&facing(0.0), [100.0, 0.0, 0.0]), 1 << 2, "ahead");
         assert_eq!(keys(&facing(180.0), [100.0, 0.0, 0.0]), 3 << 2, "back");
         assert_eq!(keys(&facing(0.0), [0.0, 100.0, 0.0]), 1, "left");

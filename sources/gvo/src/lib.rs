@@ -1,0 +1,272 @@
+//! GVO's protocol, to compare with, and `foveate lab motion`: GVO's measured scenarios in virtual time, by its protocol and by ours, with
+//! both kinds of movement: steered directly, and sent to a target.
+//!
+//! A script says who is there and where everything is (`script`, `field`, `walk`). It is played by
+//! the source's messages (`gvo`, `messages`, `squeeze`: comparisons, nothing else uses them) and by
+//! the engine that ships (`ours`). A meter counts as the source's did (`meter`).
+
+mod describe;
+mod field;
+mod gvo;
+mod messages;
+mod meter;
+mod ours;
+mod rows;
+mod script;
+mod squeeze;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+mod walk;
+
+use foveate_lab::experiments::{
+    Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel,
+};
+use foveate_lab::output::{ExperimentResult, Progress};
+use foveate_wire::{Bytes, Micros};
+use gvo::Tricks;
+use meter::TrafficMeter;
+use ours::{Exact, Ours, RunResult};
+use script::{Scenario, Script};
+use squeeze::Squeeze;
+
+/// What one observer may be sent in 100 ms while it learns what there is.
+const JOIN_BUDGET: Bytes = Bytes(600);
+
+/// How nodes are connected.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Topology {
+    /// Node 0 is the server; player p is node p + 1.
+    Server,
+    /// Player p is node p.
+    Peers,
+}
+
+impl Topology {
+    const ALL: [Topology; 2] = [Topology::Server, Topology::Peers];
+
+    fn name(self) -> &'static str {
+        match self {
+            Topology::Server => "server",
+            Topology::Peers => "peers",
+        }
+    }
+
+    fn nodes(self, players: usize) -> usize {
+        self.node(players)
+    }
+
+    fn node(self, player: usize) -> usize {
+        player + usize::from(self == Topology::Server)
+    }
+
+    fn player(self, node: usize) -> Option<usize> {
+        node.checked_sub(usize::from(self == Topology::Server))
+    }
+
+    fn node_name(self, node: usize) -> String {
+        match self {
+            Topology::Server if node == 0 => "server".to_owned(),
+            Topology::Server => format!("client {node}"),
+            Topology::Peers => format!("peer {}", node + 1),
+        }
+    }
+}
+
+/// By which protocol, with what on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Way {
+    Source(Tricks),
+    Ours(Ours),
+}
+
+impl From<ours::PlayError> for ExperimentError {
+    fn from(error: ours::PlayError) -> ExperimentError {
+        match error {
+            ours::PlayError::Schema(error) => error.into(),
+            ours::PlayError::View(error) => error.into(),
+        }
+    }
+}
+
+/// One run: a scenario, a topology, a way with its name.
+struct Case {
+    scenario: Scenario,
+    topology: Topology,
+    variant: &'static str,
+    way: Way,
+}
+
+/// A run's result.
+struct Played {
+    scenario: Scenario,
+    topology: Topology,
+    variant: &'static str,
+    seconds: f64,
+    meter: TrafficMeter,
+    /// First states as they arrived: when, node, thing.
+    learned: Vec<(Micros, usize, usize)>,
+    /// What only our engine can tell.
+    ran: Option<RunResult>,
+}
+
+/// The name of the source's protocol with nothing on: a position in every frame.
+const PLAIN: &str = "source";
+/// The name of ours with everything on.
+const FOVEATE: &str = "foveate";
+/// A newcomer among peers is told of those near its spawn point.
+const NEAR_SOURCE: &str = "source, near spawn";
+const NEAR_OURS: &str = "foveate, near spawn";
+/// Increments on a network that loses packets: what travels reliably has to be repeated.
+const LOSSY: &str = "source + 4-bit increments, 5 % loss";
+
+/// The source's protocol with one thing on, or two.
+fn tricks() -> Vec<(&'static str, Tricks)> {
+    let none = Tricks::default();
+    let (rle, huffman) = (Some(Squeeze::RunLengths), Some(Squeeze::Huffman));
+    vec![
+        (PLAIN, none),
+        ("source + dead reckoning", Tricks { dead_reckoning: true, ..none }),
+        ("source + 8-bit increments", Tricks { increments: Some(8), ..none }),
+        ("source + 4-bit increments", Tricks { increments: Some(4), ..none }),
+        ("source + aggregation", Tricks { aggregation: true, ..none }),
+        ("source + RLE", Tricks { squeeze: rle, ..none }),
+        ("source + Huffman", Tricks { squeeze: huffman, ..none }),
+        ("source + aggregation + RLE", Tricks { squeeze: rle, aggregation: true, ..none }),
+        ("source + aggregation + Huffman", Tricks { squeeze: huffman, aggregation: true, ..none }),
+        ("source + zoning", Tricks { zoning: true, ..none }),
+        ("source + actions", Tricks { actions: true, ..none }),
+        (NEAR_SOURCE, Tricks { near_spawn: true, ..none }),
+        (LOSSY, Tricks { increments: Some(4), loss: 5, ..none }),
+    ]
+}
+
+/// Ours, with one thing off or different.
+fn variants() -> Vec<(&'static str, Ours)> {
+    let all = Ours::default();
+    vec![
+        (FOVEATE, all),
+        ("foveate, no prediction", Ours { predicts: false, ..all }),
+        ("foveate, a packet each", Ours { apart: true, ..all }),
+        ("foveate, graded view", Ours { exact: Exact::Graded, ..all }),
+        ("foveate, zoned", Ours { exact: Exact::Zoned, ..all }),
+        ("foveate, actions", Ours { actions: true, ..all }),
+        ("foveate, join budget", Ours { budget: Some(JOIN_BUDGET), ..all }),
+        (NEAR_OURS, Ours { near_spawn: true, ..all }),
+    ]
+}
+
+/// Which variants a scenario is played in.
+fn wanted(scenario: Scenario, topology: Topology, variant: &str) -> bool {
+    if scenario == Scenario::Join16 {
+        return topology == Topology::Peers
+            && [PLAIN, NEAR_SOURCE, FOVEATE, NEAR_OURS].contains(&variant);
+    }
+    let wanted: &[&str] = match scenario {
+        Scenario::Join2 | Scenario::Join4 | Scenario::Join16 | Scenario::JoinWorld => {
+            &[PLAIN, FOVEATE, "foveate, join budget"]
+        }
+        Scenario::Newcomer => &[PLAIN, FOVEATE],
+        Scenario::Moving3 => {
+            return !["source + zoning", "source + actions", "foveate, zoned", "foveate, actions"]
+                .contains(&variant)
+                && ![LOSSY, NEAR_SOURCE, NEAR_OURS, "foveate, join budget"].contains(&variant);
+        }
+        Scenario::Straight | Scenario::Restless => &[
+            PLAIN,
+            "source + dead reckoning",
+            "source + 8-bit increments",
+            "source + 4-bit increments",
+            LOSSY,
+            FOVEATE,
+            "foveate, no prediction",
+        ],
+        Scenario::Zones => &[PLAIN, "source + zoning", FOVEATE, "foveate, zoned"],
+        Scenario::Targets | Scenario::Collision => &[
+            PLAIN,
+            "source + dead reckoning",
+            "source + actions",
+            FOVEATE,
+            "foveate, graded view",
+            "foveate, actions",
+        ],
+    };
+    wanted.contains(&variant)
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for scenario in Scenario::ALL {
+        for topology in Topology::ALL {
+            // Without a server nobody holds a world that is nobody's.
+            if scenario == Scenario::JoinWorld && topology == Topology::Peers {
+                continue;
+            }
+            let source = tricks().into_iter().map(|(name, tricks)| (name, Way::Source(tricks)));
+            let ours = variants().into_iter().map(|(name, ours)| (name, Way::Ours(ours)));
+            for (variant, way) in source.chain(ours) {
+                if wanted(scenario, topology, variant) {
+                    cases.push(Case { scenario, topology, variant, way });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
+    let Case { scenario, topology, variant, way } = *case;
+    let script = Script::new(scenario, options.seed, options.quick);
+    let seconds = (script::FRAME * script.frames as u32).as_secs();
+    let (meter, learned, ran) = match way {
+        Way::Source(tricks) => {
+            let run = gvo::play(&script, topology, tricks, options.seed);
+            (run.meter, run.learned, None)
+        }
+        Way::Ours(ours) => {
+            let ran = ours::play(&script, topology, ours, options.seed)?;
+            let when = |frame: usize| script::FRAME * frame as u32;
+            let learned = ran.appeared.iter().map(|(frame, to, id)| (when(*frame), *to, *id));
+            (ran.meter.clone(), learned.collect(), Some(ran))
+        }
+    };
+    Ok(Played { scenario, topology, variant, seconds, meter, learned, ran })
+}
+
+/// The experiments of this crate.
+pub const ALL: &[&dyn Experiment] = &[&MotionExperiment];
+
+/// `foveate lab motion`.
+pub struct MotionExperiment;
+
+impl Experiment for MotionExperiment {
+    fn name(&self) -> &'static str {
+        "motion"
+    }
+
+    fn about(&self) -> &'static str {
+        "GVO's scenarios by its protocol and by ours: traffic per node, actions against positions"
+    }
+
+    fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
+        lab(request.options)
+    }
+}
+
+/// Runs everything.
+fn lab(options: RunOptions) -> Result<Done, ExperimentError> {
+    let cases = cases();
+    let progress = Progress::new("motion", cases.len() as u64);
+    let played = in_parallel(&cases, |case| {
+        let played = play(case, options);
+        progress.tick(1);
+        played
+    });
+    progress.finish();
+    let played = played.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let found = rows::MotionFindings::of(&played, options);
+    let mut outcome = ExperimentResult::new("motion", options.seed);
+    found.push(&mut outcome)?;
+    verdicts::judge(&mut outcome, &found);
+    Ok(describe::done(outcome, &played, &found))
+}

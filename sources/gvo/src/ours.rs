@@ -1,0 +1,712 @@
+//! The same scripts by our engine: sources, viewers and links as they ship, one of each stream.
+//!
+//! Clients own their objects, as in the source: a client is a source whose observer is the server, and
+//! the server a source that relays what it knows, with half of the error bound for either hop. Peers
+//! tell each other directly; one that joins asks an entry peer who else is there. Who is there is state, too: a player is an object without a place. So is an order:
+//! it is delivered, acknowledged and repeated after loss like any state, and needs no channel of its own;
+//! each stream has one here only so that its bytes can be told apart.
+
+mod orders;
+mod roster;
+
+use super::Topology;
+use super::field::{Rollout, UnitCourse, pose};
+use super::gvo::{LATENCY, THRESHOLD};
+use super::meter::{Carrier, Split, Stream, TICK, TrafficMeter, share};
+use super::script::{FASTEST, FRAME, SIDE, Script, ZONE};
+use super::walk::STEPS;
+use foveate_lab::avatar::{AvatarSpec, LabAvatar};
+use foveate_lab::movement::AvatarPose;
+use foveate_lab::net::{Agenda, Link, LinkSpec};
+use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
+use foveate_sync::interest::{Grade, Pace, Pivot, Policy, Sight, ViewError, Zoned, presets};
+use foveate_sync::metrics::Counters;
+use foveate_sync::replica::Change;
+use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds};
+use foveate_wire::{
+    Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, SchemaError, Tick,
+};
+use orders::Order;
+use std::sync::Arc;
+
+/// Rounds that begin in one tick of the meter, at most.
+const ROUNDS_PER_TICK: u64 = TICK.0.div_ceil(FRAME.0);
+/// Bytes of a tick's budget that are left to what a round may overdraw: a record, a header.
+const RESERVE: u32 = 60;
+/// Frames after a collision in which positions may still come: replicas that were predicted on are
+/// put where they stand.
+const SETTLE: usize = 12;
+/// Distance at which the weight of an object has halved: what is near is told first.
+const NEAR: f32 = 10.0;
+
+/// Who is there.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+struct Player {
+    #[replicate(max_len = 16)]
+    name: String,
+}
+
+/// How exact replicas must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Exact {
+    /// Off by the source's threshold at most.
+    #[default]
+    Bounded,
+    /// The same, for those whose zone it concerns.
+    Zoned,
+    /// VFC's normal view: by distance and field of view.
+    Graded,
+}
+
+/// What is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ours {
+    pub predicts: bool,
+    pub exact: Exact,
+    /// Every object in a packet of its own.
+    pub apart: bool,
+    /// Orders instead of positions, where the script has any.
+    pub actions: bool,
+    /// Bytes per observer and tick of the meter.
+    pub budget: Option<Bytes>,
+    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    pub near_spawn: bool,
+}
+
+impl Default for Ours {
+    fn default() -> Ours {
+        Ours {
+            predicts: true,
+            exact: Exact::Bounded,
+            apart: false,
+            actions: false,
+            budget: None,
+            near_spawn: false,
+        }
+    }
+}
+
+/// What came of it.
+pub struct RunResult {
+    pub meter: TrafficMeter,
+    /// All observers' counts of the streams with places.
+    pub counters: Counters,
+    /// First states as they arrived: frame, node, thing.
+    pub appeared: Vec<(usize, usize, usize)>,
+    /// How far off the things of others were at the second player, in units.
+    pub error: Error,
+    /// For each order that the authority acted on, the frames since the player gave it.
+    pub order_delays: Vec<usize>,
+    /// Positions of units that had not collided for half a second, after the first of each.
+    pub idle_positions: u64,
+}
+
+/// Errors of replicas, in units.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Error {
+    sum: f64,
+    samples: u64,
+    pub max: f64,
+    /// In the last frame.
+    pub last: f64,
+}
+
+impl Error {
+    fn add(&mut self, error: f64) {
+        (self.sum, self.samples) = (self.sum + error, self.samples + 1);
+        self.max = self.max.max(error);
+    }
+
+    pub fn mean(&self) -> f64 {
+        self.sum / self.samples.max(1) as f64
+    }
+}
+
+/// Off by so much at most; what is nearer weighs more. The inner policy says who is concerned.
+struct Within {
+    inner: Option<Zoned>,
+    error: Metres,
+}
+
+impl Policy for Within {
+    fn grade(&self, sight: &Sight) -> Option<Grade> {
+        if let Some(zoned) = &self.inner {
+            zoned.grade(sight)?;
+        }
+        let weight = 1.0 / (1.0 + sight.distance.0 / NEAR);
+        Some(Grade {
+            max_error: self.error,
+            floor: self.error,
+            facing: 1.0,
+            weight,
+            ..Grade::EXACT
+        })
+    }
+}
+
+fn policy(exact: Exact, error: Metres) -> Result<Arc<dyn Policy>, ViewError> {
+    let pace = Pace::every(Micros::ZERO);
+    let zoned = Zoned { side: Metres(ZONE), aoi: Metres::ZERO, pace };
+    Ok(match exact {
+        Exact::Bounded => Arc::new(Within { inner: None, error }),
+        Exact::Zoned => Arc::new(Within { inner: Some(zoned), error }),
+        Exact::Graded => presets::normal(0.2 * SIDE, 0.4 * SIDE).build()?,
+    })
+}
+
+/// What a channel carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum About {
+    Players,
+    /// Things; one only, where they travel apart.
+    Things(Option<usize>),
+    Orders,
+    /// A peer to its entry peer: itself.
+    Arrival,
+    /// An entry peer to a newcomer: the peers that it may connect to.
+    Roster,
+}
+
+impl About {
+    /// Whether it only serves to find the peers.
+    fn finds_peers(self) -> bool {
+        matches!(self, About::Arrival | About::Roster)
+    }
+}
+
+/// One node's tie to another: it tells, the other is told.
+struct Tie {
+    from: usize,
+    to: usize,
+    observer: ObserverId,
+    viewer: Viewer,
+    down: Link,
+    up: Link,
+    before: Counters,
+}
+
+/// One stream: a source at every node, and the ties between them.
+struct Channel {
+    about: About,
+    schema: Arc<Schema>,
+    sources: Vec<Source>,
+    ties: Vec<Tie>,
+}
+
+/// (channel, from, to)
+type Route = (usize, usize, usize);
+
+enum Arrival {
+    AtViewer(Route, Vec<u8>, Split),
+    AtSource(Route, Vec<u8>),
+}
+
+/// Why a script could not be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+struct Play<'a> {
+    script: &'a Script,
+    topology: Topology,
+    ours: Ours,
+    channels: Vec<Channel>,
+    agenda: Agenda<Arrival>,
+    /// Units under orders as their authority moves them, if orders travel.
+    units: Option<Rollout>,
+    /// When the order was given that each unit follows, as far as the authority has heard.
+    acted: Vec<u32>,
+    frame: usize,
+    seed: u64,
+    ran: RunResult,
+}
+
+/// Plays a script by our engine.
+pub fn play(
+    script: &Script,
+    topology: Topology,
+    ours: Ours,
+    seed: u64,
+) -> Result<RunResult, PlayError> {
+    let nodes = topology.nodes(script.players.len());
+    let mut abouts = vec![About::Players];
+    if ours.apart {
+        abouts.extend((0..script.things.len()).map(|thing| About::Things(Some(thing))));
+    } else {
+        abouts.push(About::Things(None));
+    }
+    abouts.extend(ours.actions.then_some(About::Orders));
+    if topology == Topology::Peers {
+        abouts.extend([About::Arrival, About::Roster]);
+    }
+    let make = |about: &About| Channel::new(*about, ours, nodes);
+    let channels = abouts.iter().map(make).collect::<Result<Vec<_>, _>>()?;
+    let ran = RunResult {
+        meter: TrafficMeter::new(nodes),
+        counters: Counters::default(),
+        appeared: Vec::new(),
+        error: Error::default(),
+        order_delays: Vec::new(),
+        idle_positions: 0,
+    };
+    let agenda = Agenda::default();
+    let units = script.orders.as_ref().filter(|_| ours.actions).map(Rollout::new);
+    let acted = vec![0; script.things.len()];
+    let mut play =
+        Play { script, topology, ours, channels, agenda, units, acted, frame: 0, seed, ran };
+    for frame in 0..script.frames {
+        play.frame = frame;
+        play.round()?;
+    }
+    for channel in play.channels.iter().filter(|c| matches!(c.about, About::Things(_))) {
+        channel.sources.iter().for_each(|s| play.ran.counters.add(&s.publisher.totals()));
+    }
+    Ok(play.ran)
+}
+
+impl Channel {
+    fn new(about: About, ours: Ours, nodes: usize) -> Result<Channel, SchemaError> {
+        let schema = match about {
+            About::Players => Arc::new(Schema::new(vec![Player::spec()])?),
+            About::Orders => Arc::new(Schema::new(vec![Order::spec()])?),
+            About::Arrival | About::Roster => {
+                Arc::new(Schema::new(vec![roster::RosterEntry::spec()])?)
+            }
+            About::Things(_) => AvatarSpec {
+                precision: 1.0 / STEPS as f32,
+                extent: SIDE,
+                max_speed: FASTEST,
+                motion: ours.predicts,
+                fall: 0,
+                facing_floor: super::gvo::FACING,
+            }
+            .schema()?,
+        };
+        let source = || Source::new(Arc::clone(&schema), Rounds::every(FRAME));
+        let sources = std::iter::repeat_with(source).take(nodes).collect();
+        Ok(Channel { about, schema, sources, ties: Vec::new() })
+    }
+
+    fn tie(&self, from: usize, to: usize) -> Option<&Tie> {
+        self.ties.iter().find(|tie| (tie.from, tie.to) == (from, to))
+    }
+
+    /// Writes an object's value at a node, making the object if need be.
+    fn write<T: Replicate>(&mut self, node: usize, id: ObjectId, value: &T) {
+        let store = &mut self.sources[node].publisher.store;
+        let written = match store.find(id) {
+            Some(slot) => store.set(slot, value),
+            None => store.create(id, OwnerId(id.origin()), value).map(|_| ()),
+        };
+        debug_assert!(written.is_ok());
+    }
+
+    /// What a node's store holds of a player's objects goes.
+    fn forget(&mut self, node: usize, player: usize) {
+        let store = &mut self.sources[node].publisher.store;
+        let theirs = |id: &ObjectId| id.origin() == origin(Some(player));
+        let gone: Vec<ObjectId> = store.iter().map(|(id, _)| id).filter(theirs).collect();
+        for slot in gone.into_iter().filter_map(|id| store.find(id)).collect::<Vec<_>>() {
+            let removed = store.remove(slot);
+            debug_assert!(removed.is_ok());
+        }
+    }
+}
+
+/// The world's objects come from nobody; players are counted from one.
+fn origin(owner: Option<usize>) -> u32 {
+    owner.map_or(0, |owner| owner as u32 + 1)
+}
+
+fn id_of(owner: Option<usize>, serial: usize) -> ObjectId {
+    ObjectId::new(KindId(0), origin(owner), serial as u32)
+}
+
+fn eye(at: [f32; 3]) -> Pivot {
+    Pivot::looking(at, Radians::default(), Radians::default())
+}
+
+/// Where somebody looks from of whom nothing is known yet.
+const MIDDLE: [f32; 3] = [SIDE / 2.0, SIDE / 2.0, 0.0];
+
+impl Play<'_> {
+    fn round(&mut self) -> Result<(), PlayError> {
+        let now = FRAME * self.frame as u32;
+        for player in 0..self.script.players.len() {
+            if self.script.players[player].start == self.frame {
+                self.join(player)?;
+            } else if self.script.players[player].end == self.frame {
+                self.leave(player);
+            }
+        }
+        self.deliver(now);
+        self.meet_listed()?;
+        self.command();
+        for channel in 0..self.channels.len() {
+            for node in 0..self.channels[channel].sources.len() {
+                match self.channels[channel].about {
+                    About::Players => self.write_players(channel, node),
+                    About::Things(only) => self.write_things(channel, node, only),
+                    About::Orders => self.write_orders(channel, node),
+                    About::Arrival => self.write_arrival(channel, node),
+                    About::Roster => self.write_roster(channel, node),
+                }
+                self.look(channel, node)?;
+                self.tell(channel, node, now);
+            }
+        }
+        self.compare();
+        Ok(())
+    }
+
+    /// The nodes that a player's node is tied to.
+    fn neighbours(&self, player: usize) -> Vec<usize> {
+        let joined = |other: &usize| {
+            // Of those who come in the same frame the first are there already.
+            let stay = &self.script.players[*other];
+            stay.contains(&self.frame) && (stay.start, *other) < (self.frame, player)
+        };
+        match self.topology {
+            Topology::Server => vec![0],
+            Topology::Peers => (0..self.script.players.len()).filter(joined).collect(),
+        }
+    }
+
+    /// With a server, all are tied to it. A peer knows only an entry peer, which is asked who else is
+    /// there.
+    fn join(&mut self, player: usize) -> Result<(), PlayError> {
+        let me = self.topology.node(player);
+        let Some(first) = self.neighbours(player).first().copied() else { return Ok(()) };
+        if self.topology == Topology::Peers {
+            self.ask_roster(first, me);
+            if self.ours.near_spawn {
+                return Ok(());
+            }
+        }
+        self.meet(me, first)
+    }
+
+    /// Ties two nodes in both directions.
+    fn meet(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
+        for channel in 0..self.channels.len() {
+            if !self.channels[channel].about.finds_peers() {
+                self.connect((channel, me, other))?;
+                self.connect((channel, other, me))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How exact a node's replicas must be.
+    fn policy(&self, to: usize, exact: Exact) -> Result<Arc<dyn Policy>, PlayError> {
+        let relayed = self.topology == Topology::Server;
+        let error = Metres(if relayed { THRESHOLD / 2.0 } else { THRESHOLD });
+        // The server wants to know everything: it is the others whose view is narrow.
+        let exact = if relayed && to == 0 { Exact::Bounded } else { exact };
+        Ok(policy(exact, error)?)
+    }
+
+    fn connect(&mut self, route: Route) -> Result<(), PlayError> {
+        let policy = self.policy(route.2, self.ours.exact)?;
+        self.connect_as(route, policy, MIDDLE);
+        Ok(())
+    }
+
+    /// Makes a tie whose observer looks from `at`.
+    fn connect_as(&mut self, route: Route, policy: Arc<dyn Policy>, at: [f32; 3]) {
+        let (channel, from, to) = route;
+        debug_assert!(self.channels[channel].tie(from, to).is_none(), "tied already: {route:?}");
+        let (tick, eyes) = (Tick(self.frame as u32), vec![eye(at)]);
+        let mut observer = Observer::new(policy, Pivots::Free(eyes), tick).without_own_objects();
+        if let Some(Bytes(bytes)) = self.ours.budget {
+            let each = bytes.saturating_sub(RESERVE) / ROUNDS_PER_TICK as u32;
+            observer = observer.with_budget(Budget::per_round(Bytes(each.max(1)), 1));
+        }
+        let channel_at = channel;
+        let channel = &mut self.channels[channel];
+        let observer = channel.sources[from].publisher.add(observer);
+        let seed = self.seed.wrapping_add((channel_at << 16 | from << 8 | to) as u64);
+        let link = LinkSpec::delayed(LATENCY);
+        channel.ties.push(Tie {
+            from,
+            to,
+            observer,
+            viewer: Viewer::new(Arc::clone(&channel.schema), tick),
+            down: Link::new(link, seed),
+            up: Link::new(link, !seed),
+            before: Counters::default(),
+        });
+    }
+
+    /// Connections fail; what the others relayed of the player goes.
+    fn leave(&mut self, player: usize) {
+        let me = self.topology.node(player);
+        for channel in &mut self.channels {
+            for tie in channel.ties.extract_if(.., |tie| tie.from == me || tie.to == me) {
+                if let Some(gone) = channel.sources[tie.from].publisher.remove(tie.observer)
+                    && matches!(channel.about, About::Things(_))
+                {
+                    self.ran.counters.add(gone.counters());
+                }
+            }
+            for node in 0..channel.sources.len() {
+                channel.forget(node, player);
+            }
+        }
+    }
+
+    fn write_players(&mut self, channel: usize, node: usize) {
+        for player in 0..self.script.players.len() {
+            let mine = self.topology.node(player) == node;
+            if mine && self.script.players[player].start == self.frame {
+                let name = format!("player_{player}");
+                self.channels[channel].write(node, id_of(Some(player), 0), &Player { name });
+            }
+        }
+        for (id, value) in self.relayed::<Player>(channel, node) {
+            self.channels[channel].write(node, id, &value);
+        }
+    }
+
+    /// What a relaying node heard of others; newest states.
+    fn relayed<T: Replicate>(&self, channel: usize, node: usize) -> Vec<(ObjectId, T)> {
+        let relays = self.topology == Topology::Server && node == 0;
+        let ties = self.channels[channel].ties.iter().filter(|tie| relays && tie.to == node);
+        ties.flat_map(|tie| tie.viewer.replicas.iter())
+            .filter_map(|view| Some((view.id(), view.value::<T>()?)))
+            .collect()
+    }
+
+    /// Whether a thing is a unit under orders.
+    fn ordered(&self, thing: usize) -> bool {
+        self.units.as_ref().is_some_and(|run| thing < run.units().len())
+    }
+
+    /// Where a thing is: a unit under orders where its authority has moved it, others by the script.
+    fn pose(&self, thing: usize) -> Option<AvatarPose> {
+        match self.units.as_ref().filter(|_| self.ordered(thing)) {
+            Some(run) => run.newest(thing).map(|(now, _)| now.pose),
+            None => self.script.pose(thing, self.frame),
+        }
+    }
+
+    /// The node that says where a thing is: its owner's; of units under orders, the authority's.
+    fn author(&self, thing: usize) -> usize {
+        match self.script.things[thing].owner {
+            Some(owner) if !self.ordered(thing) => self.topology.node(owner),
+            _ => 0,
+        }
+    }
+
+    fn write_things(&mut self, channel: usize, node: usize, only: Option<usize>) {
+        let tick = Tick(self.frame as u32);
+        for thing in 0..self.script.things.len() {
+            if self.author(thing) != node || only.is_some_and(|only| only != thing) {
+                continue;
+            }
+            let Some(pose) = self.pose(thing) else { continue };
+            let id = id_of(self.script.things[thing].owner, thing);
+            let known = self.channels[channel].sources[node].publisher.store.find(id).is_some();
+            let run = self.units.as_ref().filter(|_| self.ordered(thing));
+            let colliding = run.and_then(|run| Some(run.newest(thing)?.0.course.colliding));
+            // A unit under orders is where its order says, unless it collides.
+            if !known || colliding != Some(false) {
+                self.channels[channel].write(node, id, &LabAvatar::from(pose));
+            }
+        }
+        let heard = self.relayed::<LabAvatar>(channel, node);
+        let channel = &mut self.channels[channel];
+        for (id, mut value) in heard {
+            let ties = channel.ties.iter().filter(|tie| tie.to == node);
+            let replica = ties.filter_map(|tie| tie.viewer.replicas.get(id)).next();
+            if let Some(at) = replica.and_then(|replica| replica.predicted(tick)) {
+                value.pos = at;
+                channel.write(node, id, &value);
+            }
+        }
+    }
+
+    /// Moves the eyes of a node's observers to where their players' things are, as far as known.
+    fn look(&mut self, channel: usize, node: usize) -> Result<(), PlayError> {
+        if self.channels[channel].about.finds_peers() {
+            // A newcomer looks from its spawn point, whatever becomes of it.
+            return Ok(());
+        }
+        let tick = Tick(self.frame as u32);
+        let mut all = Vec::new();
+        let here = &self.channels[channel];
+        for tie in here.ties.iter().filter(|tie| tie.from == node) {
+            let player = self.topology.player(tie.to);
+            let mut eyes = Vec::new();
+            for thing in player.into_iter().flat_map(|player| self.script.of(player)) {
+                let id = id_of(player, thing);
+                let at = match self.author(thing) == node {
+                    true => self.pose(thing).map(|pose| pose.pos),
+                    false => here
+                        .tie(tie.to, node)
+                        .and_then(|back| back.viewer.replicas.get(id)?.predicted(tick)),
+                };
+                // Its units under orders are told of, too: it is the authority that knows.
+                let own = here.sources[node].publisher.store.find(id);
+                let object = own.filter(|_| !self.ordered(thing));
+                eyes.extend(at.map(|at| Pivot { object, ..eye(at) }));
+            }
+            let known = !eyes.is_empty();
+            if !known {
+                eyes.push(eye(MIDDLE));
+            }
+            all.push((tie.observer, tie.to, eyes, known));
+        }
+        for (observer, to, eyes, known) in all {
+            // Peers that know nothing of each other would never meet by zones: until one has heard
+            // where the other is, and after it has forgotten, it tells everything.
+            let met = known || self.topology == Topology::Server;
+            let policy = self.policy(to, if met { self.ours.exact } else { Exact::Bounded })?;
+            let publisher = &mut self.channels[channel].sources[node].publisher;
+            if let Some(observer) = publisher.observer_mut(observer) {
+                observer.set_pivots(Pivots::Free(eyes));
+                observer.set_policy(policy);
+            }
+        }
+        Ok(())
+    }
+
+    /// One round of a source; what it sends goes on its way.
+    fn tell(&mut self, at: usize, node: usize, now: Micros) {
+        let Play { channels, agenda, ran, .. } = self;
+        let Channel { about, sources, ties, .. } = &mut channels[at];
+        sources[node].handle(now, SourceInput::Round(Tick(self.frame as u32)));
+        while let Some(output) = sources[node].poll() {
+            let Output::Transmit(to, bytes) = output else { continue };
+            let tie = ties.iter_mut().find(|tie| tie.from == node && tie.observer == to);
+            let Some(tie) = tie else { continue };
+            let counters = sources[node].publisher.observer(to).map(|o| *o.counters());
+            let weights = weights(*about, &tie.before, &counters.unwrap_or_default());
+            let split = share(bytes.len() as u64, weights);
+            ran.meter.sent(node, now, Carrier::Udp, split);
+            let route = (at, tie.from, tie.to);
+            tie.down.carry(now, bytes.len(), |when| {
+                agenda.plan(when, Arrival::AtViewer(route, bytes.clone(), split));
+            });
+        }
+        for tie in ties.iter_mut().filter(|tie| tie.from == node) {
+            if let Some(observer) = sources[node].publisher.observer(tie.observer) {
+                tie.before = *observer.counters();
+            }
+        }
+    }
+
+    fn deliver(&mut self, until: Micros) {
+        while let Some((now, arrival)) = self.agenda.next(until) {
+            match arrival {
+                Arrival::AtViewer(route, bytes, split) => self.hear(route, now, &bytes, split),
+                Arrival::AtSource((channel, from, to), bytes) => {
+                    let channel = &mut self.channels[channel];
+                    let Some(observer) = channel.tie(from, to).map(|tie| tie.observer) else {
+                        continue;
+                    };
+                    let split = Stream::Control.only(bytes.len() as u64);
+                    self.ran.meter.received(from, now, Carrier::Udp, split);
+                    channel.sources[from].handle(now, SourceInput::Datagram(observer, &bytes));
+                }
+            }
+        }
+    }
+
+    /// A packet arrives, and is acknowledged.
+    fn hear(&mut self, route: Route, now: Micros, bytes: &[u8], split: Split) {
+        let (channel, from, to) = route;
+        let about = self.channels[channel].about;
+        let ties = &mut self.channels[channel].ties;
+        let tie = ties.iter_mut().find(|tie| (tie.from, tie.to) == (from, to));
+        let Some(tie) = tie else { return };
+        self.ran.meter.received(to, now, Carrier::Udp, split);
+        tie.viewer.handle(now, ViewerInput::Datagram(bytes));
+        let mut updated = Vec::new();
+        while let Some(output) = tie.viewer.poll() {
+            match output {
+                Output::Event(Change::Appeared(id)) if matches!(about, About::Things(_)) => {
+                    self.ran.appeared.push((self.frame, to, id.serial() as usize));
+                }
+                Output::Event(Change::Updated(id)) if matches!(about, About::Things(_)) => {
+                    updated.push(id.serial() as usize);
+                }
+                Output::Transmit((), bytes) => {
+                    let split = Stream::Control.only(bytes.len() as u64);
+                    self.ran.meter.sent(to, now, Carrier::Udp, split);
+                    tie.up.carry(now, bytes.len(), |when| {
+                        self.agenda.plan(when, Arrival::AtSource(route, bytes.clone()));
+                    });
+                }
+                _ => {}
+            }
+        }
+        for thing in updated {
+            if let Some(run) = self.units.as_ref().filter(|_| self.ordered(thing)) {
+                self.ran.idle_positions += u64::from(!run.collided_within(thing, SETTLE));
+            }
+        }
+    }
+
+    /// Where the second player sees a thing of the first.
+    fn shown(&self, watcher: usize, thing: usize) -> Option<AvatarPose> {
+        let tick = Tick(self.frame as u32);
+        let id = id_of(self.script.things[thing].owner, thing);
+        let replicas = |about: fn(&About) -> bool| {
+            let channels = self.channels.iter().filter(move |channel| about(&channel.about));
+            let ties = channels.flat_map(|channel| &channel.ties);
+            ties.filter(|tie| tie.to == watcher).find_map(|tie| tie.viewer.replicas.get(id))
+        };
+        if self.ordered(thing) {
+            let order = replicas(|about| *about == About::Orders)?.value::<Order>()?;
+            let course = UnitCourse::from(order);
+            if !course.colliding {
+                let orders = self.script.orders.as_ref()?;
+                let (at, facing) = course.at(&*orders.walk, tick.0);
+                return Some(pose(at, facing));
+            }
+        }
+        let pos = replicas(|about| matches!(about, About::Things(_)))?.predicted(tick)?;
+        Some(AvatarPose { pos, ..AvatarPose::default() })
+    }
+
+    fn compare(&mut self) {
+        if self.script.players.len() < 2 || !self.script.present(1, self.frame) {
+            return;
+        }
+        let watcher = self.topology.node(1);
+        let mut last = 0.0f64;
+        for thing in 0..self.script.things.len() {
+            if self.script.things[thing].owner != Some(0) {
+                continue;
+            }
+            let truth = self.pose(thing);
+            let Some((truth, shown)) = truth.zip(self.shown(watcher, thing)) else { continue };
+            let square: f32 = (0..3).map(|i| (truth.pos[i] - shown.pos[i]).powi(2)).sum();
+            self.ran.error.add(f64::from(square.sqrt()));
+            last = last.max(f64::from(square.sqrt()));
+        }
+        self.ran.error.last = last;
+    }
+}
+
+/// How a round's packets are shared out by stream: headers in proportion to what they head.
+fn weights(about: About, before: &Counters, now: &Counters) -> [f64; 5] {
+    let mut weights = [0.0; 5];
+    match about {
+        About::Players | About::Arrival | About::Roster => {
+            weights[Stream::Control as usize] = 1.0;
+        }
+        About::Orders => weights[Stream::Action as usize] = 1.0,
+        About::Things(_) => {
+            weights[Stream::Control as usize] = now.bits.control - before.bits.control;
+            weights[Stream::State as usize] = now.bits.state - before.bits.state;
+            weights[Stream::FullState as usize] = now.bits.full - before.bits.full;
+        }
+    }
+    weights
+}

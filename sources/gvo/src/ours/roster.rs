@@ -1,0 +1,141 @@
+//! How a peer joins: an entry peer tells it who is there, and it connects to those itself.
+//!
+//! A peer tells its entry peer of itself. The list is state like any other, an object for each peer,
+//! and a newcomer an observer of it. An entry has a place, so that a newcomer can be told of the
+//! peers near its spawn point only: that is a view like any other. The older peers need no list: the
+//! newcomer introduces itself.
+
+use super::{About, Play, PlayError, id_of};
+use crate::script::{NEAR_SPAWN, frames};
+use foveate_sync::interest::{Circle, Grade, Pace, Policy, Sight};
+use foveate_wire::{Metres, Micros, ObjectId, Replicate};
+use std::sync::Arc;
+
+/// Seconds for which a newcomer is told of changes to the list.
+const LISTED: f64 = 0.4;
+
+/// A peer that a newcomer may connect to.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+pub struct RosterEntry {
+    #[replicate(place, precision = 0.5, extent = 256.0)]
+    place: [f32; 3],
+    #[replicate(max_len = 16)]
+    name: String,
+    /// Where the peer listens.
+    #[replicate(max_len = 24)]
+    address: String,
+}
+
+/// Places in the list are good enough when they are off by less than this.
+const COARSE: Metres = Metres(NEAR_SPAWN / 8.0);
+
+/// Everything, but places only coarsely.
+struct Coarse;
+
+impl Policy for Coarse {
+    fn grade(&self, _: &Sight) -> Option<Grade> {
+        Some(Grade { max_error: COARSE, floor: COARSE, ..Grade::EXACT })
+    }
+}
+
+impl Play<'_> {
+    /// The channel with this purpose; none where there is a server.
+    fn channel(&self, about: About) -> Option<usize> {
+        self.channels.iter().position(|channel| channel.about == about)
+    }
+
+    /// A newcomer tells the entry peer of itself, and asks it who is there.
+    pub(super) fn ask_roster(&mut self, entry: usize, me: usize) {
+        let spawn = self.topology.player(me).and_then(|player| self.script.spawn(player));
+        let policy: Arc<dyn Policy> = match spawn.filter(|_| self.ours.near_spawn) {
+            // The list's places are rounded to half a unit.
+            Some(_) => {
+                Arc::new(Circle { view: Metres(NEAR_SPAWN + 0.5), pace: Pace::every(Micros::ZERO) })
+            }
+            None => Arc::new(Coarse),
+        };
+        let at = spawn.unwrap_or(super::MIDDLE);
+        if let Some((arrival, roster)) =
+            self.channel(About::Arrival).zip(self.channel(About::Roster))
+        {
+            self.connect_as((arrival, me, entry), Arc::new(Coarse), at);
+            self.connect_as((roster, entry, me), policy, at);
+        }
+    }
+
+    /// What a node tells of itself. Where it has gone since matters only if newcomers ask who is near.
+    pub(super) fn write_arrival(&mut self, channel: usize, node: usize) {
+        let Some(player) = self.topology.player(node) else { return };
+        let id = id_of(Some(player), 0);
+        let known = self.channels[channel].sources[node].publisher.store.find(id).is_some();
+        if self.script.present(player, self.frame) && (!known || self.ours.near_spawn) {
+            let place = self.script.of(player).next().and_then(|thing| self.pose(thing));
+            let entry = RosterEntry {
+                place: place.map_or(super::MIDDLE, |pose| pose.pos),
+                name: format!("player_{player}"),
+                address: format!("10.0.0.{}:4001", 10 + player),
+            };
+            self.channels[channel].write(node, id, &entry);
+        }
+    }
+
+    /// A node that is asked lists itself and those that told it of themselves.
+    pub(super) fn write_roster(&mut self, channel: usize, node: usize) {
+        let Some(arrivals) = self.channel(About::Arrival) else { return };
+        if !self.channels[channel].ties.iter().any(|tie| tie.from == node) {
+            return;
+        }
+        let arrivals = &self.channels[arrivals];
+        let ties = arrivals.ties.iter().filter(|tie| tie.to == node);
+        let heard = ties.flat_map(|tie| tie.viewer.replicas.iter());
+        let mut listed: Vec<(ObjectId, RosterEntry)> =
+            heard.filter_map(|view| Some((view.id(), view.value()?))).collect();
+        let store = &arrivals.sources[node].publisher.store;
+        for (id, slot) in store.iter() {
+            listed.extend(store.get(slot).ok().map(|entry| (id, entry)));
+        }
+        for (id, entry) in listed {
+            self.channels[channel].write(node, id, &entry);
+        }
+    }
+
+    /// Newcomers connect to the peers that they have been told of.
+    pub(super) fn meet_listed(&mut self) -> Result<(), PlayError> {
+        let Some(channel) = self.channel(About::Roster) else { return Ok(()) };
+        let mut pairs = Vec::new();
+        for tie in &self.channels[channel].ties {
+            for view in tie.viewer.replicas.iter() {
+                let other = self.topology.node(view.id().origin() as usize - 1);
+                let tied = self.channels[0].tie(tie.to, other).is_some();
+                // Two that come in the same frame are each told of the other: one connection does.
+                let pair = (tie.to.max(other), tie.to.min(other));
+                if other != tie.to && !tied && !pairs.contains(&pair) {
+                    pairs.push(pair);
+                }
+            }
+        }
+        for (me, other) in pairs {
+            let there = |node| {
+                let player = self.topology.player(node);
+                player.is_some_and(|player| self.script.present(player, self.frame))
+            };
+            if there(me) && there(other) {
+                self.meet(me, other)?;
+            }
+        }
+        self.end_lists(channel);
+        Ok(())
+    }
+
+    /// Lists that were asked for long enough ago end.
+    fn end_lists(&mut self, channel: usize) {
+        let old = |node: usize| {
+            let player = self.topology.player(node);
+            player.is_none_or(|p| self.script.players[p].start + frames(LISTED) < self.frame)
+        };
+        let channel = &mut self.channels[channel];
+        for tie in channel.ties.extract_if(.., |tie| old(tie.to)) {
+            channel.sources[tie.from].publisher.remove(tie.observer);
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! Silac's messages as bytes: header, payload, tail, and what is asked for at the end.
+//!
+//! | part | fields |
+//! | --- | --- |
+//! | header, 20 B | type u8 · hop u8 · sender's port u16 · game u32 · number u32 · last number received from the addressee u32 · payload size u32 |
+//! | payload | by type, see [`Payload`] |
+//! | tail | sender's unused uplink u32 · count u32 · recipients u32… |
+//! | asked, if the type has the bit 64 | count u32 · participants u32… |
+//!
+//! The source names fields and widths. Ours is what it leaves open: least significant byte first; a
+//! leave names who leaves; an interaction sent again in full has its id, and length zero if it was
+//! withdrawn; a name is a length and UTF-8; an address is its family (4 or 6), its bytes and a port.
+//! A number is the frame of its origin's logical clock: full interactions are dated by number and
+//! measured in frames, so that one must count the other.
+
+use super::NodeId;
+use super::reader::Bytes;
+use std::net::{IpAddr, SocketAddr};
+use thiserror::Error;
+
+/// The longest message: one datagram on any path.
+pub const MAX_MESSAGE: usize = 1200;
+/// The most recipients that a tail lists.
+pub const MAX_RECIPIENTS: usize = 192;
+/// The most participants that one message asks for.
+pub const MAX_ASKED: usize = 16;
+/// The most interactions in one full interaction message.
+pub const MAX_FULL: usize = 8;
+/// The longest name, in bytes.
+pub const MAX_NAME: usize = 32;
+/// The bytes of a header.
+pub const HEADER: usize = 20;
+/// Where the header has the last number received from the addressee.
+const LAST_AT: usize = 12;
+/// Added to a type: participants are asked for at the end.
+const ASKS: u8 = 64;
+/// One interaction of a full interaction message.
+const FULL_BYTES: usize = 36;
+
+/// A message that cannot be read. Nothing of it was taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum BadMessage {
+    /// More bytes than any message has.
+    #[error("{0} bytes, more than the {MAX_MESSAGE} of the longest message")]
+    TooLong(usize),
+    /// It ends within a field.
+    #[error("it ends within a field")]
+    Cut,
+    /// Something follows the end.
+    #[error("{0} bytes follow the end")]
+    Trailing(usize),
+    /// No message of nodes has this type.
+    #[error("no message between nodes has type {0}")]
+    Type(u8),
+    /// A message has three senders at most.
+    #[error("hop {0}, but the third sender's is 2")]
+    Hop(u8),
+    /// The payload is not as long as the header says.
+    #[error("the payload is not as long as the header says")]
+    PayloadSize,
+    /// The payload's contents are impossible.
+    #[error("the payload holds an impossible {0}")]
+    Payload(&'static str),
+    /// More entries than a list may have.
+    #[error("a list of {0} entries is too long")]
+    List(u32),
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum SilacMessageKind {
+    /// May I come in?
+    Join = 0,
+    /// Yes; or the data of a participant that was asked for.
+    Accept = 1,
+    /// No.
+    Reject = 2,
+    /// Good-bye.
+    Leave = 3,
+    /// An avatar's state: over nine tenths of all messages.
+    State = 9,
+    /// Interactions that were lost, in full.
+    Full = 10,
+}
+
+impl SilacMessageKind {
+    fn of(code: u8) -> Option<SilacMessageKind> {
+        let all = [
+            SilacMessageKind::Join,
+            SilacMessageKind::Accept,
+            SilacMessageKind::Reject,
+            SilacMessageKind::Leave,
+            SilacMessageKind::State,
+            SilacMessageKind::Full,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// Whether whoever receives it passes it on. A reject is an answer to one, like an accept.
+    pub fn is_forwarded(self) -> bool {
+        !matches!(self, SilacMessageKind::Accept | SilacMessageKind::Reject)
+    }
+}
+
+/// Why somebody was not let in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
+#[repr(u8)]
+pub enum Reject {
+    /// The avatar's data make no sense.
+    #[error("bad avatar data")]
+    Avatar = 1,
+    /// The avatar is outside the map.
+    #[error("the avatar is outside the map")]
+    Outside = 2,
+    /// Another game, map or type of game is played here.
+    #[error("bad game data")]
+    Game = 3,
+    /// Somebody has this name.
+    #[error("the name is already in use")]
+    Name = 4,
+    /// The address is none, or not the one that the avatar's id derives from.
+    #[error("bad sender address")]
+    Address = 5,
+}
+
+impl Reject {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Reject; 5] =
+        [Reject::Avatar, Reject::Outside, Reject::Game, Reject::Name, Reject::Address];
+}
+
+/// What an avatar did: to which element, whether that changes the world, and which of its deeds it
+/// was. Never zero on the wire, where zero is none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Interaction(u32);
+
+impl Interaction {
+    /// Elements are numbered below this.
+    pub const MAX_ELEMENT: u32 = 1 << 19;
+    /// Serial numbers run from 1 to this, and then again from 1.
+    pub const MAX_SERIAL: u32 = (1 << 12) - 1;
+
+    /// An interaction; numbers wrap into their ranges.
+    pub fn new(element: u32, lasting: bool, serial: u32) -> Interaction {
+        let serial = serial % Self::MAX_SERIAL + 1;
+        Interaction(u32::from(lasting) << 31 | (element % Self::MAX_ELEMENT) << 12 | serial)
+    }
+
+    /// The element that it was done to.
+    pub fn element(self) -> u32 {
+        self.0 >> 12 & (Self::MAX_ELEMENT - 1)
+    }
+
+    /// Whether it changes the world, and so must not be lost; shots and the like do not.
+    pub fn is_lasting(self) -> bool {
+        self.0 >> 31 == 1
+    }
+
+    /// As on the wire.
+    pub fn code(self) -> u32 {
+        self.0
+    }
+
+    fn read(code: u32) -> Option<Interaction> {
+        (code & Self::MAX_SERIAL != 0).then_some(Interaction(code))
+    }
+}
+
+/// An avatar at one moment.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SilacAvatar {
+    /// Where it is.
+    pub position: [f32; 3],
+    /// The way it looks.
+    pub facing: [f32; 3],
+    /// What it is up to, as the game says.
+    pub state: u16,
+    /// What it holds, as the game says.
+    pub weapon: u16,
+}
+
+impl SilacAvatar {
+    /// Whether every number is one.
+    pub fn is_finite(&self) -> bool {
+        self.position.iter().chain(&self.facing).all(|value| value.is_finite())
+    }
+}
+
+/// A participant, whole.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SilacParticipant<'a> {
+    /// Derives from the address.
+    pub id: NodeId,
+    /// Its avatar.
+    pub avatar: SilacAvatar,
+    /// How the avatar looks.
+    pub model: u32,
+    /// Who plays it.
+    pub name: &'a str,
+    /// Where it awaits messages, so that anyone can answer directly.
+    pub address: SocketAddr,
+}
+
+/// An avatar's state, and what it did.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct State {
+    /// Whose.
+    pub id: NodeId,
+    /// The avatar.
+    pub avatar: SilacAvatar,
+    /// What it did, now or a while ago.
+    pub done: Option<Interaction>,
+    /// What it takes back.
+    pub withdrawn: Option<Interaction>,
+}
+
+/// An interaction in full.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Full {
+    /// Which.
+    pub interaction: Interaction,
+    /// Where the avatar stood.
+    pub position: [f32; 3],
+    /// The way it looked.
+    pub facing: [f32; 3],
+    /// The number of the first message that had it.
+    pub first: u32,
+    /// For how many frames it went on; zero: it was withdrawn.
+    pub frames: u32,
+}
+
+/// Ids as they stand in a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ids<'a>(&'a [u8]);
+
+impl<'a> Ids<'a> {
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = NodeId> + 'a {
+        self.0.chunks_exact(4).map(|b| NodeId(u32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+    }
+
+    fn read(rest: &mut Bytes<'a>, most: usize) -> Result<Ids<'a>, BadMessage> {
+        let count = rest.u32().ok_or(BadMessage::Cut)?;
+        if count as usize > most {
+            return Err(BadMessage::List(count));
+        }
+        rest.take(count as usize * 4).map(Ids).ok_or(BadMessage::Cut)
+    }
+}
+
+/// Interactions as they stand in a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fulls<'a>(&'a [u8]);
+
+impl<'a> Fulls<'a> {
+    /// One after the other; what is no interaction is left out.
+    pub fn iter(self) -> impl Iterator<Item = Full> + 'a {
+        self.0.chunks_exact(FULL_BYTES).filter_map(|bytes| {
+            let mut rest = Bytes(bytes);
+            Some(Full {
+                interaction: Interaction::read(rest.u32()?)?,
+                position: vector(&mut rest)?,
+                facing: vector(&mut rest)?,
+                first: rest.u32()?,
+                frames: rest.u32()?,
+            })
+        })
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Payload<'a> {
+    /// Type 0: who, and which map and type of game it means.
+    Join(SilacParticipant<'a>, u32, u32),
+    /// Type 1.
+    Accept(SilacParticipant<'a>),
+    /// Type 2.
+    Reject(Reject),
+    /// Type 3.
+    Leave(NodeId),
+    /// Type 9.
+    State(State),
+    /// Type 10.
+    Full(NodeId, Fulls<'a>),
+}
+
+/// A message's head, but for its type and the payload's size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// How often it was passed on.
+    pub hop: u8,
+    /// Where whoever sent or passed it on awaits replies.
+    pub port: u16,
+    /// The game.
+    pub game: u32,
+    /// The frame of its origin's logical clock.
+    pub number: u32,
+    /// The number of the last message that the sender received from the addressee; zero: none.
+    pub last: u32,
+}
+
+/// A message that was read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SilacMessage<'a> {
+    /// What it is about.
+    pub kind: SilacMessageKind,
+    /// Its head.
+    pub header: Header,
+    /// What it says.
+    pub payload: Payload<'a>,
+    /// The same as bytes, to be passed on as they are.
+    pub payload_bytes: &'a [u8],
+    /// Half of the sender's free uplink, bytes per second.
+    pub uplink: u32,
+    /// To whom it was sent so far.
+    pub recipients: Ids<'a>,
+    /// Participants whose data the sender asks for.
+    pub asked: Ids<'a>,
+}
+
+impl<'a> SilacMessage<'a> {
+    /// Reads a message whole, or refuses it.
+    pub fn read(bytes: &'a [u8]) -> Result<SilacMessage<'a>, BadMessage> {
+        if bytes.len() > MAX_MESSAGE {
+            return Err(BadMessage::TooLong(bytes.len()));
+        }
+        let mut rest = Bytes(bytes);
+        let code = rest.u8().ok_or(BadMessage::Cut)?;
+        let kind = SilacMessageKind::of(code & !ASKS).ok_or(BadMessage::Type(code))?;
+        let hop = rest.u8().ok_or(BadMessage::Cut)?;
+        if hop > 2 {
+            return Err(BadMessage::Hop(hop));
+        }
+        let port = rest.u16().ok_or(BadMessage::Cut)?;
+        let mut word = || rest.u32().ok_or(BadMessage::Cut);
+        let (game, number, last, size) = (word()?, word()?, word()?, word()?);
+        let payload_bytes = rest.take(size as usize).ok_or(BadMessage::PayloadSize)?;
+        let payload = read_payload(kind, payload_bytes)?;
+        let uplink = rest.u32().ok_or(BadMessage::Cut)?;
+        let recipients = Ids::read(&mut rest, MAX_RECIPIENTS)?;
+        let asks = code & ASKS != 0;
+        let asked = if asks { Ids::read(&mut rest, MAX_ASKED)? } else { Ids::default() };
+        if !rest.0.is_empty() {
+            return Err(BadMessage::Trailing(rest.0.len()));
+        }
+        let header = Header { hop, port, game, number, last };
+        Ok(SilacMessage { kind, header, payload, payload_bytes, uplink, recipients, asked })
+    }
+}
+
+fn read_payload(kind: SilacMessageKind, bytes: &[u8]) -> Result<Payload<'_>, BadMessage> {
+    let mut rest = Bytes(bytes);
+    let cut = BadMessage::PayloadSize;
+    let payload = match kind {
+        SilacMessageKind::Join => {
+            let who = read_participant(&mut rest)?;
+            Payload::Join(who, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
+        }
+        SilacMessageKind::Accept => Payload::Accept(read_participant(&mut rest)?),
+        SilacMessageKind::Reject => {
+            let code = rest.u8().ok_or(cut)?;
+            let found = Reject::ALL.into_iter().find(|reject| *reject as u8 == code);
+            Payload::Reject(found.ok_or(BadMessage::Payload("code"))?)
+        }
+        SilacMessageKind::Leave => Payload::Leave(NodeId(rest.u32().ok_or(cut)?)),
+        SilacMessageKind::State => read_state(&mut rest).map(Payload::State).ok_or(cut)?,
+        SilacMessageKind::Full => {
+            let id = NodeId(rest.u32().ok_or(cut)?);
+            let count = rest.u32().ok_or(cut)?;
+            if count as usize > MAX_FULL {
+                return Err(BadMessage::List(count));
+            }
+            Payload::Full(id, Fulls(rest.take(count as usize * FULL_BYTES).ok_or(cut)?))
+        }
+    };
+    if rest.0.is_empty() { Ok(payload) } else { Err(cut) }
+}
+
+fn vector(rest: &mut Bytes<'_>) -> Option<[f32; 3]> {
+    let mut number = || rest.u32().map(f32::from_bits);
+    Some([number()?, number()?, number()?])
+}
+
+fn read_avatar(rest: &mut Bytes<'_>) -> Option<SilacAvatar> {
+    let (position, facing) = (vector(rest)?, vector(rest)?);
+    Some(SilacAvatar { position, facing, state: rest.u16()?, weapon: rest.u16()? })
+}
+
+fn read_state(rest: &mut Bytes<'_>) -> Option<State> {
+    let id = NodeId(rest.u32()?);
+    let avatar = read_avatar(rest)?;
+    let (done, withdrawn) = (rest.u32()?, rest.u32()?);
+    let (done, withdrawn) = (Interaction::read(done), Interaction::read(withdrawn));
+    Some(State { id, avatar, done, withdrawn })
+}
+
+fn read_participant<'a>(rest: &mut Bytes<'a>) -> Result<SilacParticipant<'a>, BadMessage> {
+    let cut = BadMessage::PayloadSize;
+    let id = NodeId(rest.u32().ok_or(cut)?);
+    let avatar = read_avatar(rest).ok_or(cut)?;
+    let model = rest.u32().ok_or(cut)?;
+    let length = rest.u8().ok_or(cut)?;
+    if usize::from(length) > MAX_NAME {
+        return Err(BadMessage::List(u32::from(length)));
+    }
+    let name = rest.take(usize::from(length)).ok_or(cut)?;
+    let name = std::str::from_utf8(name).map_err(|_| BadMessage::Payload("name"))?;
+    let ip = match rest.u8().ok_or(cut)? {
+        4 => rest.take(4).and_then(|b| <[u8; 4]>::try_from(b).ok()).map(IpAddr::from),
+        6 => rest.take(16).and_then(|b| <[u8; 16]>::try_from(b).ok()).map(IpAddr::from),
+        _ => return Err(BadMessage::Payload("address")),
+    };
+    let address = SocketAddr::new(ip.ok_or(cut)?, rest.u16().ok_or(cut)?);
+    Ok(SilacParticipant { id, avatar, model, name, address })
+}
+
+/// A message on its way out: written once, then made out to each addressee.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Draft(Vec<u8>);
+
+impl Draft {
+    /// A message with its tail. Of more recipients than a tail holds, the first are listed.
+    pub fn new(
+        (kind, header): (SilacMessageKind, Header),
+        payload: &[u8],
+        (uplink, recipients): (u32, &[NodeId]),
+    ) -> Draft {
+        let listed = &recipients[..recipients.len().min(MAX_RECIPIENTS)];
+        let mut bytes = Vec::with_capacity(HEADER + payload.len() + 8 + 4 * listed.len());
+        bytes.extend([kind as u8, header.hop]);
+        bytes.extend(header.port.to_le_bytes());
+        let words = [header.game, header.number, header.last, payload.len() as u32];
+        words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(payload);
+        bytes.extend(uplink.to_le_bytes());
+        put_ids(&mut bytes, listed);
+        Draft(bytes)
+    }
+
+    /// The message for one addressee: what was last received from it, and whom it is asked for.
+    pub fn to(&self, last: u32, asked: &[NodeId]) -> Vec<u8> {
+        let asked = &asked[..asked.len().min(MAX_ASKED)];
+        let room = if asked.is_empty() { 0 } else { 4 + 4 * asked.len() };
+        let mut bytes = Vec::with_capacity(self.0.len() + room);
+        bytes.extend(&self.0);
+        bytes[LAST_AT..LAST_AT + 4].copy_from_slice(&last.to_le_bytes());
+        if !asked.is_empty() {
+            bytes[0] |= ASKS;
+            put_ids(&mut bytes, asked);
+        }
+        bytes
+    }
+}
+
+fn put_ids(bytes: &mut Vec<u8>, ids: &[NodeId]) {
+    bytes.extend((ids.len() as u32).to_le_bytes());
+    ids.iter().for_each(|id| bytes.extend(id.0.to_le_bytes()));
+}
+
+fn put_vectors(bytes: &mut Vec<u8>, vectors: [[f32; 3]; 2]) {
+    vectors.iter().flatten().for_each(|value| bytes.extend(value.to_le_bytes()));
+}
+
+fn put_avatar(bytes: &mut Vec<u8>, avatar: &SilacAvatar) {
+    put_vectors(bytes, [avatar.position, avatar.facing]);
+    bytes.extend(avatar.state.to_le_bytes());
+    bytes.extend(avatar.weapon.to_le_bytes());
+}
+
+fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
+    bytes.extend(who.id.0.to_le_bytes());
+    put_avatar(bytes, &who.avatar);
+    bytes.extend(who.model.to_le_bytes());
+    let name = &who.name.as_bytes()[..who.name.floor_char_boundary(MAX_NAME)];
+    bytes.push(name.len() as u8);
+    bytes.extend(name);
+    match who.address.ip() {
+        IpAddr::V4(ip) => {
+            bytes.push(4);
+            bytes.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            bytes.push(6);
+            bytes.extend(ip.octets());
+        }
+    }
+    bytes.extend(who.address.port().to_le_bytes());
+}
+
+/// The payload of a join request.
+pub fn join(who: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_participant(&mut bytes, who);
+    bytes.extend(map.to_le_bytes());
+    bytes.extend(game_type.to_le_bytes());
+    bytes
+}
+
+/// The payload of an accept.
+pub fn accept(who: &SilacParticipant<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_participant(&mut bytes, who);
+    bytes
+}
+
+/// The payload of an avatar's state.
+pub fn state(state: &State) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(40);
+    bytes.extend(state.id.0.to_le_bytes());
+    put_avatar(&mut bytes, &state.avatar);
+    for interaction in [state.done, state.withdrawn] {
+        bytes.extend(interaction.map_or(0, Interaction::code).to_le_bytes());
+    }
+    bytes
+}
+
+/// The payload of a full interaction message; of more than it holds, the first.
+pub fn full(id: NodeId, deeds: &[Full]) -> Vec<u8> {
+    let deeds = &deeds[..deeds.len().min(MAX_FULL)];
+    let mut bytes = Vec::with_capacity(8 + deeds.len() * FULL_BYTES);
+    bytes.extend(id.0.to_le_bytes());
+    bytes.extend((deeds.len() as u32).to_le_bytes());
+    for deed in deeds {
+        bytes.extend(deed.interaction.code().to_le_bytes());
+        put_vectors(&mut bytes, [deed.position, deed.facing]);
+        bytes.extend(deed.first.to_le_bytes());
+        bytes.extend(deed.frames.to_le_bytes());
+    }
+    bytes
+}

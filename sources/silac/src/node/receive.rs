@@ -1,0 +1,357 @@
+//! What a node does with a message.
+
+use super::message::{
+    self, Payload, Reject, SilacMessage, SilacMessageKind, SilacParticipant, State,
+};
+use super::message::{Interaction, MAX_NAME};
+use super::path::{GRACE, Other};
+use super::peers::{Arrival, MEMORY, SilacPeer};
+use super::queue::QueueKey;
+use super::{Gone, NodeId, Phase, Silac, SilacEvent, SilacSettings};
+use foveate_wire::Micros;
+use std::net::SocketAddr;
+
+/// Whether a message is passed on, came before, or is not to be touched.
+enum Verdict {
+    /// For the first time: passed on, if its kind is and it had senders to spare.
+    New,
+    /// Once more.
+    Again,
+    /// Neither counted nor passed on.
+    Dropped,
+}
+
+impl Silac {
+    /// A message, step by step.
+    pub(super) fn receive(&mut self, now: Micros, from: SocketAddr, bytes: &[u8]) {
+        if self.phase == Phase::Out {
+            return;
+        }
+        let Ok(message) = SilacMessage::read(bytes) else {
+            self.counters.unreadable += 1;
+            return;
+        };
+        self.counters.received[usize::from(message.header.hop)] += 1;
+        let address = SocketAddr::new(from.ip(), message.header.port);
+        if message.header.game != self.game {
+            self.counters.other_game += 1;
+            if let Payload::Join(who, ..) = &message.payload {
+                self.reject(Reject::Game, (who, address));
+            }
+            return;
+        }
+        let sender = NodeId::of(address);
+        self.answer(address, &message);
+        let verdict = self.take(now, (sender, address), &message);
+        self.hear_sender(sender, &message, now);
+        match verdict {
+            Verdict::New => {
+                let named = message.recipients.iter().chain([sender]);
+                named.for_each(|id| self.wonder(id, address, now));
+            }
+            Verdict::Again => self.counters.again += 1,
+            Verdict::Dropped => {}
+        }
+    }
+
+    /// What the header and the tail say of the sender.
+    fn hear_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
+        let Some(peer) = self.peers.get_mut(sender) else { return };
+        peer.heard = now;
+        peer.uplink = message.uplink;
+        if message.header.last <= self.frame {
+            self.path.reported(sender, message.header.last);
+        }
+    }
+
+    /// Somebody was named: if it is a stranger, whoever named it is asked who that is.
+    fn wonder(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
+        // Most are known, and were weighed in this frame.
+        if id != self.id && !self.candidates.contains(id) {
+            self.peers.ask(id, of, (now, self.frame));
+        }
+    }
+
+    /// Tells whoever asks about those who are known.
+    fn answer(&mut self, asker: SocketAddr, message: &SilacMessage<'_>) {
+        for id in message.asked.iter() {
+            let payload = match self.peers.get(id) {
+                _ if id == self.id => message::accept(&self.myself()),
+                Some(peer) => message::accept(&SilacParticipant {
+                    id,
+                    avatar: peer.avatar,
+                    model: peer.model,
+                    name: &peer.name,
+                    address: peer.address,
+                }),
+                None => continue,
+            };
+            self.counters.answered += 1;
+            self.send_directly(SilacMessageKind::Accept, &payload, asker);
+        }
+    }
+
+    fn send_directly(&mut self, kind: SilacMessageKind, payload: &[u8], to: SocketAddr) {
+        let id = NodeId::of(to);
+        let draft = self.draft((kind, 0, self.frame), payload, &[id]);
+        let last = self.peers.get(id).map_or(0, SilacPeer::newest);
+        self.transmit(to, draft.to(last, &[]));
+    }
+
+    /// Takes the payload in, and queues what is passed on.
+    fn take(
+        &mut self,
+        now: Micros,
+        (sender, address): (NodeId, SocketAddr),
+        message: &SilacMessage<'_>,
+    ) -> Verdict {
+        let number = message.header.number;
+        let (origin, verdict) = match &message.payload {
+            Payload::Join(who, map, game_type) => {
+                let game = (*map, *game_type) == (self.settings.map, self.settings.game_type);
+                (who.id, self.take_join(now, (who, address), (number, game)))
+            }
+            Payload::Accept(who) => (who.id, self.take_accept(now, sender, who)),
+            Payload::Reject(reject) => (sender, self.take_reject(*reject)),
+            Payload::Leave(id) => (*id, self.take_leave(*id, now)),
+            Payload::State(state) => (state.id, self.take_state(now, address, (message, state))),
+            Payload::Full(id, deeds) => {
+                let verdict = self.take_full(now, address, (*id, number));
+                if matches!(verdict, Verdict::New) {
+                    for deed in deeds.iter() {
+                        let withdrawn = deed.frames == 0;
+                        self.learn(*id, deed.interaction, withdrawn, (deed.first, now));
+                    }
+                }
+                (*id, verdict)
+            }
+        };
+        if message.kind.is_forwarded() {
+            let key = QueueKey { origin, number, kind: message.kind };
+            match verdict {
+                Verdict::New if message.header.hop < 2 => {
+                    self.queue.add(key, message, sender, (self.frame, &mut self.rng));
+                }
+                Verdict::Again => self.queue.again(key, sender, message.recipients),
+                _ => {}
+            }
+        }
+        verdict
+    }
+
+    fn take_join(
+        &mut self,
+        now: Micros,
+        (who, sender): (&SilacParticipant<'_>, SocketAddr),
+        (number, game): (u32, bool),
+    ) -> Verdict {
+        if who.id == self.id || self.phase != Phase::In {
+            return Verdict::Dropped;
+        }
+        let known = self.peers.get(who.id);
+        // Far from where its clock was: it began anew, and what was known of it is void.
+        let known = known.filter(|peer| peer.newest().abs_diff(number) <= MEMORY);
+        if known.is_some_and(|peer| peer.joined.is_some_and(|joined| number <= joined)) {
+            return Verdict::Again;
+        }
+        let known = known.is_some();
+        if let Err(reject) = self.check(who, game) {
+            self.reject(reject, (who, sender));
+            return Verdict::Dropped;
+        }
+        if !known && !self.appear(who, now) {
+            return Verdict::Dropped;
+        }
+        if let Some(peer) = self.peers.get_mut(who.id) {
+            peer.joined = Some(number);
+        }
+        let payload = message::accept(&self.myself());
+        self.send_directly(SilacMessageKind::Accept, &payload, who.address);
+        Verdict::New
+    }
+
+    /// Whether somebody can be let in.
+    fn check(&self, who: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
+        let [low, high] = self.settings.world;
+        let outside = |i: usize| !(low[i]..=high[i]).contains(&who.avatar.position[i]);
+        let named = (1..=MAX_NAME).contains(&who.name.len());
+        if !who.avatar.is_finite() || !named || who.name.chars().any(char::is_control) {
+            return Err(Reject::Avatar);
+        }
+        let placed = !who.address.ip().is_unspecified() && !who.address.ip().is_multicast();
+        if who.id != NodeId::of(who.address) || !placed || who.address.port() == 0 {
+            return Err(Reject::Address);
+        }
+        if !game {
+            return Err(Reject::Game);
+        }
+        if (0..3).any(outside) {
+            return Err(Reject::Outside);
+        }
+        let taken = |(id, peer): (NodeId, &SilacPeer)| id != who.id && peer.name == who.name;
+        if self.me.name == who.name || self.peers.iter().any(taken) {
+            return Err(Reject::Name);
+        }
+        Ok(())
+    }
+
+    /// Straight to whom it concerns; to whoever passed the request on where the address is bad.
+    fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
+        self.counters.rejected[reject as usize - 1] += 1;
+        let to = if reject == Reject::Address { sender } else { who.address };
+        self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
+    }
+
+    /// Somebody accepts this node, or is told of because this node asked.
+    fn take_accept(&mut self, now: Micros, sender: NodeId, who: &SilacParticipant<'_>) -> Verdict {
+        let known = self.peers.get(who.id).is_some();
+        let wanted = who.id == sender || self.peers.is_asked(who.id);
+        let sound = self.check_told(who);
+        if who.id == self.id || !wanted || !sound {
+            self.counters.impossible += 1;
+            return Verdict::Dropped;
+        }
+        // Talk of somebody who left is older than the leave; it may speak for itself.
+        if who.id != sender && self.peers.is_gone(who.id) {
+            return Verdict::Dropped;
+        }
+        if who.id == sender && matches!(self.phase, Phase::Joining { .. }) {
+            self.phase = Phase::In;
+            self.tell(SilacEvent::Joined);
+        }
+        if known {
+            return Verdict::Again;
+        }
+        if self.appear(who, now) { Verdict::New } else { Verdict::Dropped }
+    }
+
+    /// Somebody is known from now on; false if there is no room.
+    fn appear(&mut self, who: &SilacParticipant<'_>, now: Micros) -> bool {
+        if !self.peers.insert(who.id, SilacPeer::new(who, now)) {
+            self.counters.no_room += 1;
+            return false;
+        }
+        self.tell(SilacEvent::Appeared(who.id));
+        true
+    }
+
+    fn check_told(&self, who: &SilacParticipant<'_>) -> bool {
+        who.avatar.is_finite() && who.id == NodeId::of(who.address) && !who.name.is_empty()
+    }
+
+    fn take_reject(&mut self, reject: Reject) -> Verdict {
+        if matches!(self.phase, Phase::Joining { .. }) {
+            self.phase = Phase::Out;
+            self.tell(SilacEvent::Rejected(reject));
+        }
+        Verdict::Dropped
+    }
+
+    fn take_leave(&mut self, id: NodeId, now: Micros) -> Verdict {
+        if self.peers.get(id).is_some() {
+            self.forget(id, Gone::Left, now);
+            Verdict::New
+        } else if self.peers.is_gone(id) {
+            Verdict::Again
+        } else {
+            Verdict::Dropped
+        }
+    }
+
+    /// A number of somebody's, or why it does not count.
+    fn judge(&mut self, arrival: Arrival) -> Verdict {
+        match arrival {
+            Arrival::Newest | Arrival::Late => Verdict::New,
+            Arrival::Again => Verdict::Again,
+            Arrival::Refused => {
+                self.counters.impossible += 1;
+                Verdict::Dropped
+            }
+        }
+    }
+
+    fn stranger(&mut self, id: NodeId, address: SocketAddr, now: Micros) -> Verdict {
+        self.counters.strangers += 1;
+        self.wonder(id, address, now);
+        Verdict::Dropped
+    }
+
+    fn take_state(
+        &mut self,
+        now: Micros,
+        address: SocketAddr,
+        (message, state): (&SilacMessage<'_>, &State),
+    ) -> Verdict {
+        let (id, number, hop) = (state.id, message.header.number, message.header.hop);
+        if id == self.id {
+            return Verdict::Dropped;
+        }
+        if !state.avatar.is_finite() {
+            self.counters.impossible += 1;
+            return Verdict::Dropped;
+        }
+        let frame = self.settings.frame;
+        let Some(peer) = self.peers.get_mut(id) else { return self.stranger(id, address, now) };
+        let arrival = peer.states.note(number);
+        if arrival == Arrival::Newest {
+            peer.avatar = state.avatar;
+        }
+        if matches!(arrival, Arrival::Newest | Arrival::Late) {
+            peer.heard = now;
+            peer.set_clock(number, now, frame);
+            self.tell(SilacEvent::Heard { of: id, number, hop });
+            if let Some(done) = state.done {
+                self.learn(id, done, false, (number, now));
+            }
+            if let Some(withdrawn) = state.withdrawn {
+                self.learn(id, withdrawn, true, (number, now));
+            }
+        }
+        self.judge(arrival)
+    }
+
+    fn take_full(
+        &mut self,
+        now: Micros,
+        address: SocketAddr,
+        (id, number): (NodeId, u32),
+    ) -> Verdict {
+        if id == self.id {
+            return Verdict::Dropped;
+        }
+        let Some(peer) = self.peers.get_mut(id) else { return self.stranger(id, address, now) };
+        peer.heard = now;
+        let arrival = peer.fulls.note(number);
+        self.judge(arrival)
+    }
+
+    /// An interaction, or its withdrawal, if it is news; and what it does to this node's own deeds.
+    fn learn(
+        &mut self,
+        id: NodeId,
+        interaction: Interaction,
+        withdrawn: bool,
+        (number, now): (u32, Micros),
+    ) {
+        let SilacSettings { frame, conflict, .. } = self.settings;
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let Some(heard) = peer.learn(interaction, withdrawn, now) else { return };
+        let at = peer.time_of(number, frame).unwrap_or(now);
+        let (event, window) = if withdrawn {
+            // It was taken back because of somebody; if ours was done at about that time, of ours.
+            // The withdrawal is later than the deed by what it took to notice.
+            (SilacEvent::Withdrew(id, interaction), conflict + frame * GRACE)
+        } else {
+            (SilacEvent::Did(id, interaction), conflict)
+        };
+        self.tell(event);
+        if !interaction.is_lasting() {
+            return;
+        }
+        let other = Other { element: interaction.element(), at, heard };
+        if let Some(mine) = self.path.conflict(other, window, self.frame) {
+            self.counters.withdrawn += 1;
+            self.tell(SilacEvent::Withdrew(self.id, mine));
+        }
+    }
+}
