@@ -38,6 +38,9 @@ pub struct Monitor {
     malformed: Counter,
     impossible: Counter,
     hasty: Counter,
+    excess: Counter,
+    late: Counter,
+    work: [Counter; 2],
     events: [Counter; 3],
     refused: Vec<(Refusal, Counter)>,
     links: Vec<Counter>,
@@ -104,6 +107,20 @@ impl Monitor {
             malformed: r.counter("foveate_malformed_total", "Datagrams that cannot be read", &[]),
             impossible: r.counter("foveate_impossible_total", "Inputs that nobody could give", &[]),
             hasty: r.counter("foveate_hasty_total", "Inputs ahead of their time", &[]),
+            excess: r.counter(
+                "foveate_excess_total",
+                "Actions, views and questions beyond a budget or not allowed",
+                &[],
+            ),
+            late: r.counter(
+                "foveate_late_total",
+                "Claims to have seen what the round trip does not explain",
+                &[],
+            ),
+            work: ["done", "refused"].map(|what| {
+                let help = "Units of work that clients asked for, within their budgets and beyond";
+                r.counter("foveate_work_total", help, &[("what", what)])
+            }),
             events: ["unreliable", "reliable", "dropped"].map(|how| {
                 let help = "Events for players: by frame, by the reliable stream, dropped for want of room";
                 r.counter("foveate_events_total", help, &[("how", how)])
@@ -150,6 +167,10 @@ impl Monitor {
         r.raise(self.updates, ever.updates + ever.full);
         let refused = server.refusals();
         r.raise(self.malformed, refused.malformed);
+        r.raise(self.excess, refused.excess);
+        r.raise(self.late, refused.late);
+        r.raise(self.work[0], server.work().charged);
+        r.raise(self.work[1], server.work().refused);
         r.raise(self.impossible, refused.impossible);
         r.raise(self.hasty, refused.hasty);
         let events = server.event_counts();

@@ -57,9 +57,9 @@ pub struct Serve {
     /// Seed of the world
     #[arg(long)]
     seed: Option<u64>,
-    /// Hide enemies behind walls from clients
+    /// Tell clients of enemies behind walls, too
     #[arg(long)]
-    line_of_sight: bool,
+    no_line_of_sight: bool,
     /// File to keep players and objects in
     #[arg(long)]
     storage: Option<PathBuf>,
@@ -102,7 +102,7 @@ impl Serve {
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
-        config.line_of_sight |= self.line_of_sight;
+        config.line_of_sight &= !self.no_line_of_sight;
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
@@ -175,9 +175,6 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
             };
             serve(args, &config, Arc::new(Arena::new(setup)?))
         }
-        Rules::Crowd if config.line_of_sight => {
-            Err("line_of_sight: the crowd has no walls; use --game arena".into())
-        }
         Rules::Crowd => serve(args, &config, Arc::new(Crowd::new(players)?)),
     }
 }
@@ -221,6 +218,11 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
         println!("development certificate {hash}");
     }
     tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
+    if config.storage.is_none() && !matches!(config.tokens, Tokens::Open) {
+        tracing::warn!(
+            "without [storage] used tokens are forgotten at a restart, and can be used again until they expire"
+        );
+    }
     if config.bots > 0 {
         play_along(args.game, config, address);
     }

@@ -265,6 +265,11 @@ impl<G: Game> Simulation<G> {
         &self.interactions
     }
 
+    /// Players, and the world, of whom it is remembered which fixed ids were given out.
+    pub fn remembered_origins(&self) -> usize {
+        self.serials.len()
+    }
+
     /// A player is gone, and nothing of theirs is in the world: nothing waits for them, and nothing is remembered.
     pub fn forget_player(&mut self, player: PlayerId) {
         self.inputs.remove(&ObjectId::new(self.game.avatar(), player.0, 0));

@@ -2,6 +2,8 @@
 
 #[path = "sessions/events.rs"]
 mod events;
+#[path = "sessions/hostile.rs"]
+mod hostile;
 
 use foveate_node::client::{ClientPhase, News};
 use foveate_node::game::{
@@ -704,21 +706,6 @@ fn who_waits_at_the_door_takes_a_place() {
     town.run(10, |_| 0);
     assert_eq!(town.server.players(), 2);
     assert_eq!(town.server.refusals().sessions.get(&Refusal::Full), Some(&2));
-}
-
-#[test]
-fn views_have_a_limit_in_a_round_like_everything_that_is_asked() {
-    let mut town = Town::new(ServerSettings::default());
-    let ada = town.join(1, "ada");
-    town.run(20, |_| 0);
-    let mut out = RecordingOutbox::default();
-    for which in 0..100 {
-        town.clients[&ada].set_view(which % 2, &mut out);
-        town.clients[&ada].watch(None, &mut out);
-    }
-    town.route(out, true);
-    town.run(5, |_| 0);
-    assert_eq!(town.server.refusals().excess, 200 - 32);
 }
 
 #[test]

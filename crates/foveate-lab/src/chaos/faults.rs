@@ -236,9 +236,12 @@ impl Schedule {
             world.rng.shuffle(&mut self.plan);
         }
         let Some((fault, state)) = self.plan.pop() else { return };
-        let Some(client) = self.bring_into(world, state) else { return };
+        // What cannot be had now is tried again before the next round of all pairs.
+        let Some(client) = self.bring_into(world, state) else {
+            return self.plan.insert(0, (fault, state));
+        };
         if fault == Fault::TornWrite && !self.wait_for_write(world, client, state) {
-            return;
+            return self.plan.insert(0, (fault, state));
         }
         coverage.note(fault, state);
         self.inject(world, fault, client);

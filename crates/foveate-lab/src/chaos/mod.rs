@@ -23,6 +23,7 @@ mod check;
 mod disk;
 mod faults;
 mod market;
+mod peers;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -31,6 +32,7 @@ pub use actors::Mischief;
 pub use check::{Checker, Violation};
 pub use faults::{Coverage, Fault, SessionState};
 pub use market::Market;
+pub use peers::{PeerChaosReport, PeerFault, PeerState, run_peers};
 pub use world::{ChaosWorld, Counts};
 
 use foveate_wire::{Micros, SchemaError};

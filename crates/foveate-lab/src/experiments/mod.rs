@@ -4,6 +4,7 @@
 
 pub mod a3;
 pub mod bounds;
+pub mod chaos;
 pub mod codec;
 pub mod events;
 mod micro;
@@ -28,6 +29,7 @@ use thiserror::Error;
 pub const ALL: &[&dyn Experiment] = &[
     &a3::A3Experiment,
     &bounds::BoundsExperiment,
+    &chaos::ChaosExperiment,
     &codec::CodecExperiment,
     &events::EventsExperiment,
     &ownership::OwnershipExperiment,

@@ -16,29 +16,32 @@ mod oversee;
 mod player_session;
 mod quality;
 mod window;
+mod work;
 
 pub use compare::BroadcastComparison;
 pub use events::EventCounts;
 pub use oversee::Present;
 pub use player_session::Away;
 pub use quality::Resources;
+pub use work::{JOIN_COST, NAME_COST, VIEW_COST, WATCH_COST, WorkBudget, WorkCounts};
 
 use crate::game::{EventArea, Game, PlayerId, Requester};
 use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::session::{
     ClientDatagram, ClientMessage, MAX_NAME, Refusal, ResumeKey, SERVER_DATAGRAM_ROOM,
-    ServerDatagram, ServerMessage, VERSIONS, read_message, write_message,
+    ServerDatagram, ServerMessage, VERSIONS, is_player_name, read_message, write_message,
 };
 use crate::simulation::{Interacted, Simulation};
 use foveate_sync::interest::{Policy, View};
-use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
+use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds, StoreError};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use player_session::PlayerSession;
 use quality::Quality;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use work::Credit;
 
 /// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,6 +58,8 @@ pub struct ServerSettings {
     pub timeout: Micros,
     /// What all players together may use; grades give way when it is short.
     pub resources: Resources,
+    /// What each player may make the server do.
+    pub work: WorkBudget,
 }
 
 /// Rounds for which unused budget is kept.
@@ -67,6 +72,10 @@ pub const KEEP_ALIVE: Micros = Micros(1_000_000);
 const STRAINED_ECHO: Micros = Micros(200_000);
 /// Links without a session.
 pub const MAX_PENDING_LINKS: usize = 4_096;
+/// What a player sees may be older than the round trip explains by this: jitter, a screen's frame.
+const SEEN_SLACK: Micros = Micros(50_000);
+/// And by so many rounds: what is sent at the end of one is seen in the next.
+const SEEN_ROUNDS: u64 = 1;
 /// Rounds between two looks at what a player looks from.
 const LOOK_ABOUT: u32 = 8;
 
@@ -79,6 +88,7 @@ impl Default for ServerSettings {
             resume_for: Micros(10_000_000),
             timeout: Micros(10_000_000),
             resources: Resources::default(),
+            work: WorkBudget::PLAYER,
         }
     }
 }
@@ -92,6 +102,8 @@ struct PendingLink {
     version: u8,
     /// Rounds since it connected without a hello.
     rounds: u32,
+    /// What is left of its budget for joining; whole before the first.
+    joins: Option<Credit>,
 }
 
 /// What the host has to do, or may want to know.
@@ -128,8 +140,10 @@ pub struct Refused {
     pub impossible: u64,
     /// Inputs beyond what a player can do in the time.
     pub hasty: u64,
-    /// Actions, views and questions beyond what a player may ask for in a tick, or of a view that does not exist.
+    /// Actions, views and questions beyond a player's budget of work, or that the game does not allow.
     pub excess: u64,
+    /// Players who claimed to have seen a tick that is older than their link explains; taken as the oldest that it does.
+    pub late: u64,
 }
 
 /// Draws the keys by which players come back: each of 128 bits that tell nothing of the others. Chance is
@@ -152,6 +166,7 @@ pub struct Server<G: Game> {
     session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: Refused,
+    work: WorkCounts,
     /// A view in force for everybody who has no other view_override on them.
     view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
@@ -184,6 +199,7 @@ impl<G: Game> Server<G> {
             session_of: Vec::new(),
             events: VecDeque::new(),
             refused: Refused::default(),
+            work: WorkCounts::default(),
             view_override: None,
             first_view: None,
             policies: VecDeque::new(),
@@ -215,6 +231,25 @@ impl<G: Game> Server<G> {
     /// What was turned down.
     pub fn refusals(&self) -> &Refused {
         &self.refused
+    }
+
+    /// Work that clients asked for.
+    pub fn work(&self) -> WorkCounts {
+        self.work
+    }
+
+    /// Charges a player for work; false if it is not to be done.
+    fn charge(&mut self, at: u32, cost: u32, now: Micros) -> bool {
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        let paid = session.credit.charge(cost, now);
+        match paid {
+            true => self.work.charged += u64::from(cost),
+            false => {
+                self.work.refused += u64::from(cost);
+                self.refused.excess += 1;
+            }
+        }
+        paid
     }
 
     /// A link was made.
@@ -259,30 +294,37 @@ impl<G: Game> Server<G> {
                 {
                     return;
                 }
+                let asked = name.clone();
+                let joins = match self.charge_join(link, now) {
+                    Some(joins) => joins,
+                    None => {
+                        return self.reject(link, Refusal::Full, "too many joins on one link", out);
+                    }
+                };
                 match self.check(&versions, schema, &name) {
                     Ok(()) => {
-                        self.pending_links.insert(
-                            link,
-                            PendingLink { name: Some(name.clone()), version, rounds: 0 },
-                        );
-                        self.events.push_back(ServerEvent::Asked { link, name, token });
+                        let (name, joins) = (Some(name), Some(joins));
+                        let pending = PendingLink { name, version, rounds: 0, joins };
+                        self.pending_links.insert(link, pending);
+                        self.events.push_back(ServerEvent::Asked { link, name: asked, token });
                     }
                     Err((why, text)) => self.reject(link, why, &text, out),
                 }
             }
-            (ClientMessage::View(which), Some(at)) => self.set_view(at, which),
+            (ClientMessage::View(which), Some(at)) => self.set_view(at, which, now),
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
-                let Some(session) = &mut self.sessions[at as usize] else { return };
-                let by = Requester::Player(session.player, Tick(seen));
-                let taken = session.may_ask() && self.simulation.ask(ObjectId(object), action, by);
-                self.refused.excess += u64::from(!taken);
+                let (object, seen) = (ObjectId(object), Tick(seen));
+                self.ask(at, (object, action), seen, now);
             }
             (ClientMessage::Leave, Some(at)) => {
+                let joins = self.sessions[at as usize].as_ref().map(|session| session.joins);
                 self.leave(at);
-                self.pending_links.insert(link, PendingLink::default());
+                self.pending_links.insert(link, PendingLink { joins, ..PendingLink::default() });
             }
-            (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
-            (ClientMessage::Who(player), Some(at)) => self.send_name(at, PlayerId(player), out),
+            (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId), now),
+            (ClientMessage::Who(player), Some(at)) => {
+                self.send_name(at, PlayerId(player), now, out);
+            }
             _ => {
                 self.closed(link, now);
                 self.reject(
@@ -314,14 +356,46 @@ impl<G: Game> Server<G> {
                 shadow.on_ack(session.observer, &ack, now, round_trip);
             }
         }
+        let earliest = earliest_seen(&self.simulation, &self.settings, session.observer);
         for (nth, input) in self.incoming.inputs.iter().enumerate() {
             if !self.simulation.game.allows(input) {
                 self.refused.impossible += 1;
                 continue;
             }
             let seq = self.incoming.first.wrapping_add(nth as u16);
-            self.refused.hasty += u64::from(!session.take_input(seq, *input));
+            if session.is_known(seq) {
+                continue;
+            }
+            let limited = self.simulation.game.limit_seen(*input, earliest);
+            self.refused.late += u64::from(limited != *input);
+            self.refused.hasty += u64::from(!session.take_input(seq, limited));
         }
+    }
+
+    /// Charges a link for a join: what is left of its budget, if it can pay.
+    fn charge_join(&mut self, link: Link, now: Micros) -> Option<Credit> {
+        let known = self.pending_links.get(&link).and_then(|it| it.joins);
+        let mut joins = known.unwrap_or_else(|| Credit::new(WorkBudget::JOINS, now));
+        let paid = joins.charge(JOIN_COST, now);
+        match paid {
+            true => self.work.charged += u64::from(JOIN_COST),
+            false => self.work.refused += u64::from(JOIN_COST),
+        }
+        paid.then_some(joins)
+    }
+
+    /// A player asks something of an object.
+    fn ask(&mut self, at: u32, (object, action): (ObjectId, G::Action), seen: Tick, now: Micros) {
+        if !self.charge(at, self.simulation.game.cost(&action), now) {
+            return;
+        }
+        let Some(session) = &self.sessions[at as usize] else { return };
+        let earliest = earliest_seen(&self.simulation, &self.settings, session.observer);
+        let is_late = earliest.is_after(seen);
+        self.refused.late += u64::from(is_late);
+        let by = Requester::Player(session.player, if is_late { earliest } else { seen });
+        let taken = self.simulation.ask(object, action, by);
+        self.refused.excess += u64::from(!taken);
     }
 
     fn check(&self, versions: &[u8], schema: u64, name: &str) -> Result<(), (Refusal, String)> {
@@ -334,11 +408,11 @@ impl<G: Game> Server<G> {
             .schema()
             .check_hash(schema)
             .map_err(|error| (Refusal::Schema, error.to_string()))?;
-        if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-            return Err((
-                Refusal::Name,
-                format!("a name has 1 to {MAX_NAME} bytes and no control characters"),
-            ));
+        if !is_player_name(name) {
+            let text = format!(
+                "a name has 1 to {MAX_NAME} bytes, no control or invisible characters, and no spaces around it"
+            );
+            return Err((Refusal::Name, text));
         }
         let mut waiting = self.pending_links.values().filter_map(|it| it.name.as_deref());
         if self.by_name.contains_key(name) || waiting.any(|other| other == name) {
@@ -386,8 +460,8 @@ impl<G: Game> Server<G> {
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
-        let Some(PendingLink { name: Some(name), version, .. }) = self.pending_links.remove(&link)
-        else {
+        let pending = self.pending_links.remove(&link);
+        let Some(PendingLink { name: Some(name), version, joins, .. }) = pending else {
             return Ok(());
         };
         // An answer that came twice, or to a link that was made meanwhile: the player is in once.
@@ -418,6 +492,8 @@ impl<G: Game> Server<G> {
         let key = (self.keys)();
         let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
         (session.budget, session.version) = (budget, version);
+        session.credit = Credit::new(self.settings.work, now);
+        session.joins = joins.unwrap_or(session.joins);
         let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
             self.sessions.push(None);
             self.sessions.len() - 1
@@ -523,10 +599,11 @@ impl<G: Game> Server<G> {
         out.message(link, &write_message(&welcome));
     }
 
-    fn set_view(&mut self, at: u32, which: u8) {
-        // Every pair is looked at anew: nobody may ask for that without end.
-        let may = self.sessions[at as usize].as_mut().is_some_and(PlayerSession::may_ask);
-        let known = may && self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
+    fn set_view(&mut self, at: u32, which: u8, now: Micros) {
+        if !self.charge(at, VIEW_COST, now) {
+            return;
+        }
+        let known = self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
         match &mut self.sessions[at as usize] {
             Some(session) if known => {
                 session.view = which;
@@ -536,12 +613,16 @@ impl<G: Game> Server<G> {
         }
     }
 
-    fn watch(&mut self, at: u32, object: Option<ObjectId>) {
+    fn watch(&mut self, at: u32, object: Option<ObjectId>, now: Micros) {
+        if !self.charge(at, WATCH_COST, now) {
+            return;
+        }
         let Server { simulation, sessions, refused, .. } = self;
         let Some(session) = &mut sessions[at as usize] else { return };
         let avatar = session.avatar;
         let refuse = |object| !simulation.game.may_watch(&simulation.world(), avatar, object);
-        if !session.may_ask() || object.is_some_and(refuse) {
+        let sweeps = object.is_some() && !session.watches.charge(WATCH_COST, now);
+        if sweeps || object.is_some_and(refuse) {
             refused.excess += 1;
             return;
         }
@@ -549,15 +630,15 @@ impl<G: Game> Server<G> {
         look(simulation, session, &mut Vec::new());
     }
 
-    fn send_name(&mut self, at: u32, player: PlayerId, out: &mut impl Outbox) {
+    fn send_name(&mut self, at: u32, player: PlayerId, now: Micros, out: &mut impl Outbox) {
+        if !self.charge(at, NAME_COST, now) {
+            return;
+        }
         let named = self.by_player.get(&player).and_then(|at| self.sessions[*at as usize].as_ref());
         let name = named.map_or_else(String::new, |session| session.name.clone());
-        let Some(session) = &mut self.sessions[at as usize] else { return };
-        match session.link.filter(|_| session.may_ask()) {
-            Some(link) => {
-                out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
-            }
-            None => self.refused.excess += 1,
+        let session = self.sessions[at as usize].as_ref();
+        if let Some(link) = session.and_then(|session| session.link) {
+            out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
         }
     }
 
@@ -741,6 +822,19 @@ impl<G: Game> Server<G> {
 
 const _: () =
     assert!(SERVER_DATAGRAM_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + SERVER_DATAGRAM_ROOM <= 1_240);
+
+/// The oldest tick that a player's link explains having seen: a round trip ago, and [`SEEN_SLACK`] more.
+fn earliest_seen<G: Game>(
+    simulation: &Simulation<G>,
+    settings: &ServerSettings,
+    observer: ObserverId,
+) -> Tick {
+    let observer = simulation.publisher.observer(observer);
+    let round_trip = observer.and_then(|observer| observer.link().rtt()).unwrap_or(Micros::ZERO);
+    let length = settings.rounds.length.0.max(1);
+    let ticks = (round_trip.0 + SEEN_SLACK.0).div_ceil(length) + SEEN_ROUNDS;
+    simulation.publisher.store.tick().minus(ticks as u32)
+}
 
 /// Sees to it that a player looks from where they should. `eyes` is memory to work in.
 fn look<G: Game>(
