@@ -1,12 +1,16 @@
 //! `foveate lab chaos`: sessions and storage while machines, disks, clocks and links fail; see [`crate::chaos`].
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
-use crate::chaos::{self, ChaosReport, ChaosSpec, Coverage, Fault, Flaw, SessionState};
+use crate::chaos::{
+    self, ChaosReport, ChaosSpec, Coverage, Fault, Flaw, PeerFault, PeerState, SessionState,
+    Violation,
+};
 use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::Report;
 use clap::{Args, Command};
 use foveate_wire::Micros;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The longest run of one seed, in minutes. Longer ones are split: the next part has the next seed.
 const PART: u64 = 10;
@@ -24,6 +28,18 @@ struct ChaosArguments {
     /// Simulated minutes, in parts of ten with a seed each
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
+    /// Only with a server and its storage, or only among peers; both unless stated
+    #[arg(long, value_enum)]
+    topology: Option<ChaosTopology>,
+}
+
+/// What a run is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum ChaosTopology {
+    /// A server with a storage, and clients.
+    Server,
+    /// Peers.
+    Peer,
 }
 
 /// `foveate lab chaos`.
@@ -43,9 +59,9 @@ impl Experiment for ChaosExperiment {
     }
 
     fn run(&self, request: &LabRequest<'_>) -> Result<Done, ExperimentError> {
-        let ChaosArguments { minutes } = request.arguments()?;
+        let ChaosArguments { minutes, topology } = request.arguments()?;
         let minutes = minutes.unwrap_or(MINUTES[usize::from(request.options.quick)]).max(1);
-        lab(minutes, request.options)
+        lab(minutes, topology, request.options)
     }
 }
 
@@ -77,7 +93,7 @@ impl PartRow {
         PartRow {
             part: if job.spec.flaw.is_some() { "planted" } else { "part" },
             seed: job.spec.seed,
-            minutes: job.spec.time.0 / MINUTE.0,
+            minutes: job.minutes(),
             client_seconds: counts.client_seconds,
             faults: report.coverage.total(),
             joins: counts.joins,
@@ -104,8 +120,27 @@ struct PairRow {
     count: u64,
 }
 
+/// One part among peers, for programs.
+#[derive(Serialize)]
+struct PeerPartRow {
+    part: &'static str,
+    seed: u64,
+    minutes: u64,
+    peer_seconds: u64,
+    faults: u64,
+    rests: u64,
+    digest: String,
+    violation: Option<String>,
+}
+
 struct Job {
     spec: ChaosSpec,
+}
+
+impl Job {
+    fn minutes(&self) -> u64 {
+        self.spec.time.0 / MINUTE.0
+    }
 }
 
 fn jobs(minutes: u64, options: RunOptions) -> Vec<Job> {
@@ -123,7 +158,38 @@ fn jobs(minutes: u64, options: RunOptions) -> Vec<Job> {
     parts.chain(Flaw::ALL.into_iter().flat_map(hunt)).collect()
 }
 
-fn lab(minutes: u64, options: RunOptions) -> Result<Done, ExperimentError> {
+fn lab(
+    minutes: u64,
+    topology: Option<ChaosTopology>,
+    options: RunOptions,
+) -> Result<Done, ExperimentError> {
+    let mut done = Done {
+        outcome: ExperimentResult::new("chaos", options.seed),
+        tables: Vec::new(),
+        notes: vec![SETTING.to_owned()],
+        report: Report::new("chaos", "Sessions and storage while everything fails")
+            .summary(SETTING),
+    };
+    if topology != Some(ChaosTopology::Peer) {
+        with_server(&mut done, minutes, options)?;
+    }
+    if topology != Some(ChaosTopology::Server) {
+        among_peers(&mut done, minutes, options)?;
+    }
+    done.report = done.tables.iter().fold(done.report, Report::table);
+    Ok(done)
+}
+
+/// What did not hold, and how to see it again.
+fn replay(job: &Job, violation: &Violation, topology: &str) -> String {
+    let (seed, minutes, what) = (job.spec.seed, job.minutes(), &violation.what);
+    format!(
+        "seed {seed}, {:.3} s: {what}; replay: foveate lab chaos --topology {topology} --seed {seed} --minutes {minutes}",
+        violation.at.as_secs(),
+    )
+}
+
+fn with_server(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(), ExperimentError> {
     let jobs = jobs(minutes, options);
     let progress = Progress::new("chaos", jobs.len() as u64);
     let reports = in_parallel(&jobs, |job| {
@@ -133,35 +199,75 @@ fn lab(minutes: u64, options: RunOptions) -> Result<Done, ExperimentError> {
     });
     progress.finish();
     let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let mut outcome = ExperimentResult::new("chaos", options.seed);
     let mut coverage = Coverage::default();
-    let mut notes = vec![SETTING.to_owned()];
     for (job, report) in jobs.iter().zip(&reports) {
-        outcome.push(PartRow::new(job, report))?;
+        done.outcome.push(PartRow::new(job, report))?;
         if job.spec.flaw.is_some() {
             continue;
         }
         coverage.add(&report.coverage);
-        if let Some(violation) = report.violations.first() {
-            let (seed, minutes) = (job.spec.seed, job.spec.time.0 / MINUTE.0);
-            notes.push(format!(
-                "seed {seed}, {:.3} s: {}; replay: foveate lab chaos --seed {seed} --minutes {minutes}",
-                violation.at.as_secs(),
-                violation.what
-            ));
-        }
+        done.notes.extend(report.violations.first().map(|it| replay(job, it, "server")));
     }
     for (fault, state) in pairs() {
         let (count, part) = (coverage.of(fault, state), "pair");
         let (fault, state) = (format!("{fault:?}"), format!("{state:?}"));
-        outcome.push(PairRow { part, fault, state, count })?;
+        done.outcome.push(PairRow { part, fault, state, count })?;
     }
-    judge(&mut outcome, minutes, (&jobs, &reports), &coverage);
-    let tables = vec![table(&coverage)];
-    let report = Report::new("chaos", "Sessions and storage while everything fails")
-        .summary(SETTING)
-        .table(&tables[0]);
-    Ok(Done { outcome, tables, notes, report })
+    judge(&mut done.outcome, minutes, (&jobs, &reports), &coverage);
+    done.tables.push(table(&coverage));
+    Ok(())
+}
+
+fn among_peers(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(), ExperimentError> {
+    let mut jobs = jobs(minutes, options);
+    jobs.retain(|job| job.spec.flaw.is_none());
+    let progress = Progress::new("chaos among peers", jobs.len() as u64);
+    let reports = in_parallel(&jobs, |job| {
+        let report = chaos::run_peers(job.spec);
+        progress.tick(1);
+        report
+    });
+    progress.finish();
+    let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut coverage = BTreeMap::<_, u64>::new();
+    let mut violated = 0;
+    for (job, report) in jobs.iter().zip(&reports) {
+        let violation = report.violations.first();
+        violated += u32::from(violation.is_some());
+        done.notes.extend(violation.map(|it| replay(job, it, "peer")));
+        report.coverage.iter().for_each(|(pair, hits)| *coverage.entry(*pair).or_default() += hits);
+        done.outcome.push(PeerPartRow {
+            part: "peer_part",
+            seed: job.spec.seed,
+            minutes: job.minutes(),
+            peer_seconds: report.peer_seconds,
+            faults: report.coverage.values().sum(),
+            rests: report.rests,
+            digest: format!("{:016x}", report.digest),
+            violation: violation.map(|it| format!("{:.3} s: {}", it.at.as_secs(), it.what)),
+        })?;
+    }
+    let states = PeerState::ALL.map(|state| (format!("{state:?}").to_lowercase(), Align::Right));
+    let columns = [("fault".to_owned(), Align::Left)].into_iter().chain(states);
+    let mut table = Table::new(columns).caption("How often each fault hit a peer in each state");
+    for fault in PeerFault::ALL {
+        let of = |state| coverage.get(&(fault, state)).copied().unwrap_or(0);
+        table.row(
+            [format!("{fault:?}")].into_iter().chain(PeerState::ALL.map(|it| of(it).to_string())),
+        );
+        for state in PeerState::ALL {
+            let (count, part) = (of(state), "peer_pair");
+            let (fault, state) = (format!("{fault:?}"), format!("{state:?}"));
+            done.outcome.push(PairRow { part, fault, state, count })?;
+        }
+    }
+    done.tables.push(table);
+    let name = "parts among peers with a violated invariant";
+    done.outcome.judge(Verdict::at_most(name, f64::from(violated), 0.0, ""));
+    let rests: u64 = reports.iter().map(|report| report.rests).sum();
+    let name = "comparisons of all peers at rest";
+    done.outcome.judge(Verdict::at_least(name, rests as f64, jobs.len() as f64, ""));
+    Ok(())
 }
 
 const SETTING: &str = "Eight honest and two hostile clients of the shipped server, whose storage logic runs on a \
