@@ -176,8 +176,12 @@ impl<'a> Walk<'a> {
 
     fn heed(&mut self, event: SilacEvent) -> Result<(), Failure> {
         match event {
-            SilacEvent::Unanswered => return Err("nobody who is listed lets this node in".into()),
-            SilacEvent::Rejected(why) => return Err(format!("turned away: {why:?}").into()),
+            SilacEvent::Unanswered => {
+                return Err("no listed contact answers; is the game still running?".into());
+            }
+            SilacEvent::Rejected(why) => {
+                return Err(format!("the game rejects this node: {why:?}").into());
+            }
             SilacEvent::Heard { hop, .. } => self.hops[usize::from(hop).min(2)] += 1,
             SilacEvent::Did(by, deed) => {
                 self.learnt += u64::from(by != self.host.silac.id());
@@ -206,7 +210,7 @@ impl<'a> Walk<'a> {
         let said = Announcement { players: knows.len() as u16 + 1, ..self.said.clone() };
         self.lobbies.keep(&said);
         if self.is_first {
-            self.say(&format!("{} others, {} deeds learnt", knows.len(), self.learnt));
+            self.say(&format!("{} other nodes, {} interactions learnt", knows.len(), self.learnt));
         }
         if let Some(file) = &mut self.account {
             let deeds = self.deeds.iter().map(|(by, deed)| (by.0, deed.code())).collect();
@@ -258,7 +262,7 @@ fn listen(args: &Peer) -> Result<SocketAddr, Failure> {
     match args.listen.as_slice() {
         [] => {}
         [address] => return Ok(*address),
-        _ => return Err("with --gossip silac a node has one address".into()),
+        _ => return Err("--gossip silac takes one --listen address".into()),
     }
     let lobby = args.lobby.first().ok_or("no lobby was named")?;
     let any: IpAddr = match lobby {

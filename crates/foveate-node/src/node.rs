@@ -13,6 +13,7 @@ use crate::server::ServerEvent;
 use crate::session::Refusal;
 use crate::{Client, Peer, Server};
 use foveate_wire::{Bytes, Micros, ObjectId};
+use std::net::SocketAddr;
 
 /// A participant of the protocol: server, client or peer. It opens no socket, asks for no clock and draws
 /// no random number but from a seed.
@@ -71,6 +72,8 @@ impl<'a, C> NodeInput<'a, C> {
 pub enum Remote {
     /// Nothing: sessions identify themselves.
     Anonymous,
+    /// Datagrams to this address reach it: all that a transport without connections knows.
+    Address(SocketAddr),
     /// It holds the private key of this public one.
     Keyed {
         /// The public key.
@@ -210,7 +213,9 @@ impl<G: Game> Node for Peer<G> {
                 self.connected(link, (key, dialled), now, out);
             }
             // A peer without a key cannot be held to anything.
-            NodeInput::Connected(link, Remote::Anonymous) => out.close(link, Refusal::Dishonest),
+            NodeInput::Connected(link, Remote::Anonymous | Remote::Address(_)) => {
+                out.close(link, Refusal::Dishonest);
+            }
             NodeInput::Datagram(link, bytes) => self.datagram(link, bytes, now),
             NodeInput::Message(link, bytes) => self.message(link, bytes, now, out),
             NodeInput::Closed(link) => self.closed(link, now),

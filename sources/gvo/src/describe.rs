@@ -80,7 +80,7 @@ const PRESSED: &str = "The source gives neither the packets' contents nor the al
 fn factors_text() -> String {
     format!(
         "Bytes without it ÷ bytes with it, nothing else changed. The server's upload; between peers, \
-         everybody's. The source shows plots without figures but for increments (its example) and that \
+         the upload of all. The source shows plots without figures but for increments (its example) and that \
          with dead reckoning or zoning the server's download stays. Thresholds are ours: {THRESHOLD} \
          units and {FACING}° for dead reckoning, steps of 1/16 unit for increments. *Increments* of ours \
          cannot be turned off; the row compares a whole state with an update. *Ours beside its dead \

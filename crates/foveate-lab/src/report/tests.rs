@@ -32,9 +32,8 @@ fn full_report(text: &str) -> Report {
     let mut table = Table::new([(text, Align::Left), (text, Align::Right)]).caption(text);
     table.row([text, text]);
     let axis = || Axis::linear(text, text);
-    let points = || Series::points(text, [(0.0, 1.0), (1.0, 2.0)]).band([(0.5, 1.5), (1.0, 3.0)]);
+    let points = || Series::points(text, [(0.0, 1.0), (1.0, 2.0)]);
     let values = || Series::values(text, [3.0, 4.0]);
-    let samples = || Series::samples(text, [1.0, 2.0, 2.0, 3.0]);
     let both = |plot: Plot, series: &dyn Fn() -> Series| {
         plot.x(axis()).y(axis()).caption(text).series(series()).series(series().reference())
     };
@@ -47,12 +46,9 @@ fn full_report(text: &str) -> Report {
         .section(text, text)
         .table(&table)
         .plot(both(Plot::lines(text), &points))
-        .plot(both(Plot::scatter(text), &points))
         .plot(both(Plot::bars(text, [text, text]), &values))
         .plot(both(Plot::stacked_bars(text, [text, text]), &values))
-        .plot(both(Plot::stacked_areas(text), &points))
-        .plot(both(Plot::histogram(text), &samples).percentile_band())
-        .plot(both(Plot::distribution(text), &samples).percentile_band())
+        .plot(both(Plot::distribution(text), &points))
 }
 
 /// Checks that tags nest and that attributes are quoted, as XML would ask, apart from the

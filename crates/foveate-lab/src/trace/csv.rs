@@ -17,65 +17,48 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A stream of bytes, unpacked if it is gzip. Told by its first bytes, since names lie.
 enum Unpacked<R: Read> {
     Plain(BufReader<R>),
-    Gzip(MultiGzDecoder<BufReader<R>>),
+    Gzip(BufReader<MultiGzDecoder<BufReader<R>>>),
 }
 
 impl<R: Read> Unpacked<R> {
     fn new(source: R) -> io::Result<Self> {
         let mut source = BufReader::with_capacity(READ_BYTES, source);
         let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
-        Ok(if is_gzip { Self::Gzip(MultiGzDecoder::new(source)) } else { Self::Plain(source) })
+        Ok(match is_gzip {
+            true => Self::Gzip(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(source))),
+            false => Self::Plain(source),
+        })
     }
 
-    fn read(&mut self, into: &mut [u8]) -> Result<usize, TraceFault> {
-        loop {
-            let error = match self {
-                Self::Plain(source) => source.read(into),
-                Self::Gzip(source) => source.read(into),
-            };
-            return match error {
-                Ok(count) => Ok(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => Err(self.fault(error)),
-            };
-        }
-    }
-
-    fn fault(&self, error: io::Error) -> TraceFault {
-        match (self, error.kind()) {
+    /// Appends a line with its end, or what there is of one that is too long.
+    fn read_line(&mut self, into: &mut Vec<u8>) -> Result<usize, TraceFault> {
+        let most = MAX_LINE_BYTES as u64 + 2;
+        let read = match self {
+            Self::Plain(source) => source.take(most).read_until(b'\n', into),
+            Self::Gzip(source) => source.take(most).read_until(b'\n', into),
+        };
+        read.map_err(|error| match (self, error.kind()) {
             (Self::Gzip(_), io::ErrorKind::UnexpectedEof) => TraceFault::TruncatedGzip,
             (Self::Gzip(_), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
                 TraceFault::CorruptGzip { found: error.to_string() }
             }
             _ => TraceFault::Io(error),
-        }
+        })
     }
 }
 
 /// The lines of a file, one at a time, out of one buffer.
 pub(super) struct Lines<R: Read> {
     source: Unpacked<R>,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    text: Vec<u8>,
     taken: u64,
     limit: u64,
-    finished: bool,
     line: u64,
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(source: R, limit: u64) -> Result<Self, TraceFault> {
-        Ok(Self {
-            source: Unpacked::new(source)?,
-            buffer: vec![0; READ_BYTES],
-            start: 0,
-            end: 0,
-            taken: 0,
-            limit,
-            finished: false,
-            line: 0,
-        })
+        Ok(Self { source: Unpacked::new(source)?, text: Vec::new(), taken: 0, limit, line: 0 })
     }
 
     /// Number of the line that was last asked for, from 1.
@@ -86,48 +69,22 @@ impl<R: Read> Lines<R> {
     /// The next line without its end (`\n` or `\r\n`), or none at the end of the file.
     pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, TraceFault> {
         self.line += 1;
-        let mut searched = self.start;
-        let (from, to) = loop {
-            let unsearched = &self.buffer[searched..self.end];
-            if let Some(at) = unsearched.iter().position(|&byte| byte == b'\n') {
-                let line = (self.start, searched + at);
-                self.start = searched + at + 1;
-                break line;
-            }
-            if self.finished {
-                let line = (self.start, self.end);
-                self.start = self.end;
-                if line.0 == line.1 {
-                    return Ok(None);
-                }
-                break line;
-            }
-            let kept = self.end - self.start;
-            if kept > MAX_LINE_BYTES {
-                return Err(TraceFault::LineTooLong { limit: MAX_LINE_BYTES });
-            }
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end, searched) = (0, kept, kept);
-            self.fill()?;
-        };
-        let line = &self.buffer[from..to];
+        self.text.clear();
+        let count = self.source.read_line(&mut self.text)?;
+        self.taken += count as u64;
+        if self.taken > self.limit {
+            return Err(TraceFault::TooLarge { limit: self.limit });
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let line = self.text.strip_suffix(b"\n").unwrap_or(&self.text);
         if line.len() > MAX_LINE_BYTES {
             return Err(TraceFault::LineTooLong { limit: MAX_LINE_BYTES });
         }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let is_header = self.line == 1;
         Ok(Some(if is_header { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line }))
-    }
-
-    fn fill(&mut self) -> Result<(), TraceFault> {
-        let count = self.source.read(&mut self.buffer[self.end..])?;
-        self.end += count;
-        self.taken += count as u64;
-        self.finished = count == 0;
-        if self.taken > self.limit {
-            return Err(TraceFault::TooLarge { limit: self.limit });
-        }
-        Ok(())
     }
 }
 

@@ -253,7 +253,7 @@ impl Played<'_> {
             let points = points.map(|(frame, share)| ((frame + 1) as f64 * 0.05, 100.0 * share));
             Series::points(format!("newcomer {}", at + 1), points)
         });
-        let known = Plot::lines("Who knows a newcomer with one contact")
+        let known = Plot::lines("Nodes that know a newcomer with one contact")
             .x(Axis::linear("since it asked", "s").from_zero())
             .y(Axis::linear("share of the others", "%").from_zero());
         vec![
@@ -273,7 +273,7 @@ impl Played<'_> {
                 .series(Series::points("age of what is known", distance(&|bin| bin.delay.mean())))
                 .series(Series::points("first copies", distance(&|bin| bin.arrival.mean())))
                 .series(Series::points("source", [(0.0, 0.0), (1.4, PAPER_FAR_MS)]).reference()),
-            Plot::lines("Inc as a share of all wrong")
+            Plot::lines("Inc as a share of its value if all replicas were wrong")
                 .x(Axis::linear("nodes", "").from_zero())
                 .y(Axis::linear("share", "%").from_zero())
                 .series(sizes("silac", &|found| 100.0 * found.inc.share())),

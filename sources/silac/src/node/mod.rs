@@ -44,6 +44,7 @@ mod peers;
 mod queue;
 mod reader;
 mod receive;
+mod seam;
 #[cfg(test)]
 mod tests;
 
@@ -52,6 +53,7 @@ pub use message::{Interaction, MAX_NAME, Reject, SilacAvatar};
 pub use path::{FADE, LASTING_FADE, MAX_PATH};
 pub use peers::{MAX_ASKING, MAX_PEERS, SilacPeer};
 pub use queue::MAX_WAITING;
+pub use seam::{MAX_WAITING_FOR_LINKS, SilacCommand, SilacNode, SilacNodeEvent};
 
 use fastrand::Rng;
 use foveate_node::Output;

@@ -20,16 +20,16 @@ pub(super) fn done(
         bins.push((view, bins_table(part, view.sees, &rows), rows));
     }
     let mut report = Report::new("bounds", "Are the stated bounds kept?").summary(format!(
-        "64 bots among walls, everybody an observer of everybody, {seeds} worlds of {seconds} s each. \
+        "64 bots among walls, each an observer of all others, {seeds} worlds of {seconds} s each. \
          With a link that loses nothing and budget to spare no bound may be broken; on a bad link \
-         every violation must have a cause; on a quarter of the budget what is far must give way first, \
-         and nobody may be forgotten."
+         every violation must have a cause; on a quarter of the budget distant objects must give way first, \
+         and no pair may wait for ever."
     ));
     report = report
-        .section("The situations", situations())
+        .section("Links and budgets", situations())
         .table(&tables[0])
         .plot(causes_plot(measured))
-        .section("Which bounds, where, and why", CAUSES)
+        .section("Violations by zone, field and bound", CAUSES)
         .table(&tables[1])
         .section("A quarter of the budget", quarter());
     for (_, table, _) in &bins {
@@ -64,8 +64,8 @@ fn situations() -> String {
          overtaken and 5 % duplicated. There is no congestion control yet: a link of twice the demand \
          fills its queue once and never gets free.\n\n\
          `quarter` and `quarter_lossy`: a quarter of the bytes that the lossless run took, over a \
-         perfect and over the lossy link; measured after {JOINING} s in which everybody is made \
-         known.\n\n\
+         perfect and over the lossy link; measured after {JOINING} s in which every object becomes known \
+         to every observer.\n\n\
          The view is VFC's normal one with zones at {near} and {middle} of the map's side; in the \
          view `visible` what is behind a wall is {HIDDEN} times looser.",
         near = ZONES[0],
@@ -88,7 +88,7 @@ const CAUSES: &str = "One row for each zone, field (1 is ahead) and bound that w
     unlimited budget nothing may stand under `unsent`.";
 
 const WAITS: &str = "Urgency is the time that a pair has waited divided by its θ′, and it grows without a \
-    limit; whoever is most urgent is sent first. So no pair can be passed over for ever: sooner or \
+    limit; the most urgent pair is sent first. So no pair can be passed over for ever: sooner or \
     later it is the most urgent of all. And all pairs of an observer wait for about the same \
     multiple of their own θ′, divided by their weight: the multiple at which the budget suffices.\n\n\
     The tail has a cause of its own: a pair far behind its observer has a long θ′ and may have used up a \
@@ -101,7 +101,7 @@ const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree ab
     where the first does. Lacking: objects in view of which a player had no replica. Inc (Silac): \
     replicas that lack the newest state published before now less the link's latency, each by the inverse \
     square of its distance in avatar widths; its share of the value if all were wrong is what can be \
-    compared. A graded view withholds on purpose what nobody would notice, so that share is high; \
+    compared. A graded view withholds on purpose what a player would not notice, so that share is high; \
     `noticeable` counts only what is off by more than its floor, predicted to now. Inj: how unequally old \
     the knowledge of two players of each other is; knowledge ages from the first change that it lacks.";
 

@@ -44,9 +44,9 @@ pub(super) fn done(
         }
     }
     rows.iter().try_for_each(|row| outcome.push(row))?;
-    let mut report = Report::new("ownership", "Objects owned by whoever cares most").summary(
-        "Ships fly about and take bases that wander; every base is owned by the player who cares most \
-         for it. Bytes are payload, headers of UDP and IP not counted. Δ is the source's coherence in \
+    let mut report = Report::new("ownership", "Objects owned by the player with the greatest interest").summary(
+        "Ships fly about and take bases that wander; every base is owned by the player with the \
+         greatest interest in it. Bytes are payload, headers of UDP and IP not counted. Δ is the source's coherence in \
          view radii: larger is worse. Limits on bytes are judged by the player with the most.",
     );
     verdicts(&rows, ran, options.quick).into_iter().for_each(|verdict| outcome.judge(verdict));

@@ -179,19 +179,19 @@ fn game_table(rows: &[&PeersRow]) -> Table {
 
 fn lie_table(rows: &[LieRow]) -> Table {
     let columns = [
-        ("one who", Align::Left),
+        ("lie", Align::Left),
         ("seeds", Align::Right),
         ("Δ honest", Align::Right),
         ("Δ lied to", Align::Right),
         ("change", Align::Right),
-        ("met by", Align::Right),
-        ("named by", Align::Right),
-        ("shown s", Align::Right),
-        ("after s", Align::Right),
-        ("for", Align::Left),
-        ("wronged", Align::Right),
+        ("peers that met it", Align::Right),
+        ("detected by", Align::Right),
+        ("longest exposure s", Align::Right),
+        ("detected after s", Align::Right),
+        ("reason", Align::Left),
+        ("honest peers accused", Align::Right),
     ];
-    let mut table = Table::new(columns).caption("Liars");
+    let mut table = Table::new(columns).caption("Lying peers");
     for row in rows {
         table.row([
             row.lie.to_owned(),

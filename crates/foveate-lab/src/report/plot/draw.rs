@@ -80,10 +80,7 @@ impl Painter<'_> {
         }
         match self.plot.kind {
             Kind::Lines | Kind::Distribution => self.lines(),
-            Kind::Scatter => self.scatter(),
             Kind::Bars | Kind::StackedBars => self.bars(),
-            Kind::StackedAreas => self.areas(),
-            Kind::Histogram => self.histograms(),
         }
         self.axes();
         for item in &self.layout.legend {
@@ -105,7 +102,7 @@ impl Painter<'_> {
     }
 
     fn at(&self, mark: &Mark) -> [f64; 2] {
-        [self.x(mark.x[1]), self.y(mark.y[1])]
+        [self.x(mark.x), self.y(mark.y[1])]
     }
 
     fn grid(&mut self) {
@@ -119,7 +116,7 @@ impl Painter<'_> {
         }
         for (tick, label) in prepared.x.ticks() {
             let x = self.x(*tick);
-            if matches!(self.plot.kind, Kind::Scatter) || prepared.x.is_log() {
+            if prepared.x.is_log() {
                 self.svg.line("rule", [x, layout.top], [x, layout.bottom]);
             }
             self.svg.line("notch", [x, layout.bottom], [x, layout.bottom + 4.0]);
@@ -170,31 +167,16 @@ impl Painter<'_> {
     fn tip(&self, layer: &Layer, mark: &Mark) -> String {
         let x = match self.plot.kind {
             Kind::Bars | Kind::StackedBars => {
-                let index = mark.x[0].max(0.0) as usize;
+                let index = mark.x.max(0.0) as usize;
                 self.plot.categories.get(index).cloned().unwrap_or_default()
             }
-            Kind::Histogram => {
-                let low = told(&self.plot.x, mark.x[0]);
-                format!("{low} to {}", number::with_unit(mark.x[1], &self.plot.x.unit))
-            }
-            _ => told(&self.plot.x, mark.x[0]),
+            Kind::Lines | Kind::Distribution => told(&self.plot.x, mark.x),
         };
-        let mut tip = format!("{}\n{x}\n{}", layer.name, told(&self.plot.y, mark.value));
-        if let Some(band) = mark.band {
-            let [low, high] = band.map(number::figure);
-            tip.push_str(&format!("\nfrom {low} to {high}"));
-        }
-        tip
+        format!("{}\n{x}\n{}", layer.name, told(&self.plot.y, mark.value))
     }
 
     fn lines(&mut self) {
         let prepared = self.prepared;
-        for layer in &prepared.layers {
-            self.svg.open_group(&class(layer));
-            self.band(layer);
-            self.percentile_area(layer);
-            self.svg.close_group();
-        }
         // References lie below, so that they never hide what was measured.
         let (references, ours): (Vec<&Layer>, Vec<&Layer>) =
             prepared.layers.iter().partition(|layer| layer.reference);
@@ -206,59 +188,13 @@ impl Painter<'_> {
         }
     }
 
-    fn band(&mut self, layer: &Layer) {
-        let mut data = PathData::default();
-        for run in layer.marks.split(|mark| mark.is_none_or(|mark| mark.band.is_none())) {
-            let banded = || run.iter().flatten().filter_map(|mark| Some((mark.x[1], mark.band?)));
-            for (x, [_, high]) in banded() {
-                data.to([self.x(x), self.y(high)]);
-            }
-            for (x, [low, _]) in banded().rev() {
-                data.to([self.x(x), self.y(low)]);
-            }
-            data.close();
-        }
-        if !data.as_str().is_empty() {
-            self.svg.path("band", data.as_str(), "");
-        }
-    }
-
-    /// The part of a distribution between its 5th and 95th percentile.
-    fn percentile_area(&mut self, layer: &Layer) {
-        let Some([low, high]) = layer.percentiles else { return };
-        let mut data = PathData::default();
-        let mut before: Option<f64> = None;
-        for mark in layer.drawn().filter(|mark| mark.x[1] >= low && mark.x[1] <= high) {
-            let [x, y] = self.at(mark);
-            data.to([x, before.unwrap_or(self.layout.bottom)]);
-            data.to([x, y]);
-            before = Some(y);
-        }
-        data.to([self.x(high), before.unwrap_or(self.layout.bottom)]);
-        data.to([self.x(high), self.layout.bottom]);
-        data.close();
-        self.svg.path("band", data.as_str(), "");
-    }
-
     fn line(&mut self, layer: &Layer) {
         let mut data = PathData::default();
-        let mut before = layer.stepped.then_some(self.layout.bottom);
         for mark in &layer.marks {
-            let Some(mark) = mark else {
-                data.lift();
-                continue;
-            };
-            let at = self.at(mark);
-            if let Some(before) = &mut before {
-                data.to([at[0], *before]);
-                *before = at[1];
+            match mark {
+                Some(mark) => data.to(self.at(mark)),
+                None => data.lift(),
             }
-            data.to(at);
-        }
-        if let Some(before) = before
-            && layer.drawn().next().is_some()
-        {
-            data.to([self.layout.right, before]);
         }
         self.svg.path("line", data.as_str(), &layer.name);
     }
@@ -271,7 +207,7 @@ impl Painter<'_> {
         for mark in layer.drawn() {
             let (at, tip) = (self.at(mark), self.tip(layer, mark));
             // A point whose neighbours are both missing has no line: only its marker shows it.
-            if count <= MAX_VISIBLE_POINTS && !layer.stepped || count == 1 {
+            if count <= MAX_VISIBLE_POINTS {
                 self.marker(layer, at, &tip);
             } else {
                 self.svg.circle("hit", at, 5.0, &tip);
@@ -298,35 +234,6 @@ impl Painter<'_> {
         }
     }
 
-    fn scatter(&mut self) {
-        // Clouds below, then what is sparse, then the references, which a cloud would swallow.
-        let mut layers: Vec<&Layer> = self.prepared.layers.iter().collect();
-        layers.sort_by_key(|layer| {
-            (layer.reference, std::cmp::Reverse(layer.drawn().count() > MAX_TIPS))
-        });
-        for layer in layers {
-            let crowded = layer.drawn().count() > MAX_TIPS;
-            let crowd = if crowded { " crowd" } else { "" };
-            self.svg.open_group(&format!("{}{crowd}", class(layer)));
-            for mark in layer.drawn() {
-                let (at, tip) = (self.at(mark), self.tip(layer, mark));
-                if let Some(band) = mark.band {
-                    self.whisker(at[0], band);
-                }
-                self.marker(layer, at, &tip);
-            }
-            self.svg.close_group();
-        }
-    }
-
-    fn whisker(&mut self, x: f64, band: [f64; 2]) {
-        let [low, high] = band.map(|value| self.y(value));
-        self.svg.line("whisker", [x, low], [x, high]);
-        for y in [low, high] {
-            self.svg.line("whisker", [x - 3.5, y], [x + 3.5, y]);
-        }
-    }
-
     fn bars(&mut self) {
         let prepared = self.prepared;
         let stacked = self.plot.kind == Kind::StackedBars;
@@ -337,7 +244,7 @@ impl Painter<'_> {
         for (index, layer) in prepared.layers.iter().enumerate() {
             self.svg.open_group(&class(layer));
             for mark in layer.drawn() {
-                let group = self.x(mark.x[0]) - width * abreast / 2.0;
+                let group = self.x(mark.x) - width * abreast / 2.0;
                 let x = if stacked { group } else { group + width * index as f64 };
                 self.bar(layer, mark, [x + gap / 2.0, width - gap]);
             }
@@ -353,12 +260,7 @@ impl Painter<'_> {
         let tip = self.tip(layer, mark);
         self.svg.rect("bar", [x, base.min(reach)], [width, (base - reach).abs()], &tip);
         let centre = x + width / 2.0;
-        let mut label_y = if mark.value < 0.0 { reach + 14.0 } else { reach - 5.0 };
-        if let Some(band) = mark.band {
-            self.whisker(centre, band);
-            let [low, high] = band.map(|value| self.y(value));
-            label_y = if mark.value < 0.0 { low + 14.0 } else { high - 5.0 };
-        }
+        let label_y = if mark.value < 0.0 { reach + 14.0 } else { reach - 5.0 };
         let text = number::figure(mark.value);
         let fits = text_width(&text) <= width + 4.0;
         if self.plot.kind == Kind::Bars && fits {
@@ -373,63 +275,9 @@ impl Painter<'_> {
         for mark in top.drawn() {
             let text = number::figure(mark.y[1]);
             if text_width(&text) <= slot {
-                let at = [self.x(mark.x[0]), self.y(mark.y[1]) - 5.0];
+                let at = [self.x(mark.x), self.y(mark.y[1]) - 5.0];
                 self.svg.label("value", at, " text-anchor=\"middle\"", &text);
             }
-        }
-    }
-
-    fn areas(&mut self) {
-        let prepared = self.prepared;
-        for layer in &prepared.layers {
-            let mut data = PathData::default();
-            for mark in layer.drawn() {
-                data.to([self.x(mark.x[0]), self.y(mark.y[1])]);
-            }
-            for mark in layer.drawn().collect::<Vec<_>>().into_iter().rev() {
-                data.to([self.x(mark.x[0]), self.y(mark.y[0])]);
-            }
-            data.close();
-            self.svg.open_group(&class(layer));
-            self.svg.path("area", data.as_str(), &layer.name);
-            if layer.drawn().count() <= MAX_TIPS {
-                for mark in layer.drawn().filter(|mark| mark.value > 0.0) {
-                    let tip = self.tip(layer, mark);
-                    self.svg.circle("hit", self.at(mark), 5.0, &tip);
-                }
-            }
-            self.svg.close_group();
-        }
-    }
-
-    fn histograms(&mut self) {
-        let prepared = self.prepared;
-        for layer in &prepared.layers {
-            self.svg.open_group(&class(layer));
-            let mut outline = PathData::default();
-            let mut height = self.layout.bottom;
-            for mark in layer.drawn() {
-                let [left, right] = mark.x.map(|x| self.x(x));
-                outline.to([left, height]);
-                height = self.y(mark.y[1]);
-                outline.to([left, height]);
-                outline.to([right, height]);
-                let tip = self.tip(layer, mark);
-                let size = [right - left, self.layout.bottom - height];
-                self.svg.rect("bin", [left, height], size, &tip);
-                if let Some([low, high]) = layer.percentiles {
-                    let (from, to) = (left.max(self.x(low)), right.min(self.x(high)));
-                    let size = [to - from, self.layout.bottom - height];
-                    if to > from {
-                        self.svg.rect("bin inner", [from, height], size, &tip);
-                    }
-                }
-            }
-            if let Some(last) = layer.drawn().last() {
-                outline.to([self.x(last.x[1]), self.layout.bottom]);
-            }
-            self.svg.path("line", outline.as_str(), "");
-            self.svg.close_group();
         }
     }
 
@@ -440,13 +288,11 @@ impl Painter<'_> {
         match self.plot.kind {
             Kind::Lines | Kind::Distribution => {
                 self.svg.path("line", &format!("M{} {}h20", short(x + 2.0), short(y)), "");
-                if !layer.stepped {
-                    self.marker(layer, [x + 12.0, y], "");
-                }
+                self.marker(layer, [x + 12.0, y], "");
             }
-            Kind::Scatter => self.marker(layer, [x + 14.0, y], ""),
-            Kind::StackedAreas => self.svg.rect("area", [x + 8.0, y - 6.0], [12.0, 12.0], ""),
-            _ => self.svg.rect("bar", [x + 8.0, y - 6.0], [12.0, 12.0], ""),
+            Kind::Bars | Kind::StackedBars => {
+                self.svg.rect("bar", [x + 8.0, y - 6.0], [12.0, 12.0], "")
+            }
         }
         self.svg.label("legend", [x + 27.0, y + 4.0], "", &item.text);
         self.svg.close_group();
@@ -455,7 +301,7 @@ impl Painter<'_> {
     fn end_label(&mut self, label: &EndLabel) {
         let layer = &self.prepared.layers[label.layer];
         let right = self.layout.right;
-        let end = layer.drawn().last().map_or(right, |mark| self.x(mark.x[1]));
+        let end = layer.drawn().last().map_or(right, |mark| self.x(mark.x));
         self.svg.open_group(&class(layer));
         let from = [end.max(right - 1.0).min(right) + 5.0, label.line_y];
         self.svg.line("leader", from, [right + 11.0, label.y]);

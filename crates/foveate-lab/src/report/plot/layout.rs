@@ -1,7 +1,7 @@
 //! Room for everything around the data: legend, captions, tick labels, labels at line ends.
 
 use super::prepare::{Layer, Prepared};
-use super::{Kind, Plot, number};
+use super::{Kind, Plot};
 
 /// Width of the drawing in its own units, which are pixels where the page is wide enough.
 pub(super) const WIDTH: f64 = 780.0;
@@ -64,7 +64,7 @@ impl Layout {
         let room = prepared.layers.iter().map(|layer| bold_width(&layer.name));
         let room = if named { END_LABEL_OFFSET + 6.0 + room.fold(0.0, f64::max) } else { 22.0 };
         let right = WIDTH - room;
-        let legend = if named { Vec::new() } else { legend(plot, &prepared.layers) };
+        let legend = if named { Vec::new() } else { legend(&prepared.layers) };
         let rows = legend.last().map_or(0.0, |item| item.at[1] / LEGEND_ROW + 0.5);
         let caption = if plot.y.caption().is_empty() { 0.0 } else { 24.0 };
         let top = 8.0 + rows.ceil() * LEGEND_ROW + caption;
@@ -128,7 +128,7 @@ impl Layout {
 fn named_at_ends(plot: &Plot, prepared: &Prepared) -> bool {
     let layers = &prepared.layers;
     let at_the_edge = |layer: &Layer| {
-        layer.drawn().last().is_some_and(|mark| prepared.x.place(mark.x[1]) >= END_LABEL_FROM)
+        layer.drawn().last().is_some_and(|mark| prepared.x.place(mark.x) >= END_LABEL_FROM)
     };
     plot.kind == Kind::Lines
         && (2..=MAX_END_LABELS).contains(&layers.len())
@@ -136,15 +136,14 @@ fn named_at_ends(plot: &Plot, prepared: &Prepared) -> bool {
         && layers.iter().all(at_the_edge)
 }
 
-fn legend(plot: &Plot, layers: &[Layer]) -> Vec<LegendItem> {
-    let tells_more = layers.iter().any(|layer| layer.percentiles.is_some() || layer.reference);
-    if layers.len() < 2 && !tells_more {
+fn legend(layers: &[Layer]) -> Vec<LegendItem> {
+    if layers.len() < 2 && layers.iter().all(|layer| !layer.reference) {
         return Vec::new();
     }
     let mut items: Vec<LegendItem> = Vec::new();
     let (mut x, mut row) = (0.0, 0.0);
     for (layer, drawn) in layers.iter().enumerate() {
-        let text = fitted(legend_text(plot, drawn), WIDTH - LEGEND_SWATCH - 8.0);
+        let text = fitted(drawn.name.clone(), WIDTH - LEGEND_SWATCH - 8.0);
         let width = LEGEND_SWATCH + text_width(&text);
         if x > 0.0 && x + width > WIDTH - 8.0 {
             (x, row) = (0.0, row + 1.0);
@@ -153,16 +152,6 @@ fn legend(plot: &Plot, layers: &[Layer]) -> Vec<LegendItem> {
         x += width + LEGEND_GAP;
     }
     items
-}
-
-fn legend_text(plot: &Plot, layer: &Layer) -> String {
-    match layer.percentiles {
-        None => layer.name.clone(),
-        Some(band) => {
-            let [low, high] = band.map(|value| number::with_unit(value, &plot.x.unit));
-            format!("{} (p5 {low}, p95 {high})", layer.name)
-        }
-    }
 }
 
 /// A name broken between words into lines that fit, if that is possible.

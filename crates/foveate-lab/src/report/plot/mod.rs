@@ -57,8 +57,6 @@ impl Axis {
 pub struct Series {
     name: String,
     points: Vec<(f64, f64)>,
-    band: Vec<(f64, f64)>,
-    samples: bool,
     reference: bool,
 }
 
@@ -66,26 +64,13 @@ impl Series {
     /// Points (x, y) in the order in which a line joins them.
     pub fn points(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().collect();
-        Self { name: name.into(), points, band: Vec::new(), samples: false, reference: false }
+        Self { name: name.into(), points, reference: false }
     }
 
     /// One value for each category of a bar plot. NaN where there is none.
     pub fn values(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         let values = values.into_iter().enumerate();
         Self::points(name, values.map(|(index, value)| (index as f64, value)))
-    }
-
-    /// Measured values, of which a histogram or a distribution is to be made.
-    pub fn samples(name: impl Into<String>, samples: impl IntoIterator<Item = f64>) -> Self {
-        Self { samples: true, ..Self::values(name, samples) }
-    }
-
-    /// A range (low, high) for each point, such as p5 to p95: a band along a line, whiskers on a
-    /// bar.
-    #[must_use]
-    pub fn band(mut self, band: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        self.band = band.into_iter().collect();
-        self
     }
 
     /// Marks the series as someone else's figures, to be drawn dashed, hollow and muted beside
@@ -101,11 +86,8 @@ impl Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Lines,
-    Scatter,
     Bars,
     StackedBars,
-    StackedAreas,
-    Histogram,
     Distribution,
 }
 
@@ -114,19 +96,11 @@ impl Kind {
         matches!(self, Self::Bars | Self::StackedBars)
     }
 
-    /// Whether marks stand on the axis rather than float above it.
-    fn stands_on_zero(self) -> bool {
-        matches!(self, Self::Bars | Self::StackedBars | Self::StackedAreas | Self::Histogram)
-    }
-
     fn name(self) -> &'static str {
         match self {
             Self::Lines => "Line plot",
-            Self::Scatter => "Scatter plot",
             Self::Bars => "Bar plot",
             Self::StackedBars => "Stacked bar plot",
-            Self::StackedAreas => "Stacked area plot",
-            Self::Histogram => "Histogram",
             Self::Distribution => "Cumulative distribution",
         }
     }
@@ -139,7 +113,7 @@ impl Kind {
 /// let plot = Plot::lines("Traffic by number of players")
 ///     .x(Axis::linear("Players", ""))
 ///     .y(Axis::linear("To each client", "kB/s").from_zero())
-///     .series(Series::points("vfc", [(10.0, 2.1), (20.0, 3.9)]).band([(1.8, 2.6), (3.1, 4.4)]))
+///     .series(Series::points("vfc", [(10.0, 2.1), (20.0, 3.9)]))
 ///     .series(Series::points("published", [(10.0, 2.4), (20.0, 4.6)]).reference());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -151,7 +125,6 @@ pub struct Plot {
     y: Axis,
     categories: Vec<String>,
     series: Vec<Series>,
-    percentiles: bool,
 }
 
 impl Plot {
@@ -164,18 +137,12 @@ impl Plot {
             y: Axis::linear("", ""),
             categories: Vec::new(),
             series: Vec::new(),
-            percentiles: false,
         }
     }
 
-    /// Lines through points, with bands where series have them.
+    /// Lines through points.
     pub fn lines(title: impl Into<String>) -> Self {
         Self::new(Kind::Lines, title)
-    }
-
-    /// Points.
-    pub fn scatter(title: impl Into<String>) -> Self {
-        Self::new(Kind::Scatter, title)
     }
 
     /// Bars side by side, one group for each category.
@@ -194,19 +161,7 @@ impl Plot {
         Self::new(Kind::StackedBars, title).with_categories(categories)
     }
 
-    /// Areas on top of each other along x.
-    pub fn stacked_areas(title: impl Into<String>) -> Self {
-        Self::new(Kind::StackedAreas, title)
-    }
-
-    /// How often values occur, in per cent of each series' samples. Give [`Series::samples`].
-    pub fn histogram(title: impl Into<String>) -> Self {
-        let share = Axis::linear("Share of samples", "%");
-        Self::new(Kind::Histogram, title).y(share)
-    }
-
-    /// The share of samples at or below each value, in per cent. Give [`Series::samples`], or
-    /// points of a distribution that is already known.
+    /// The share of samples at or below each value, in per cent. Give points of the distribution.
     pub fn distribution(title: impl Into<String>) -> Self {
         let share = Axis::linear("Share of samples at or below", "%").from_zero();
         Self::new(Kind::Distribution, title).y(share)
@@ -237,13 +192,6 @@ impl Plot {
     #[must_use]
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());
-        self
-    }
-
-    /// Shades each histogram or distribution from its 5th to its 95th percentile, and names them.
-    #[must_use]
-    pub fn percentile_band(mut self) -> Self {
-        self.percentiles = true;
         self
     }
 

@@ -42,17 +42,6 @@ impl Scale {
         Self { log: false, low: -0.5, high: count.max(1) as f64 - 0.5, ticks: Vec::new() }
     }
 
-    /// A linear axis that ends with its data rather than with a tick: for time and the like, where
-    /// room beyond the last value would read as missing data.
-    pub(crate) fn trimmed_to(mut self, low: f64, high: f64) -> Self {
-        if high > low {
-            (self.low, self.high) = (low, high);
-            let slack = (high - low) * NARROWEST;
-            self.ticks.retain(|(tick, _)| *tick >= low - slack && *tick <= high + slack);
-        }
-        self
-    }
-
     pub(crate) fn ticks(&self) -> &[(f64, String)] {
         &self.ticks
     }
@@ -79,7 +68,7 @@ pub(crate) fn fits(value: f64, log: bool) -> bool {
 }
 
 /// The least of 1, 2, 5 × 10ⁿ that is no less than `size`: its mantissa and its exponent.
-pub(crate) fn round_up(size: f64) -> (f64, i32) {
+fn round_up(size: f64) -> (f64, i32) {
     let exponent = size.log10().floor() as i32;
     let mantissa = size / 10_f64.powi(exponent);
     match mantissa {
@@ -91,7 +80,7 @@ pub(crate) fn round_up(size: f64) -> (f64, i32) {
 }
 
 /// `count` steps of mantissa × 10^exponent, by one rounding only: 3 × 0.1 is 0.3.
-pub(crate) fn steps(count: f64, (mantissa, exponent): (f64, i32)) -> f64 {
+fn steps(count: f64, (mantissa, exponent): (f64, i32)) -> f64 {
     if exponent < 0 {
         count * mantissa / 10_f64.powi(-exponent)
     } else {

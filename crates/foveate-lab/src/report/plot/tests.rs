@@ -18,12 +18,10 @@ fn assert_drawable(html: &str) {
 fn a_plot_without_data_says_so() {
     for plot in [
         Plot::lines("p"),
-        Plot::scatter("p").series(Series::points("none", [])),
+        Plot::lines("p").series(Series::points("none", [(f64::NAN, 1.0)])),
         Plot::bars("p", Vec::<String>::new()),
         Plot::stacked_bars("p", ["a"]).series(Series::values("s", [])),
-        Plot::stacked_areas("p").series(Series::points("s", [(f64::NAN, 1.0)])),
-        Plot::histogram("p").series(Series::samples("s", [f64::NAN])).percentile_band(),
-        Plot::distribution("p").series(Series::samples("s", [])).percentile_band(),
+        Plot::distribution("p").series(Series::points("s", [])),
     ] {
         let html = plot.to_html();
         assert!(html.contains("No data"), "{html}");
@@ -61,7 +59,6 @@ fn one_point_and_equal_values_are_drawn() {
     assert!(html.contains("<circle class=\"dot\""));
     assert_drawable(&html);
     assert_drawable(&lines([Series::points("flat", [(0.0, 5.0), (1.0, 5.0)])]).to_html());
-    assert_drawable(&Plot::histogram("h").series(Series::samples("s", [2.0; 9])).to_html());
 }
 
 #[test]
@@ -89,8 +86,8 @@ fn labels_at_line_ends_never_overlap() {
 
 #[test]
 fn the_legend_stays_above_the_data() {
-    let series = (0..12).map(|i| Series::points(format!("a rather long name {i}"), [(0.0, 1.0)]));
-    let plot = series.fold(Plot::scatter("p"), Plot::series);
+    let series = (0..12).map(|i| Series::values(format!("a rather long name {i}"), [1.0]));
+    let plot = series.fold(Plot::bars("p", ["a"]), Plot::series);
     let prepared = prepare(&plot);
     let layout = super::layout::Layout::new(&plot, &prepared);
     assert_eq!(layout.legend.len(), 12);
@@ -105,36 +102,6 @@ fn stacks_add_up() {
     let prepared = prepare(&plot);
     let tops: Vec<[f64; 2]> = prepared.layers[1].drawn().map(|mark| mark.y).collect();
     assert_eq!(tops, [[1.0, 4.0], [2.0, 2.0]]);
-}
-
-#[test]
-fn stacked_areas_meet_between_points_of_others() {
-    let plot = Plot::stacked_areas("p")
-        .series(Series::points("coarse", [(0.0, 0.0), (2.0, 4.0)]))
-        .series(Series::points("fine", [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]));
-    let prepared = prepare(&plot);
-    let tops: Vec<f64> = prepared.layers[1].drawn().map(|mark| mark.y[1]).collect();
-    assert_eq!(tops, [1.0, 3.0, 5.0]);
-}
-
-#[test]
-fn histogram_shares_sum_to_the_whole_and_percentiles_are_named() {
-    let samples = (1..=100).map(f64::from);
-    let plot = Plot::histogram("p").series(Series::samples("s", samples)).percentile_band();
-    let prepared = prepare(&plot);
-    let sum: f64 = prepared.layers[0].drawn().map(|mark| mark.value).sum();
-    assert!((sum - 100.0).abs() < 1e-9, "{sum}");
-    assert_eq!(prepared.layers[0].percentiles, Some([5.0, 95.0]));
-    assert!(plot.to_html().contains("s (p5 5, p95 95)"));
-}
-
-#[test]
-fn distribution_rises_to_the_whole() {
-    let plot = Plot::distribution("p").series(Series::samples("s", [3.0, 1.0, 1.0, 2.0]));
-    let prepared = prepare(&plot);
-    let steps: Vec<(f64, f64)> =
-        prepared.layers[0].drawn().map(|mark| (mark.x[0], mark.value)).collect();
-    assert_eq!(steps, [(1.0, 50.0), (2.0, 75.0), (3.0, 100.0)]);
 }
 
 #[test]
@@ -161,30 +128,23 @@ fn points_tell_their_values_when_pointed_at() {
 fn any_plot() -> impl Strategy<Value = Plot> {
     let value = prop_oneof![4 => -1e3_f64..1e3, 1 => any::<f64>(), 1 => Just(0.0)];
     let points = prop::collection::vec((value.clone(), value), 0..20);
-    let series = (points, any::<bool>(), any::<bool>(), any::<bool>());
-    (0..7_usize, any::<[bool; 3]>(), prop::collection::vec(series, 0..4)).prop_map(
-        |(kind, [x_log, y_log, percentiles], all)| {
+    let series = (points, any::<bool>());
+    (0..4_usize, any::<[bool; 2]>(), prop::collection::vec(series, 0..4)).prop_map(
+        |(kind, [x_log, y_log], all)| {
             let axis = |log| if log { Axis::log("a", "u") } else { Axis::linear("a", "u") };
             let names = ["one", "two", "three"];
             let plot = match kind {
                 0 => Plot::lines("p"),
-                1 => Plot::scatter("p"),
-                2 => Plot::bars("p", names),
-                3 => Plot::stacked_bars("p", names),
-                4 => Plot::stacked_areas("p"),
-                5 => Plot::histogram("p"),
+                1 => Plot::bars("p", names),
+                2 => Plot::stacked_bars("p", names),
                 _ => Plot::distribution("p"),
             };
             let plot = plot.x(axis(x_log)).y(axis(y_log));
-            let plot = if percentiles { plot.percentile_band() } else { plot };
-            all.into_iter().fold(plot, |plot, (points, samples, banded, reference)| {
-                let series = if samples || kind == 2 || kind == 3 {
-                    Series::samples("s", points.iter().map(|&(_, y)| y))
-                } else {
-                    Series::points("s", points.clone())
+            all.into_iter().fold(plot, |plot, (points, reference)| {
+                let series = match kind {
+                    1 | 2 => Series::values("s", points.iter().map(|&(_, y)| y)),
+                    _ => Series::points("s", points),
                 };
-                let band = points.iter().map(|&(x, y)| (x.min(y), x.max(y)));
-                let series = if banded { series.band(band) } else { series };
                 plot.series(if reference { series.reference() } else { series })
             })
         },
