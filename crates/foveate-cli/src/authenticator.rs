@@ -8,7 +8,7 @@ use foveate_io::token::{Claim, Secret, TokenError, Verifier};
 use foveate_io::unix_now;
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::ServerCommand;
-use foveate_node::persistence::Registry;
+use foveate_node::persistence::PlayerRegistry;
 use foveate_node::session::Refusal;
 use foveate_node::{IdAllocator, Link, Simulation};
 use std::error::Error;
@@ -26,7 +26,7 @@ enum Keeper {
     /// With their peer: whoever comes in is this player.
     Peer(PlayerId),
     /// In a file.
-    File(Box<Registry<Writer>>),
+    File(Box<PlayerRegistry<Writer>>),
 }
 
 impl MainDoor {
@@ -54,7 +54,7 @@ impl MainDoor {
             simulation.populate()?;
         }
         let used = storage.used_tokens()?;
-        let mut registry = Box::new(Registry::new(storage.write_behind()?, config.tick_hz));
+        let mut registry = Box::new(PlayerRegistry::new(storage.write_behind()?, config.tick_hz));
         registry.used = used;
         // A new world is saved at once: of one that is half saved the other half would never be made.
         registry.save_all(simulation);
@@ -66,7 +66,7 @@ impl MainDoor {
         MainDoor { verifier: None, keeper: Keeper::Peer(player) }
     }
 
-    /// After each tick: see [`Registry::save`].
+    /// After each tick: see [`PlayerRegistry::save`].
     pub fn save<G: Game>(&mut self, simulation: &mut Simulation<G>, tick: u32) {
         if let Keeper::File(registry) = &mut self.keeper {
             registry.save(simulation, tick);

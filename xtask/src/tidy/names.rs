@@ -32,7 +32,6 @@ const DOUBLED: &[&str] = &[
     "Rate",
     "Record",
     "Refused",
-    "Report",
     "Server",
     "Shown",
     "Token",

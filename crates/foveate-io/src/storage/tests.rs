@@ -1,6 +1,6 @@
 use super::*;
 use crate::token::TokenId;
-use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec};
+use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

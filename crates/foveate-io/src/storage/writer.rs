@@ -3,9 +3,10 @@
 use super::error::StorageError;
 use super::kinds::Kinds;
 use super::thread::{self, Shared};
-use super::{Change, Saved, Storage};
-use foveate_node::game::PlayerId;
-use foveate_node::persistence::{self, PlayerStorage, Question, SavedStates, StorageReport, Taken};
+use super::{Change, Storage};
+use foveate_node::persistence::{
+    self, PlayerStorage, Question, SavedStates, StorageReport, StoredPlayer, Taken,
+};
 use foveate_wire::ObjectId;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -97,7 +98,7 @@ impl PlayerStorage for Writer {
         asked
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<(PlayerId, Vec<Saved>)>)> {
+    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
         self.next_answer().map(|answer| (answer.question, answer.player.ok()))
     }
 

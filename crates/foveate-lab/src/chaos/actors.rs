@@ -1,7 +1,7 @@
 //! The nodes of a run: the shipped server and clients, each behind what its program does, and hostile clients.
 
 use super::Flaw;
-use super::market::{Deal, ITEM, Market, Walk};
+use super::market::{Deal, ITEM, Market, TraderInput};
 use fastrand::Rng;
 use foveate_node::node::{ClientCommand, Node, NodeInput, ServerCommand};
 use foveate_node::outbox::{Link, Outbox};
@@ -348,7 +348,8 @@ impl Hostile {
             };
             out.message(link, &write_message(&message));
         }
-        let inputs = (0..6).map(|_| Walk { x: self.rng.i8(..), y: self.rng.i8(..) }).collect();
+        let inputs =
+            (0..6).map(|_| TraderInput { x: self.rng.i8(..), y: self.rng.i8(..) }).collect();
         let (clock, first) = (self.rng.u16(..), (self.said * 6) as u16);
         let mut bytes = Vec::new();
         ClientDatagram { ack: None, clock, first, inputs }.write(&mut bytes);

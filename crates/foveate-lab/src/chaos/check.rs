@@ -2,7 +2,7 @@
 
 use super::actors::Observed;
 use super::disk::{Disk, Image};
-use super::market::{ITEM, ITEMS, Item, Market, TRADER, Trader};
+use super::market::{ITEM, ITEMS, Market, TRADER, TradeItem, Trader};
 use foveate_node::persistence::{Batch, TokenId};
 use foveate_node::session::Refusal;
 use foveate_node::{Client, Game, Link, Server};
@@ -110,7 +110,7 @@ impl Checker {
             {
                 self.steps.insert(id.origin(), trader.steps);
             } else if id.kind() == ITEM
-                && let Some(item) = self.value::<Item>(ITEM, lanes)
+                && let Some(item) = self.value::<TradeItem>(ITEM, lanes)
             {
                 let casts = self.casts.entry(item.label).or_default();
                 *casts = item.casts.max(*casts);
@@ -222,8 +222,8 @@ impl Checker {
         if server.players() > most {
             self.fail(format!("bounded: {} players, {most} at most", server.players()));
         }
-        let lanes = |id: &ObjectId| world.get::<Item>(*id);
-        let items: Vec<Item> = world.of_kind(ITEM).iter().filter_map(lanes).collect();
+        let lanes = |id: &ObjectId| world.get::<TradeItem>(*id);
+        let items: Vec<TradeItem> = world.of_kind(ITEM).iter().filter_map(lanes).collect();
         self.count_items(items.iter().map(|item| item.label), "in the world");
     }
 
@@ -278,8 +278,8 @@ impl Checker {
 
     fn check_items(&mut self, image: &Image) {
         let items = image.objects.iter().filter(|(id, _)| id.kind() == ITEM);
-        let items: Vec<Item> =
-            items.filter_map(|(_, lanes)| self.value::<Item>(ITEM, lanes)).collect();
+        let items: Vec<TradeItem> =
+            items.filter_map(|(_, lanes)| self.value::<TradeItem>(ITEM, lanes)).collect();
         // Before the first transaction nothing is stored.
         if items.is_empty() && self.casts.is_empty() {
             return;
@@ -311,7 +311,9 @@ impl Checker {
                 TRADER => {
                     world.get::<Trader>(id) == replica.and_then(|view| view.value::<Trader>())
                 }
-                _ => world.get::<Item>(id) == replica.and_then(|view| view.value::<Item>()),
+                _ => {
+                    world.get::<TradeItem>(id) == replica.and_then(|view| view.value::<TradeItem>())
+                }
             };
             differing.extend((!same).then_some(id));
         }

@@ -5,8 +5,8 @@ use super::Flaw;
 use fastrand::Rng;
 use foveate_node::game::PlayerId;
 use foveate_node::persistence::{
-    Answer, Batch, Change, PlayerStorage, Question, RESERVED, Saved, SavedStates, Taken, TokenId,
-    UnixTime, UsedTokens, WriteQueue,
+    Answer, Batch, Change, PlayerStorage, Question, RESERVED, Saved, SavedStates, StoredPlayer,
+    Taken, TokenId, UnixTime, UsedTokens, WriteQueue,
 };
 use foveate_wire::{Micros, ObjectId};
 use std::collections::BTreeMap;
@@ -297,7 +297,7 @@ impl PlayerStorage for DiskStorage {
         self.queue.ask(question)
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<(PlayerId, Vec<Saved>)>)> {
+    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
         let answer = self.queue.poll()?;
         for saved in answer.player.iter().flat_map(|(_, saved)| saved) {
             self.known.remember(saved.id, Some(saved.lanes.as_slice().into()));

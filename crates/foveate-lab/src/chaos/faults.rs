@@ -6,7 +6,7 @@ use foveate_wire::Micros;
 
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fault {
+pub enum InjectedFault {
     /// The server's process is killed, and started again.
     ServerKill,
     /// The server's machine loses power: what was not synced is gone.
@@ -43,26 +43,26 @@ pub enum Fault {
     Impostor,
 }
 
-impl Fault {
+impl InjectedFault {
     /// All of them.
-    pub const ALL: [Fault; 17] = [
-        Fault::ServerKill,
-        Fault::PowerCut,
-        Fault::TornWrite,
-        Fault::ServerStop,
-        Fault::ServerPause,
-        Fault::StorageFails,
-        Fault::StorageFull,
-        Fault::StorageSlow,
-        Fault::ClockJump,
-        Fault::ClockDrift,
-        Fault::ClientPause,
-        Fault::ClientCrash,
-        Fault::LinkCut,
-        Fault::LinkDead,
-        Fault::AddressChange,
-        Fault::LossBurst,
-        Fault::Impostor,
+    pub const ALL: [InjectedFault; 17] = [
+        InjectedFault::ServerKill,
+        InjectedFault::PowerCut,
+        InjectedFault::TornWrite,
+        InjectedFault::ServerStop,
+        InjectedFault::ServerPause,
+        InjectedFault::StorageFails,
+        InjectedFault::StorageFull,
+        InjectedFault::StorageSlow,
+        InjectedFault::ClockJump,
+        InjectedFault::ClockDrift,
+        InjectedFault::ClientPause,
+        InjectedFault::ClientCrash,
+        InjectedFault::LinkCut,
+        InjectedFault::LinkDead,
+        InjectedFault::AddressChange,
+        InjectedFault::LossBurst,
+        InjectedFault::Impostor,
     ];
 }
 
@@ -100,11 +100,11 @@ impl SessionState {
 
 /// How often each fault hit each state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Coverage([[u64; SessionState::ALL.len()]; Fault::ALL.len()]);
+pub struct Coverage([[u64; SessionState::ALL.len()]; InjectedFault::ALL.len()]);
 
 impl Coverage {
     /// How often a fault hit a state.
-    pub fn of(&self, fault: Fault, state: SessionState) -> u64 {
+    pub fn of(&self, fault: InjectedFault, state: SessionState) -> u64 {
         self.0[fault as usize][state as usize]
     }
 
@@ -125,7 +125,7 @@ impl Coverage {
         }
     }
 
-    fn note(&mut self, fault: Fault, state: SessionState) {
+    fn note(&mut self, fault: InjectedFault, state: SessionState) {
         self.0[fault as usize][state as usize] += 1;
     }
 }
@@ -190,7 +190,7 @@ impl Healing {
 struct Schedule {
     healing: Healing,
     /// The order in which pairs of fault and state are tried; drawn anew when it is through.
-    plan: Vec<(Fault, SessionState)>,
+    plan: Vec<(InjectedFault, SessionState)>,
 }
 
 /// Injects faults until a time, or to the first violation, with a rest now and then and at the end.
@@ -231,8 +231,8 @@ impl Schedule {
     /// Brings some client into the next pair's state and injects its fault.
     fn strike(&mut self, world: &mut ChaosWorld, coverage: &mut Coverage) {
         if self.plan.is_empty() {
-            let states = |fault: &Fault| SessionState::ALL.map(|state| (*fault, state));
-            self.plan = Fault::ALL.iter().flat_map(states).collect();
+            let states = |fault: &InjectedFault| SessionState::ALL.map(|state| (*fault, state));
+            self.plan = InjectedFault::ALL.iter().flat_map(states).collect();
             world.rng.shuffle(&mut self.plan);
         }
         let Some((fault, state)) = self.plan.pop() else { return };
@@ -240,7 +240,7 @@ impl Schedule {
         let Some(client) = self.bring_into(world, state) else {
             return self.plan.insert(0, (fault, state));
         };
-        if fault == Fault::TornWrite && !self.wait_for_write(world, client, state) {
+        if fault == InjectedFault::TornWrite && !self.wait_for_write(world, client, state) {
             return self.plan.insert(0, (fault, state));
         }
         coverage.note(fault, state);
@@ -300,61 +300,63 @@ impl Schedule {
         }
     }
 
-    fn inject(&mut self, world: &mut ChaosWorld, fault: Fault, client: usize) {
+    fn inject(&mut self, world: &mut ChaosWorld, fault: InjectedFault, client: usize) {
         let now = world.now();
         let mut soon = |longest: u64| now + Micros(world.rng.u64(100_000..longest));
         match fault {
-            Fault::ServerKill => crash(world, CrashKind::Kill),
-            Fault::PowerCut => crash(world, CrashKind::PowerCut),
-            Fault::TornWrite => crash(world, CrashKind::Torn),
-            Fault::ServerStop => {
+            InjectedFault::ServerKill => crash(world, CrashKind::Kill),
+            InjectedFault::PowerCut => crash(world, CrashKind::PowerCut),
+            InjectedFault::TornWrite => crash(world, CrashKind::Torn),
+            InjectedFault::ServerStop => {
                 world.stop_server();
                 world.server_restart = Some(now + Micros(world.rng.u64(100_000..2_000_000)));
             }
-            Fault::ServerPause => {
+            InjectedFault::ServerPause => {
                 self.healing.server = Some(soon(6_000_000));
                 world.network.pause(SERVER, true);
                 world.server_paused = true;
             }
-            Fault::StorageFails | Fault::StorageFull | Fault::StorageSlow => {
+            InjectedFault::StorageFails
+            | InjectedFault::StorageFull
+            | InjectedFault::StorageSlow => {
                 self.healing.storage = Some(soon(5_000_000));
                 world.around.disk.set_mood(match fault {
-                    Fault::StorageFails => Mood::Fails,
-                    Fault::StorageFull => Mood::Full,
+                    InjectedFault::StorageFails => Mood::Fails,
+                    InjectedFault::StorageFull => Mood::Full,
                     _ => Mood::Slow,
                 });
                 world.around.checker.on_disturbance();
             }
-            Fault::ClockJump => {
+            InjectedFault::ClockJump => {
                 self.healing.clock = Some(soon(8_000_000));
                 let by = [30, 3_600, 100_000][world.rng.usize(..3)];
                 world.around.clock_error = if world.rng.bool() { by } else { -by };
             }
-            Fault::ClockDrift | Fault::ClientCrash => {
-                if fault == Fault::ClockDrift {
+            InjectedFault::ClockDrift | InjectedFault::ClientCrash => {
+                if fault == InjectedFault::ClockDrift {
                     world.drivers[client].drift = world.rng.i32(-20_000..20_000);
                 }
                 world.network.crash(1 + client);
                 world.drivers[client].restart = Some(now + Micros(world.rng.u64(..2_000_000)));
             }
-            Fault::ClientPause => {
+            InjectedFault::ClientPause => {
                 self.healing.paused.push((client, soon(6_000_000)));
                 world.network.pause(1 + client, true);
             }
-            Fault::LinkCut => world.cut(client),
-            Fault::LinkDead => {
+            InjectedFault::LinkCut => world.cut(client),
+            InjectedFault::LinkDead => {
                 self.healing.cut_off.push((client, soon(8_000_000)));
                 world.network.partition(1 + client, 1);
             }
-            Fault::AddressChange => {
+            InjectedFault::AddressChange => {
                 world.abandon(client);
                 world.connect(client);
             }
-            Fault::LossBurst => {
+            InjectedFault::LossBurst => {
                 self.healing.loss = Some(soon(3_000_000));
                 world.network.set_spec(weather(1, 0.33));
             }
-            Fault::Impostor => world.impersonate(client),
+            InjectedFault::Impostor => world.impersonate(client),
         }
     }
 

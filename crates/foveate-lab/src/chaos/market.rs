@@ -29,7 +29,7 @@ pub struct Trader {
 
 /// One of the [`ITEMS`]. It is the world's, and kept.
 #[derive(Clone, PartialEq, Debug, Replicate)]
-pub struct Item {
+pub struct TradeItem {
     /// Where it lies, or was taken.
     #[replicate(place, precision = 0.0625, extent = 256.0)]
     pub pos: [f32; 2],
@@ -43,7 +43,7 @@ pub struct Item {
 
 /// How a trader walks, in sixteenths of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Walk {
+pub struct TraderInput {
     /// East.
     pub x: i8,
     /// North.
@@ -67,12 +67,12 @@ pub struct Market(Arc<Schema>);
 impl Market {
     /// The game; its schema is fixed.
     pub fn new() -> Result<Market, SchemaError> {
-        Ok(Market(Arc::new(Schema::new(vec![Trader::spec(), Item::spec()])?)))
+        Ok(Market(Arc::new(Schema::new(vec![Trader::spec(), TradeItem::spec()])?)))
     }
 }
 
 impl Game for Market {
-    type Input = Walk;
+    type Input = TraderInput;
     type Action = Deal;
     type Event = u8;
 
@@ -87,7 +87,7 @@ impl Game for Market {
     fn populate(&self) -> Vec<Spawn> {
         let item = |label: u8| {
             let pos = [f32::from(label) * 4.0, SIDE / 2.0];
-            Spawn::new(&self.0, &Item { pos, label, holder: 0, casts: 0 })
+            Spawn::new(&self.0, &TradeItem { pos, label, holder: 0, casts: 0 })
         };
         (0..ITEMS).filter_map(item).collect()
     }
@@ -97,9 +97,9 @@ impl Game for Market {
         Spawn::new(&self.0, &Trader { pos, steps: 0 }).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Walk]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[TraderInput]) {
         let Some(mut trader) = turn.get::<Trader>() else { return };
-        for walk in inputs.iter().filter(|walk| **walk != Walk::default()) {
+        for walk in inputs.iter().filter(|walk| **walk != TraderInput::default()) {
             let pos = [walk.x, walk.y].map(|part| f32::from(part) / 16.0);
             trader.pos = [0, 1].map(|axis| (trader.pos[axis] + pos[axis]).clamp(0.0, SIDE));
             trader.steps = trader.steps.wrapping_add(1);
@@ -108,7 +108,7 @@ impl Game for Market {
     }
 
     fn act(&self, turn: &mut StepContext<'_, Self>, deal: &Deal, by: Requester) {
-        let (Some(mut item), Requester::Player(player, _)) = (turn.get::<Item>(), by) else {
+        let (Some(mut item), Requester::Player(player, _)) = (turn.get::<TradeItem>(), by) else {
             return;
         };
         let trader = |player: u32| ObjectId::new(TRADER, player, 0);
@@ -134,7 +134,7 @@ impl Game for Market {
         true
     }
 
-    fn allows(&self, walk: &Walk) -> bool {
+    fn allows(&self, walk: &TraderInput) -> bool {
         walk.x.unsigned_abs() <= STRIDE as u8 && walk.y.unsigned_abs() <= STRIDE as u8
     }
 

@@ -2,7 +2,7 @@
 //! links fail, and hostile clients join in.
 //!
 //! One seed decides a run: [`run`] with the same [`ChaosSpec`] does the same to the byte. A run goes through
-//! [`Fault`] × [`SessionState`]: it brings a client into the state, injects the fault, and goes on. A
+//! [`InjectedFault`] × [`SessionState`]: it brings a client into the state, injects the fault, and goes on. A
 //! [`Checker`] knows what players did and what the disk acknowledged, and compares after every step:
 //!
 //! - **one session**: no player is in twice, and a player has one open link at the server;
@@ -30,7 +30,7 @@ mod world;
 
 pub use actors::Mischief;
 pub use check::{Checker, Violation};
-pub use faults::{Coverage, Fault, SessionState};
+pub use faults::{Coverage, InjectedFault, SessionState};
 pub use market::Market;
 pub use peers::{PeerChaosReport, PeerFault, PeerState, run_peers};
 pub use world::{ChaosWorld, Counts};

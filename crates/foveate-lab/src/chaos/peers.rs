@@ -1,7 +1,7 @@
 //! The same without a server: peers that crash, come back, leave, stand still and are cut off, and items that have one
 //! owner each when everything has healed.
 
-use super::market::{Deal, ITEM, ITEMS, Item, Market, Walk};
+use super::market::{Deal, ITEM, ITEMS, Market, TradeItem, TraderInput};
 use super::{ChaosSpec, Violation};
 use crate::net::{Latency, Loss};
 use crate::network::NetworkSpec;
@@ -254,7 +254,7 @@ impl Swarm {
                 if *at_rest || rng.u8(..) > 12 {
                     return;
                 }
-                node.peer.input(Walk { x: rng.i8(-8..=8), y: rng.i8(-8..=8) });
+                node.peer.input(TraderInput { x: rng.i8(-8..=8), y: rng.i8(-8..=8) });
                 let items: Vec<ObjectId> = {
                     let simulation = &node.peer.simulation;
                     simulation.world().of_kind(ITEM)
@@ -290,8 +290,8 @@ impl Swarm {
 
     fn check(&mut self) {
         let Some(kind) = self.game.schema().kind(ITEM).cloned() else { return };
-        let item = |lanes: &[i32]| Item::get(&kind, lanes);
-        let mut owned: BTreeMap<ObjectId, (usize, Item)> = BTreeMap::new();
+        let item = |lanes: &[i32]| TradeItem::get(&kind, lanes);
+        let mut owned: BTreeMap<ObjectId, (usize, TradeItem)> = BTreeMap::new();
         let mut faults = Vec::new();
         for (at, node) in self.net.present() {
             if node.inside.is_none() {

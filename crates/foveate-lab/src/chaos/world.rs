@@ -5,7 +5,7 @@ use super::actors::{Actor, ActorCommand, ActorEvent, Hostile, Mischief, PlayerAp
 use super::check::Checker;
 use super::disk::{CrashKind, Disk, DiskStorage};
 use super::faults::{Coverage, SessionState};
-use super::market::{Deal, ITEM, Market, Walk};
+use super::market::{Deal, ITEM, Market, TraderInput};
 use super::{ChaosReport, ChaosSpec, Flaw};
 use crate::net::{Latency, Loss};
 use crate::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
@@ -13,7 +13,7 @@ use fastrand::Rng;
 use foveate_node::client::ClientPhase;
 use foveate_node::node::{ClientCommand, ServerCommand};
 use foveate_node::outbox::RecordingOutbox;
-use foveate_node::persistence::{Registry, TokenId, UnixTime};
+use foveate_node::persistence::{PlayerRegistry, TokenId, UnixTime};
 use foveate_node::server::{Keys, ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{IdAllocator, Link, Server};
@@ -84,7 +84,7 @@ pub(super) struct Driver {
 pub(super) struct Surroundings {
     pub checker: Checker,
     pub disk: Disk,
-    pub registry: Option<Registry<DiskStorage>>,
+    pub registry: Option<PlayerRegistry<DiskStorage>>,
     /// The token of each link.
     tokens: BTreeMap<Link, TokenId>,
     /// The server's clock of the day is ahead by this, in seconds.
@@ -335,7 +335,7 @@ impl ChaosWorld {
             debug_assert!(populated.is_ok(), "the world is empty");
         }
         let hz = (1_000_000 / ROUND.0) as u32;
-        let mut registry = Registry::new(DiskStorage::default(), hz);
+        let mut registry = PlayerRegistry::new(DiskStorage::default(), hz);
         registry.used = used;
         registry.save_all(&server.simulation);
         (self.around.registry, self.around.saved) = (Some(registry), 0);
@@ -489,7 +489,7 @@ impl ChaosWorld {
         if let Some(batch) = registry.storage.run(disk, now) {
             checker.on_acknowledged(&batch);
         }
-        while let Some(command) = self.around.registry.as_mut().and_then(Registry::poll) {
+        while let Some(command) = self.around.registry.as_mut().and_then(PlayerRegistry::poll) {
             self.network.command(SERVER, ActorCommand::Server(command), &mut self.around);
         }
     }
@@ -579,11 +579,11 @@ impl ChaosWorld {
     fn drive_playing(&mut self, client: usize) {
         let now = self.now();
         if self.at_rest {
-            let stop = ActorCommand::Client(ClientCommand::SetInput(Walk::default()));
+            let stop = ActorCommand::Client(ClientCommand::SetInput(TraderInput::default()));
             return self.network.command(1 + client, stop, &mut self.around);
         }
         if self.rng.u8(..50) == 0 {
-            let walk = Walk { x: self.rng.i8(-8..=8), y: self.rng.i8(-8..=8) };
+            let walk = TraderInput { x: self.rng.i8(-8..=8), y: self.rng.i8(-8..=8) };
             let walk = ActorCommand::Client(ClientCommand::SetInput(walk));
             self.network.command(1 + client, walk, &mut self.around);
         }

@@ -2,8 +2,8 @@
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::chaos::{
-    self, ChaosReport, ChaosSpec, Coverage, Fault, Flaw, PeerFault, PeerState, SessionState,
-    Violation,
+    self, ChaosReport, ChaosSpec, Coverage, Flaw, InjectedFault, PeerFault, PeerState,
+    SessionState, Violation,
 };
 use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::Report;
@@ -274,8 +274,8 @@ const SETTING: &str = "Eight honest and two hostile clients of the shipped serve
     simulated disk. Each pair of a fault and a session's state is provoked in turn; a checker compares after every step \
     (`crates/foveate-lab/src/chaos/mod.rs` states its invariants). Five planted bugs must be found.";
 
-fn pairs() -> impl Iterator<Item = (Fault, SessionState)> {
-    Fault::ALL.into_iter().flat_map(|fault| SessionState::ALL.map(|state| (fault, state)))
+fn pairs() -> impl Iterator<Item = (InjectedFault, SessionState)> {
+    InjectedFault::ALL.into_iter().flat_map(|fault| SessionState::ALL.map(|state| (fault, state)))
 }
 
 fn judge(
@@ -309,7 +309,7 @@ fn table(coverage: &Coverage) -> Table {
     let states = SessionState::ALL.map(|state| (format!("{state:?}").to_lowercase(), Align::Right));
     let columns = [("fault".to_owned(), Align::Left)].into_iter().chain(states);
     let mut table = Table::new(columns).caption("How often each fault hit a session in each state");
-    for fault in Fault::ALL {
+    for fault in InjectedFault::ALL {
         let counts = SessionState::ALL.map(|state| coverage.of(fault, state).to_string());
         table.row([format!("{fault:?}")].into_iter().chain(counts));
     }

@@ -1,6 +1,6 @@
 //! What a server keeps: player numbers, kept objects, used tokens.
 //!
-//! Without IO: a [`Registry`] answers what a server asks its host and decides what is saved, a [`WriteQueue`]
+//! Without IO: a [`PlayerRegistry`] answers what a server asks its host and decides what is saved, a [`WriteQueue`]
 //! decides what one transaction of a storage contains and what becomes of a transaction that fails. A host runs
 //! them on a file; the laboratory runs the same two on a disk that crashes, fills up and tears writes.
 //!
@@ -9,8 +9,8 @@
 //! a player is only let in after the token is on the disk, and a transaction that fails uses nothing up.
 //!
 //! ```text
-//! Asked ─▶ Registry ─ Question ─▶ WriteQueue ─ Batch ─▶ storage
-//! Admit ◀─ Registry ◀─ Answer ─── WriteQueue ◀─ written, failed
+//! Asked ─▶ PlayerRegistry ─ Question ─▶ WriteQueue ─ Batch ─▶ storage
+//! Admit ◀─ PlayerRegistry ◀─ Answer ─── WriteQueue ◀─ written, failed
 //! ```
 
 mod memory;
@@ -20,9 +20,10 @@ mod tokens;
 
 pub use memory::{MAX_NAMES, MemoryStorage};
 pub use queue::{
-    Batch, Changes, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, SavedStates, StorageReport, WriteQueue,
+    Batch, Changed, Changes, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, SavedStates, StorageReport,
+    WriteQueue,
 };
-pub use registry::Registry;
+pub use registry::PlayerRegistry;
 pub use tokens::{MAX_REMEMBERED, UsedTokens};
 
 use crate::game::PlayerId;
@@ -57,6 +58,9 @@ pub struct Saved {
     /// Its state, in the lanes of the schema that the storage was opened with.
     pub lanes: Vec<i32>,
 }
+
+/// A player's number and objects.
+pub type StoredPlayer = (PlayerId, Vec<Saved>);
 
 /// What happened to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,10 +103,10 @@ pub struct Answer<E> {
     /// What was asked. With an error its token is not used up.
     pub question: Question,
     /// The player's number and objects.
-    pub player: Result<(PlayerId, Vec<Saved>), E>,
+    pub player: Result<StoredPlayer, E>,
 }
 
-/// What a [`Registry`] needs of a storage: takes changes and questions without waiting, answers later.
+/// What a [`PlayerRegistry`] needs of a storage: takes changes and questions without waiting, answers later.
 pub trait PlayerStorage {
     /// Takes the state of objects, those that changed and perhaps others. All of a call are written by one
     /// transaction.
@@ -115,7 +119,7 @@ pub trait PlayerStorage {
     fn ask(&mut self, question: Question) -> bool;
 
     /// The next answer: the ticket, and the player; `None` if the storage could not answer.
-    fn poll(&mut self) -> Option<(Question, Option<(PlayerId, Vec<Saved>)>)>;
+    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)>;
 
     /// Reserves numbers for new ids up to this one, and returns up to which one they are reserved by now.
     fn reserve_ids(&mut self, end: u64) -> u64;

@@ -18,6 +18,9 @@ pub const MAX_KNOWN: usize = 1 << 20;
 /// Objects by id; `None` is a removal.
 pub type Changes = BTreeMap<ObjectId, Option<Arc<[i32]>>>;
 
+/// One of them.
+pub type Changed = (ObjectId, Option<Arc<[i32]>>);
+
 /// The last state handed in of each object: what has not changed since is not written again.
 #[derive(Debug, Default)]
 pub struct SavedStates(BTreeMap<ObjectId, Arc<[i32]>>);
@@ -29,7 +32,7 @@ impl SavedStates {
         &self,
         batch: impl IntoIterator<Item = Change<'a>>,
         fits: impl Fn(ObjectId, usize) -> bool,
-    ) -> (Taken, Vec<(ObjectId, Option<Arc<[i32]>>)>) {
+    ) -> (Taken, Vec<Changed>) {
         let (mut taken, mut fresh) = (Taken::default(), Vec::new());
         for change in batch {
             match change {

@@ -16,9 +16,9 @@ const MAX_PARTS: u32 = 8;
 
 /// Looks players up in a storage and keeps what they leave.
 ///
-/// Every [`enter`](Registry::enter) gets one command, at once or by [`poll`](Registry::poll).
+/// Every [`enter`](PlayerRegistry::enter) gets one command, at once or by [`poll`](PlayerRegistry::poll).
 #[derive(Debug)]
-pub struct Registry<S> {
+pub struct PlayerRegistry<S> {
     /// The storage.
     pub storage: S,
     /// Tokens that were used, in this run and earlier ones.
@@ -29,17 +29,17 @@ pub struct Registry<S> {
     parts: u32,
 }
 
-impl<S: PlayerStorage> Registry<S> {
+impl<S: PlayerStorage> PlayerRegistry<S> {
     /// For a server with so many ticks a second.
-    pub fn new(storage: S, tick_hz: u32) -> Registry<S> {
+    pub fn new(storage: S, tick_hz: u32) -> PlayerRegistry<S> {
         // At slow rates in fewer parts, so that each object is saved within half a second.
         let parts = (tick_hz * 2 / 5).clamp(1, MAX_PARTS);
         let (used, asked) = (UsedTokens::default(), BTreeMap::new());
-        Registry { storage, used, asked, tickets: 0, parts }
+        PlayerRegistry { storage, used, asked, tickets: 0, parts }
     }
 
     /// A player asks to join under a name, with a token that is valid but for having been used. `None`: the storage
-    /// is asked, [`poll`](Registry::poll) has the answer.
+    /// is asked, [`poll`](PlayerRegistry::poll) has the answer.
     pub fn enter(
         &mut self,
         link: Link,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::persistence::{Saved, Taken};
+use crate::persistence::{StoredPlayer, Taken};
 use foveate_wire::ObjectId;
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ const TOKEN: (TokenId, UnixTime) = ([7; 16], UnixTime(1_060));
 #[derive(Default)]
 struct Scripted {
     questions: VecDeque<Question>,
-    answers: VecDeque<(Question, Option<(PlayerId, Vec<Saved>)>)>,
+    answers: VecDeque<(Question, Option<StoredPlayer>)>,
     full: bool,
 }
 
@@ -35,7 +35,7 @@ impl PlayerStorage for Scripted {
         !self.full
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<(PlayerId, Vec<Saved>)>)> {
+    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
         self.answers.pop_front()
     }
 
@@ -44,8 +44,8 @@ impl PlayerStorage for Scripted {
     }
 }
 
-fn registry() -> Registry<Scripted> {
-    Registry::new(Scripted::default(), 20)
+fn registry() -> PlayerRegistry<Scripted> {
+    PlayerRegistry::new(Scripted::default(), 20)
 }
 
 fn reject(link: u64, why: Refusal) -> Option<ServerCommand> {
