@@ -3,18 +3,22 @@
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
 use foveate_arena::game::{Action, Controls};
 use foveate_arena::{Arena, Fighter, Input, Point, Setup, Skill};
+use foveate_lab::network::{NetworkSpec, Participant, Sessions};
+use foveate_node::Server;
 use foveate_node::game::{Brain, Game, PlayerId, Requester};
-use foveate_node::outbox::{Outgoing, RecordingOutbox};
-use foveate_node::server::{Resources, ServerEvent, ServerSettings};
-use foveate_node::session::{ResumeKey, ServerDatagram};
-use foveate_node::{Client, Link, Server};
+use foveate_node::outbox::Outgoing;
+use foveate_node::server::{Resources, ServerSettings};
+use foveate_node::session::ServerDatagram;
 use foveate_sync::interest::Line;
 use foveate_sync::replica::Life;
-use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use foveate_wire::{Bytes, Micros, ObjectId};
 use std::sync::Arc;
 
 const BOTS: u64 = 48;
 const ROUNDS: u64 = 600;
+const ROUND: Micros = Micros(50_000);
+/// This much after the server's round what it sent has arrived.
+const AFTER: Micros = Micros(1);
 
 /// What clients were told of enemies, over all rounds.
 #[derive(Default, Debug)]
@@ -55,8 +59,7 @@ impl Told {
 }
 
 struct Match {
-    server: Server<Arena>,
-    clients: Vec<Client<Arena>>,
+    sessions: Sessions<Arena>,
     brains: Vec<Fighter>,
     told: Told,
     round: u64,
@@ -75,60 +78,30 @@ impl Match {
     fn new(line_of_sight: bool) -> Match {
         let setup = Setup { line_of_sight, units: 0, ..Setup::for_players(BOTS as usize, 5) };
         let arena = Arc::new(Arena::new(setup).unwrap());
-        let keys = Box::new(|| ResumeKey([7; 16]));
-        let mut server = Server::new(Arc::clone(&arena), ServerSettings::default(), keys);
-        server.simulation.populate().unwrap();
-        let client = |bot| Client::new(Arc::clone(&arena), &format!("bot-{bot}"), &[]);
-        let mut clients: Vec<_> = (0..BOTS).map(client).collect();
-        let mut out = RecordingOutbox::default();
-        for (bot, client) in clients.iter_mut().enumerate() {
-            client.connected(Link(bot as u64), &mut out);
-            server.connected(Link(bot as u64), &mut out);
-        }
+        let spec = NetworkSpec::delayed(Micros::ZERO, 5);
+        let mut sessions = Sessions::new(Arc::clone(&arena), ServerSettings::default(), spec);
+        sessions.server().unwrap().simulation.populate().unwrap();
+        sessions.sent = Some(Vec::new());
+        sessions.run(AFTER, |_, _, _, _| {});
+        (0..BOTS).for_each(|bot| _ = sessions.join(&format!("bot-{bot}"), &[]));
+        sessions.run(Micros::ZERO, |_, _, _, _| {});
         let bot = |bot| Fighter::new(Arc::clone(&arena), Skill::Regular, 5, bot);
         let brains = (0..BOTS).map(bot).collect();
-        let mut game =
-            Match { server, clients, brains, told: Told::default(), round: 0, blind: false };
-        game.deliver_up(out, Micros(0));
-        game
+        Match { sessions, brains, told: Told::default(), round: 0, blind: false }
     }
 
-    fn deliver_up(&mut self, out: RecordingOutbox, now: Micros) {
-        let mut answers = RecordingOutbox::default();
-        for (link, outgoing) in out.0 {
-            match outgoing {
-                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
-                Outgoing::Close(why) => panic!("{why:?}"),
-            }
-        }
-        while let Some(event) = self.server.poll() {
-            if let ServerEvent::Asked { link, .. } = event {
-                let player = PlayerId(link.0 as u32 + 1);
-                self.server.admit(link, player, &[], now, &mut answers).unwrap();
-            }
-        }
-        self.deliver_down(answers, now);
+    fn server(&mut self) -> &mut Server<Arena> {
+        self.sessions.server().unwrap()
     }
 
-    fn deliver_down(&mut self, out: RecordingOutbox, now: Micros) {
-        for (link, outgoing) in out.0 {
-            let client = &mut self.clients[link.0 as usize];
-            match outgoing {
-                Outgoing::Datagram(bytes) => {
-                    self.told.bytes += bytes.len() as u64 + 55;
-                    let frame = ServerDatagram::read(&bytes).unwrap();
-                    self.told.datagrams[usize::from(frame.state.is_empty())] += 1;
-                    let (state, events) = (frame.state.len(), frame.events.len());
-                    let frame = bytes.len() - state - events;
-                    for (sum, bytes) in self.told.parts.iter_mut().zip([state, frame, events]) {
-                        *sum += bytes as u64;
-                    }
-                    client.datagram(&bytes, now);
-                }
-                Outgoing::Message(bytes) => client.message(&bytes),
-                Outgoing::Close(why) => panic!("{why:?}"),
-            }
+    fn count(&mut self, bytes: &[u8]) {
+        self.told.bytes += bytes.len() as u64 + 55;
+        let frame = ServerDatagram::read(bytes).unwrap();
+        self.told.datagrams[usize::from(frame.state.is_empty())] += 1;
+        let (state, events) = (frame.state.len(), frame.events.len());
+        let frame = bytes.len() - state - events;
+        for (sum, bytes) in self.told.parts.iter_mut().zip([state, frame, events]) {
+            *sum += bytes as u64;
         }
     }
 
@@ -136,34 +109,40 @@ impl Match {
     fn run(&mut self, rounds: u64) -> Told {
         for _ in 0..rounds {
             self.round += 1;
-            let (now, tick) = (Micros(self.round * 50_000), Tick(self.round as u32));
-            let mut out = RecordingOutbox::default();
-            self.server.tick(tick, now, &mut out);
-            self.server.end_round(Micros::ZERO);
-            self.deliver_down(out, now);
-            if self.round > 20 {
-                self.look(tick);
-            }
-            let mut out = RecordingOutbox::default();
-            let all = self.clients.iter_mut().zip(&mut self.brains).enumerate();
-            for (bot, (client, brain)) in all {
-                client.tick(now, &mut out, |world, me| match self.blind {
-                    true => stroll(bot, self.round),
-                    false => brain.think(world, me, &mut Vec::new()),
+            let Match { sessions, brains, round, blind, .. } = self;
+            let until = Micros(ROUND.0 * *round) + AFTER;
+            sessions.run(until - sessions.network.now(), |now, at, client, _| {
+                let me = client.joined().map(|joined| joined.avatar);
+                let input = me.map(|me| match blind {
+                    true => stroll(at - 1, *round),
+                    false => client.see(now, |it| brains[at - 1].think(it, me, &mut Vec::new())),
                 });
-                while client.poll().is_some() {}
+                client.set_input(input.unwrap_or_default());
+            });
+            sessions.news.clear();
+            self.server().end_round(Micros::ZERO);
+            for (from, _, outgoing) in self.sessions.sent.replace(Vec::new()).unwrap() {
+                if let (0, Outgoing::Datagram(bytes)) = (from, outgoing) {
+                    self.count(&bytes);
+                }
             }
-            self.deliver_up(out, now);
+            if self.round > 20 {
+                self.look();
+            }
         }
         std::mem::take(&mut self.told)
     }
 
-    fn look(&mut self, tick: Tick) {
-        let (world, arena) = (self.server.simulation.world(), &self.server.simulation.game);
+    fn look(&mut self) {
+        let nodes = &self.sessions.network.nodes;
+        let Some(Participant::Server(server)) = nodes[0].as_deref() else { return };
+        let (world, arena) = (server.simulation.world(), &server.simulation.game);
+        let tick = world.tick();
         let walls = arena.visibility().expect("the arena has walls");
         let avatars: Vec<(ObjectId, Avatar)> =
             world.of_kind(AVATAR).into_iter().filter_map(|id| Some((id, world.get(id)?))).collect();
-        for client in &self.clients {
+        for node in nodes.iter().flatten() {
+            let Participant::Client(client) = &node.node else { continue };
             let Some(me) = client.joined() else { continue };
             let Some(here) = world.get::<Avatar>(me.avatar) else { continue };
             for (object, truth) in avatars.iter().filter(|(object, _)| *object != me.avatar) {
@@ -225,16 +204,9 @@ fn enemies_behind_walls_are_not_told_and_those_in_sight_are() {
 #[test]
 fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
     let mut game = Match::new(false);
-    let server = &mut game.server;
-    let mut out = RecordingOutbox::default();
-    let mut round = 0;
-    let mut tick = |server: &mut Server<Arena>, rounds: u64| {
-        for _ in 0..rounds {
-            round += 1;
-            server.tick(Tick(round as u32), Micros(round * 50_000), &mut out);
-        }
-    };
-    tick(server, 2);
+    // All stand still.
+    (1..=BOTS as usize).for_each(|at| game.sessions.network.pause(at, true));
+    game.run(2);
     // θ of what each of the two players is told of the other.
     let avatars = [1, 2].map(|player| ObjectId::new(AVATAR, player, 0));
     let ages = |server: &Server<Arena>| {
@@ -245,17 +217,17 @@ fn a_hit_makes_both_parties_interesting_to_each_other_for_a_while() {
             publisher.grade_of(observer, slot).map(|(grade, _)| grade.max_age)
         })
     };
-    let before = ages(server);
+    let before = ages(game.server());
     let hit = Action::Hit { damage: 1, weapon: Weapon::Blaster };
-    server.simulation.ask(avatars[1], hit, Requester::Object(avatars[0]));
-    tick(server, 1);
-    let sharp = ages(server).map(|age| age.expect("of interest, however far off"));
+    game.server().simulation.ask(avatars[1], hit, Requester::Object(avatars[0]));
+    game.run(1);
+    let sharp = ages(game.server()).map(|age| age.expect("of interest, however far off"));
     for (before, sharp) in before.into_iter().zip(sharp) {
         assert!(before.is_none_or(|before| sharp.0 * 3 < before.0 * 2), "{before:?} {sharp:?}");
     }
     // Four half-lives, and less than it takes for silent clients to be thrown out.
-    tick(server, 160);
-    for (sharp, faded) in sharp.into_iter().zip(ages(server)) {
+    game.run(160);
+    for (sharp, faded) in sharp.into_iter().zip(ages(game.server())) {
         assert!(faded.is_none_or(|faded| faded.0 > sharp.0 * 3 / 2), "{sharp:?} {faded:?}");
     }
 }
@@ -271,19 +243,20 @@ fn a_narrow_uplink_loosens_what_is_far_and_spares_what_is_near() {
     // What is told first takes more than what is told later.
     wide.run(400);
     let mut wanted = wide.run(300);
-    assert_eq!(wide.server.strain(), 0.0);
+    assert_eq!(wide.server().strain(), 0.0);
     println!("wanted: {}", wanted.traffic());
     // The same match, with a share of the uplink that it takes.
     let mut compare = |share: f64| {
         let mut narrow = blind();
         let uplink = Some(Bytes((share * wanted.bytes as f64 / 300.0) as u32));
-        narrow.server.set_resources(Resources { uplink, tick_time: None });
+        narrow.server().set_resources(Resources { uplink, tick_time: None });
         narrow.run(400);
         let mut told = narrow.run(300);
         let sent = told.bytes as f64 / wanted.bytes as f64;
         let [near, far] = [0, 1].map(|at| p95(&mut told.errors[at]) / p95(&mut wanted.errors[at]));
         println!("{share}: {}", told.traffic());
-        println!("{sent:.3}, strain {:.1}, near {near:.2}, far {far:.1}", narrow.server.strain());
+        let strain = narrow.server().strain();
+        println!("{sent:.3}, strain {strain:.1}, near {near:.2}, far {far:.1}");
         (narrow, [sent, f64::from(near), f64::from(far)])
     };
     let (_, [sent, near, far]) = compare(0.9);
@@ -291,7 +264,7 @@ fn a_narrow_uplink_loosens_what_is_far_and_spares_what_is_near() {
     // Two thirds of it are headers of packets, so that only fewer packets bring it to a half.
     let (mut game, [sent, near, far]) = compare(0.5);
     assert!(sent < 0.525 && near < 1.3 && far > 3.0, "{sent}, near {near}, far {far}");
-    game.server.set_resources(Resources::default());
+    game.server().set_resources(Resources::default());
     game.run(600);
-    assert_eq!(game.server.strain(), 0.0, "it recovers");
+    assert_eq!(game.server().strain(), 0.0, "it recovers");
 }

@@ -3,13 +3,15 @@
 
 use foveate_arena::game::kinds::{AVATAR, Avatar, BASE, ITEM, Item, MATCH, Match};
 use foveate_arena::{Arena, Fighter, Practice, Setup, Skill};
+use foveate_lab::net::Latency;
+use foveate_lab::peers::{Keys, NetSpec, PeerNet};
+use foveate_node::Peer;
 use foveate_node::game::{Brain, World};
-use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::outbox::RecordingOutbox;
 use foveate_node::peer::identity::Sealed;
 use foveate_node::peer::wire::{Digest, Message};
-use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
+use foveate_node::peer::{PeerSettings, Signer};
 use foveate_node::session::write_message;
-use foveate_node::{Link, Peer};
 use foveate_sync::ObserverId;
 use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{KindId, Metres, Micros, ObjectId};
@@ -17,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const PLAYERS: usize = 8;
-const ROUND: u64 = 50_000;
-const LATENCY: u64 = 40_000;
+const ROUND: Micros = Micros(50_000);
+const LATENCY: Micros = Micros(40_000);
 /// Rounds of play, then of rest: what was asked arrives.
 const PLAYED: u64 = 1_200;
 const REST: u64 = 160;
@@ -28,145 +30,77 @@ fn setup(seed: u64) -> Setup {
     Setup { round_seconds: 3_600, score_limit: u16::MAX, ..Setup::for_players(PLAYERS, seed) }
 }
 
-/// Nobody relays anything in so small a game: links alone prove who speaks.
-struct Name(u8);
-
-impl Signer for Name {
-    fn key(&self) -> Key {
-        Key([self.0; 32])
-    }
-
-    fn sign(&self, _: &[u8]) -> [u8; 64] {
-        [self.0; 64]
-    }
-
-    fn verify(&self, key: &Key, _: &[u8], signature: &[u8; 64]) -> bool {
-        key.0[0] == signature[0]
-    }
+fn settings(address: Vec<u8>) -> PeerSettings {
+    PeerSettings::new(ROUND, Metres(100.0), address)
 }
 
-fn peer(arena: &Arc<Arena>, at: usize) -> Peer<Arena> {
-    let settings = PeerSettings::new(Micros(ROUND), Metres(100.0), vec![at as u8]);
-    Peer::new(Arc::clone(arena), settings, Box::new(Name(at as u8 + 1)), "bot")
-}
-
-/// Peers with links of one latency that lose one datagram in twenty.
+/// Peers with links that lose one datagram in twenty.
 struct Game {
-    peers: Vec<Peer<Arena>>,
+    net: PeerNet<Arena>,
     bots: Vec<Fighter>,
-    letters: BTreeMap<(u64, u64), (usize, usize, Link, Outgoing)>,
-    calls: Vec<(u64, usize, usize)>,
-    sent: u64,
-    links: u64,
-    /// Those who crashed or left,
-    gone: BTreeSet<usize>,
-    /// and those who do nothing until then; what comes for them waits.
+    /// Those who do nothing until that round.
     stalled: BTreeMap<usize, u64>,
-    rng: fastrand::Rng,
+    round: u64,
 }
 
 impl Game {
-    fn new(arena: &Arc<Arena>, players: usize) -> Game {
+    /// The first begins the world, and the others come by way of it.
+    fn new(players: usize, seed: u64) -> Game {
+        let arena = Arc::new(Arena::new(setup(seed)).unwrap());
         let bot = |at: usize| {
-            Fighter::new(Arc::clone(arena), Skill::mixed(at), arena.setup().seed, at as u64 + 1)
+            Fighter::new(Arc::clone(&arena), Skill::mixed(at), arena.setup().seed, at as u64 + 1)
         };
-        Game {
-            peers: (0..players).map(|at| peer(arena, at)).collect(),
-            bots: (0..players).map(bot).collect(),
-            letters: BTreeMap::new(),
-            calls: Vec::new(),
-            sent: 0,
-            links: 0,
-            gone: BTreeSet::new(),
-            stalled: BTreeMap::new(),
-            rng: fastrand::Rng::with_seed(3),
+        let bots = (0..players).map(bot).collect();
+        let spec = NetSpec {
+            round: ROUND,
+            latency: Latency::Constant(LATENCY),
+            loss: 0.05,
+            relayed: 0.0,
+            queue: 1 << 20,
+            seed,
+        };
+        let mut net = PeerNet::new(arena, spec);
+        for at in 0..players {
+            net.enter((at > 0).then_some(0), None, settings).unwrap();
         }
+        Game { net, bots, stalled: BTreeMap::new(), round: 0 }
     }
 
-    fn settle(
-        &mut self,
-        now: u64,
-        at: usize,
-        out: RecordingOutbox,
-        ends: &mut BTreeMap<Link, [usize; 2]>,
-    ) {
-        for (link, outgoing) in out.0 {
-            let Some(ends) = ends.get(&link) else { continue };
-            let to = if ends[0] == at { ends[1] } else { ends[0] };
-            if matches!(outgoing, Outgoing::Datagram(_)) && self.rng.f64() < 0.05 {
-                continue;
-            }
-            self.sent += 1;
-            self.letters.insert((now + LATENCY, self.sent), (at, to, link, outgoing));
-        }
-        while let Some(event) = self.peers[at].poll() {
-            match event {
-                PeerEvent::Connect(_, contact) => {
-                    self.calls.push((now + LATENCY, at, usize::from(contact[0])));
+    fn run(&mut self, rounds: u64, playing: bool) {
+        for _ in 0..rounds {
+            self.round += 1;
+            let due: Vec<usize> = self
+                .stalled
+                .extract_if(.., |_, until| *until <= self.round)
+                .map(|(at, _)| at)
+                .collect();
+            due.into_iter().for_each(|at| self.net.pause(at, false));
+            let Game { net, bots, round, .. } = self;
+            net.run_until(Micros(ROUND.0 * *round), |_, at, node, _| {
+                assert_eq!(node.verdicts, [], "peer {at} names an honest one");
+                let (peer, mut actions) = (&mut node.peer, Vec::new());
+                if playing && peer.is_inside() {
+                    let input = bots[at].think(&peer.world(), peer.avatar(), &mut actions);
+                    peer.input(input);
+                    actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
                 }
-                PeerEvent::Verdict(player, fault) => panic!("{player:?} is no liar: {fault:?}"),
-                _ => {}
-            }
+            });
         }
     }
 
-    /// Somebody begins anew under the same key, by way of another.
-    fn restart(&mut self, now: u64, at: usize, by: usize, ends: &mut BTreeMap<Link, [usize; 2]>) {
-        self.peers[at] = peer(&self.peers[at].simulation.game, at);
-        self.gone.remove(&at);
+    fn crash(&mut self, at: usize) {
         self.stalled.remove(&at);
-        self.peers[at].join(Name(by as u8 + 1).key(), vec![by as u8], Micros(now));
-        self.settle(now, at, RecordingOutbox::default(), ends);
+        drop(self.net.crash(at));
     }
 
-    fn round(&mut self, now: u64, playing: bool, ends: &mut BTreeMap<Link, [usize; 2]>) {
-        self.stalled.retain(|_, until| *until > now);
-        let due: Vec<_> = self.calls.extract_if(.., |call| call.0 <= now).collect();
-        let both = |call: &(u64, usize, usize)| {
-            !self.gone.contains(&call.1) && !self.gone.contains(&call.2)
-        };
-        for (_, from, to) in due.into_iter().filter(both).collect::<Vec<_>>() {
-            let link = Link(self.links);
-            self.links += 1;
-            ends.insert(link, [from, to]);
-            for (at, other, called) in [(from, to, true), (to, from, false)] {
-                let (key, mut out) = (Name(other as u8 + 1).key(), RecordingOutbox::default());
-                self.peers[at].connected(link, (key, called), Micros(now), &mut out);
-                self.settle(now, at, out, ends);
-            }
-        }
-        while let Some(entry) = self.letters.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (_, to, link, outgoing) = entry.remove();
-            if self.gone.contains(&to) {
-                continue;
-            }
-            if let Some(until) = self.stalled.get(&to) {
-                self.sent += 1;
-                self.letters.insert((*until, self.sent), (to, to, link, outgoing));
-                continue;
-            }
-            let mut out = RecordingOutbox::default();
-            match outgoing {
-                Outgoing::Datagram(bytes) => self.peers[to].datagram(link, &bytes, Micros(now)),
-                Outgoing::Message(bytes) => {
-                    self.peers[to].message(link, &bytes, Micros(now), &mut out);
-                }
-                Outgoing::Close(_) => self.peers[to].closed(link, Micros(now)),
-            }
-            self.settle(now, to, out, ends);
-        }
-        let acts = |at: &usize| !self.gone.contains(at) && !self.stalled.contains_key(at);
-        for at in (0..self.peers.len()).filter(acts).collect::<Vec<_>>() {
-            let (peer, mut actions) = (&mut self.peers[at], Vec::new());
-            if playing && peer.is_inside() {
-                let input = self.bots[at].think(&peer.world(), peer.avatar(), &mut actions);
-                peer.input(input);
-                actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
-            }
-            let mut out = RecordingOutbox::default();
-            peer.tick(Micros(now), &mut out);
-            self.settle(now, at, out, ends);
-        }
+    /// A peer begins anew under the same key, by way of another.
+    fn restart(&mut self, at: usize, by: usize) {
+        self.crash(at);
+        self.net.come_back(at, by, settings).unwrap();
+    }
+
+    fn peers(&self) -> impl Iterator<Item = &Peer<Arena>> {
+        self.net.present().map(|(_, node)| &node.peer)
     }
 }
 
@@ -209,28 +143,18 @@ fn fallen(tallies: &[(u16, u16)]) -> u32 {
     kills
 }
 
-/// The first begins the world, and the others come by way of it.
-fn begun(players: usize, seed: u64) -> (Game, BTreeMap<Link, [usize; 2]>) {
-    let arena = Arc::new(Arena::new(setup(seed)).unwrap());
-    let (mut game, mut ends) = (Game::new(&arena, players), BTreeMap::new());
-    game.peers[0].found(Micros::ZERO).unwrap();
-    for at in 1..players {
-        game.peers[at].join(Name(1).key(), vec![0], Micros::ZERO);
-        game.settle(0, at, RecordingOutbox::default(), &mut ends);
-    }
-    (game, ends)
-}
-
 #[test]
 fn a_strangers_word_does_not_take_the_score_from_its_owner() {
-    let (mut game, mut ends) = begun(PLAYERS, 11);
-    (1..=100).for_each(|round| game.round(round * ROUND, false, &mut ends));
-    let now = Micros(100 * ROUND);
-    let is_others = |it: &&mut Peer<Arena>| it.owned().all(|(id, _)| id != Match::ID);
-    let reader = game.peers.iter_mut().find(is_others).unwrap();
+    let mut game = Game::new(PLAYERS, 11);
+    game.run(100, false);
+    let now = game.net.now();
+    let is_others = |it: &Peer<Arena>| it.owned().all(|(id, _)| id != Match::ID);
+    let mut nodes = game.net.nodes.iter_mut().flatten();
+    let reader = nodes.find(|node| is_others(&node.peer)).unwrap();
+    let (now, reader) = (reader.clock(now), &mut reader.node.peer);
     let claim = reader.claim_on(Match::ID).unwrap();
     let mut lanes = reader.simulation.ghosts.lanes(Match::ID).unwrap().to_vec();
-    let stranger = Name(99);
+    let stranger = Keys::new(99).unwrap();
     for ahead in [1, 20_000] {
         let epoch = claim.epoch.0 + ahead;
         (lanes[LANE_OWNER], lanes[LANE_EPOCH]) = (stranger.key().player().0 as i32, epoch as i32);
@@ -263,27 +187,25 @@ fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
     let (server, tallies) = account(store.iter().map(|(id, _)| (id, practice.simulation.world())));
     assert!(fallen(&tallies) > 0, "they fight");
 
-    let (mut game, mut ends) = begun(PLAYERS, 11);
-    for round in 1..=PLAYED + REST {
-        game.round(round * ROUND, round <= PLAYED, &mut ends);
-    }
-    let owned = game.peers.iter().flat_map(|peer| peer.owned().map(|(id, _)| (id, peer.world())));
+    let mut game = Game::new(PLAYERS, 11);
+    game.run(PLAYED, true);
+    game.run(REST, false);
+    let owned = game.peers().flat_map(|peer| peer.owned().map(|(id, _)| (id, peer.world())));
     let (peers, tallies) = account(owned);
     assert_eq!(peers, server, "neither lost nor doubled");
     assert!(fallen(&tallies) > 0, "they fight here, too");
-    let owners = game.peers.iter().filter(|peer| peer.owned().any(|(id, _)| id.origin() == 0));
+    let owners = game.peers().filter(|peer| peer.owned().any(|(id, _)| id.origin() == 0));
     assert!(owners.count() > 2, "the world's objects are spread");
 }
 
 /// How many own each of the world's objects.
 fn owners(game: &Game) -> BTreeMap<ObjectId, usize> {
     let mut owners = BTreeMap::new();
-    let there = game.peers.iter().enumerate().filter(|(at, _)| !game.gone.contains(at));
-    for (id, _) in there.clone().flat_map(|(_, peer)| peer.owned()) {
+    for (id, _) in game.peers().flat_map(Peer::owned) {
         *owners.entry(id).or_default() += usize::from(id.origin() == 0);
     }
     // What is on its way has an owner in a moment.
-    for (id, _) in there.flat_map(|(_, peer)| peer.giving()) {
+    for (id, _) in game.peers().flat_map(Peer::giving) {
         owners.entry(id).or_insert(1);
     }
     owners.retain(|id, _| id.origin() == 0);
@@ -292,13 +214,13 @@ fn owners(game: &Game) -> BTreeMap<ObjectId, usize> {
 
 #[test]
 fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
-    let (mut game, mut ends) = begun(2, 11);
+    let mut game = Game::new(2, 11);
     let all = owners(&game);
-    (1..=400).for_each(|round| game.round(round * ROUND, true, &mut ends));
-    let theirs = game.peers[1].owned().filter(|(id, _)| id.origin() == 0).count();
+    game.run(400, true);
+    let theirs = game.peers().nth(1).unwrap().owned().filter(|(id, _)| id.origin() == 0).count();
     assert!(theirs > 0, "it has something to lose");
-    game.restart(400 * ROUND, 1, 0, &mut ends);
-    (401..=800).for_each(|round| game.round(round * ROUND, true, &mut ends));
+    game.restart(1, 0);
+    game.run(400, true);
     assert_eq!(owners(&game), all);
 }
 
@@ -306,12 +228,12 @@ fn of_two_one_begins_anew_at_once_and_nothing_is_lost() {
 fn what_stands_still_outlives_two_crashes_with_a_pause_between() {
     // Two owners were found by the last one.
     for seed in (1..=40).chain([710]) {
-        let (mut game, mut ends) = begun(4, seed);
+        let mut game = Game::new(4, seed);
         let all = owners(&game);
-        (1..=300).for_each(|round| game.round(round * ROUND, true, &mut ends));
-        for (nth, until) in [(0, 700), (1, 1_100), (2, 1_500)] {
-            game.gone.insert(nth);
-            (until - 399..=until).for_each(|round| game.round(round * ROUND, false, &mut ends));
+        game.run(300, true);
+        for nth in 0..3 {
+            game.crash(nth);
+            game.run(400, false);
             assert_eq!(owners(&game), all, "seed {seed}: {nth} crashed");
         }
     }
@@ -322,39 +244,38 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
     let more = std::env::var("FOVEATE_CHAOS").ok().and_then(|it| it.parse().ok());
     // Among those by which bugs were found: 151, 169, 202.
     for seed in (1..=more.unwrap_or(12)).chain([151, 169, 202]) {
-        let (mut game, mut ends) = begun(6, seed);
+        let mut game = Game::new(6, seed);
         let (all, mut chance) = (owners(&game), fastrand::Rng::with_seed(seed));
-        (1..=200).for_each(|round| game.round(round * ROUND, true, &mut ends));
-        let (mut now, mut story) = (200, Vec::new());
+        game.run(200, true);
+        let mut story = Vec::new();
         for _ in 0..12 {
-            let there: Vec<usize> = (0..6).filter(|at| !game.gone.contains(at)).collect();
+            let there: Vec<usize> = game.net.present().map(|(at, _)| at).collect();
             let (one, other) = (there[chance.usize(..there.len())], there[0]);
             let deed = if there.len() < 3 { 3 } else { chance.u32(..5) };
-            story.push((now, deed, one));
+            story.push((game.round, deed, one));
             println!("seed {seed}: {:?}", story.last());
             match deed {
-                0 => _ = game.gone.insert(one),
+                0 => game.crash(one),
                 1 => {
-                    let mut out = RecordingOutbox::default();
-                    game.peers[one].leave(Micros(now * ROUND), &mut out);
-                    game.settle(now * ROUND, one, out, &mut ends);
-                    game.gone.insert(one);
+                    game.stalled.remove(&one);
+                    game.net.pause(one, false);
+                    game.net.leave(one);
                 }
-                2 => _ = game.stalled.insert(one, (now + chance.u64(5..100)) * ROUND),
+                2 => {
+                    game.net.pause(one, true);
+                    game.stalled.insert(one, game.round + chance.u64(5..100));
+                }
                 // At once, or long after a crash.
                 3 => {
-                    let away = game.gone.first().copied();
+                    let away = (0..6).find(|at| !there.contains(at));
                     let (at, by) = (away.unwrap_or(one), other);
                     let by = if at == by { there[there.len() - 1] } else { by };
-                    game.restart(now * ROUND, at, by, &mut ends);
+                    game.restart(at, by);
                 }
                 _ => {}
             }
             // Copies are made within some seconds: what follows at once may take the last.
-            for _ in 0..chance.u64(260..400) {
-                now += 1;
-                game.round(now * ROUND, true, &mut ends);
-            }
+            game.run(chance.u64(260..400), true);
             assert_eq!(owners(&game), all, "seed {seed}: {story:?}");
         }
     }
@@ -362,12 +283,10 @@ fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
 
 #[test]
 fn peers_know_which_neighbours_are_of_which_team() {
-    let (mut game, mut ends) = begun(PLAYERS, 4);
-    for round in 1..=400 {
-        game.round(round * ROUND, true, &mut ends);
-    }
+    let mut game = Game::new(PLAYERS, 4);
+    game.run(400, true);
     let mut told = [0, 0];
-    for peer in &game.peers {
+    for peer in game.peers() {
         let publisher = &peer.simulation.publisher;
         let own = publisher.store.iter().find(|(id, _)| id.kind() == AVATAR).expect("an avatar");
         let team = peer.simulation.world().get::<Avatar>(own.0).expect("it is there").team;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 
 /// The committed figures.
@@ -33,9 +33,12 @@ type Costs = BTreeMap<String, Cost>;
 
 /// Measures, prints old and new, and fails if a measure costs clearly more. With `write` the new figures become the
 /// committed ones instead.
-pub fn core(root: &Path, write: bool) -> Result<(), Error> {
+pub fn core(root: &Path, write: bool) -> Result<(), TaskError> {
     if !process::succeeds(Command::new("valgrind").arg("--version")) {
-        return Err(Error::Missing { program: "valgrind", install: "apt-get install valgrind" });
+        return Err(TaskError::Missing {
+            program: "valgrind",
+            install: "apt-get install valgrind",
+        });
     }
     let rustc = rustc_version(root)?;
     let new = measure(root)?;
@@ -45,7 +48,7 @@ pub fn core(root: &Path, write: bool) -> Result<(), Error> {
             parse_figures(&text).ok_or_else(|| unusable(FIGURES, "is no list of figures"))?
         }
         Err(_) if write => Default::default(),
-        Err(source) => return Err(Error::Read { path, source }),
+        Err(source) => return Err(TaskError::Read { path, source }),
     };
     if !write && old_rustc != rustc {
         println!(
@@ -55,29 +58,29 @@ pub fn core(root: &Path, write: bool) -> Result<(), Error> {
     let worse = compare(&old, &new);
     if write {
         fs::write(&path, show_figures(&rustc, &new))
-            .map_err(|source| Error::Read { path, source })?;
+            .map_err(|source| TaskError::Read { path, source })?;
         println!("wrote {FIGURES}");
         return Ok(());
     }
-    if worse.is_empty() { Ok(()) } else { Err(Error::Costlier { measures: worse }) }
+    if worse.is_empty() { Ok(()) } else { Err(TaskError::Costlier { measures: worse }) }
 }
 
-fn unusable(command: &str, what: &str) -> Error {
-    Error::Result { command: command.to_owned(), what: what.to_owned() }
+fn unusable(command: &str, what: &str) -> TaskError {
+    TaskError::Result { command: command.to_owned(), what: what.to_owned() }
 }
 
-fn rustc_version(root: &Path) -> Result<String, Error> {
+fn rustc_version(root: &Path) -> Result<String, TaskError> {
     let shown = process::capture(Command::new("rustc").arg("--version").current_dir(root))?;
     Ok(String::from_utf8_lossy(&shown).trim().to_owned())
 }
 
 /// Builds the program and runs it under callgrind.
-fn measure(root: &Path) -> Result<Costs, Error> {
+fn measure(root: &Path) -> Result<Costs, TaskError> {
     let program = build(root)?;
     let folder = root.join("target/bench-core");
     // Files of an earlier run would be taken for this one's.
     let _ = fs::remove_dir_all(&folder);
-    let to_error = |source| Error::Read { path: folder.clone(), source };
+    let to_error = |source| TaskError::Read { path: folder.clone(), source };
     fs::create_dir_all(&folder).map_err(to_error)?;
     let mut run = Command::new("valgrind");
     run.args(["--tool=callgrind", "--quiet", "--toggle-collect=instructions::measured"])
@@ -91,7 +94,7 @@ fn measure(root: &Path) -> Result<Costs, Error> {
     for (at, line) in String::from_utf8_lossy(&lines).lines().enumerate() {
         let path = folder.join(format!("counts.{}", at + 1));
         let counts = fs::read_to_string(&path)
-            .map_err(|source| Error::Read { path: path.clone(), source })?;
+            .map_err(|source| TaskError::Read { path: path.clone(), source })?;
         let (name, cost) = cost_of(line, &counts)
             .ok_or_else(|| unusable(&process::show(&run), &format!("no cost in `{line}`")))?;
         costs.insert(name, cost);
@@ -103,7 +106,7 @@ fn measure(root: &Path) -> Result<Costs, Error> {
 }
 
 /// The path of the program, up to date.
-fn build(root: &Path) -> Result<PathBuf, Error> {
+fn build(root: &Path) -> Result<PathBuf, TaskError> {
     let mut command = process::cargo(root, BUILD);
     command.arg("--message-format=json-render-diagnostics");
     let messages = process::capture(&mut command)?;

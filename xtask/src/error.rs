@@ -7,13 +7,13 @@ use std::process::ExitStatus;
 
 /// Why a run stopped. No variant leaves anything behind but build output.
 #[derive(Debug)]
-pub enum Error {
+pub enum TaskError {
     /// The arguments name no command.
     Usage(&'static str),
     /// A name given to `test` is no step.
     UnknownStep { name: String, known: Vec<&'static str> },
     /// A step failed; the steps after it did not run.
-    Step { name: &'static str, cause: Box<Error> },
+    Step { name: &'static str, cause: Box<TaskError> },
     /// The program could not be started at all.
     Start { command: String, source: io::Error },
     /// The program ran and reported failure.
@@ -30,7 +30,7 @@ pub enum Error {
     Untidy { findings: usize },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(usage) => write!(f, "no such command\n{usage}"),
@@ -60,7 +60,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for TaskError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Step { cause, .. } => Some(cause.as_ref()),

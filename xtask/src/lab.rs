@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, program, say_and_check};
 
@@ -15,14 +15,14 @@ use crate::steps::{Outcome, program, say_and_check};
 const RESULTS: &str = "reports/smoke";
 
 /// Runs every lab command with `--quick` and checks the JSON that it leaves.
-pub fn run(root: &Path) -> Result<Outcome, Error> {
+pub fn run(root: &Path) -> Result<Outcome, TaskError> {
     let folder = root.join(RESULTS);
     // An old result must not pass for a new one.
     if folder.exists() {
         fs::remove_dir_all(&folder)
-            .map_err(|source| Error::Read { path: folder.clone(), source })?;
+            .map_err(|source| TaskError::Read { path: folder.clone(), source })?;
     }
-    fs::create_dir_all(&folder).map_err(|source| Error::Read { path: folder, source })?;
+    fs::create_dir_all(&folder).map_err(|source| TaskError::Read { path: folder, source })?;
     let program = program(root, "foveate")?;
     for command in commands(&program, root)? {
         let file = format!("{RESULTS}/{}.json", experiment(&command));
@@ -31,15 +31,15 @@ pub fn run(root: &Path) -> Result<Outcome, Error> {
         say_and_check(&mut run)?;
         let path = root.join(&file);
         let text = fs::read_to_string(&path)
-            .map_err(|source| Error::Read { path: path.clone(), source })?;
+            .map_err(|source| TaskError::Read { path: path.clone(), source })?;
         inspect(&text)
-            .map_err(|what| Error::Result { command: format!("foveate {command}"), what })?;
+            .map_err(|what| TaskError::Result { command: format!("foveate {command}"), what })?;
     }
     Ok(Outcome::Passed)
 }
 
 /// The lab commands, as typed after `foveate`: the program's own list. The first two words name the result file.
-fn commands(program: &Path, root: &Path) -> Result<Vec<String>, Error> {
+fn commands(program: &Path, root: &Path) -> Result<Vec<String>, TaskError> {
     let list = ["lab", "list", "--commands"];
     let printed = process::capture(Command::new(program).args(list).current_dir(root))?;
     let commands: Vec<String> =
@@ -47,7 +47,7 @@ fn commands(program: &Path, root: &Path) -> Result<Vec<String>, Error> {
     match commands.is_empty() {
         true => {
             let what = "the list of experiments is empty".to_owned();
-            Err(Error::Result { command: format!("foveate {}", list.join(" ")), what })
+            Err(TaskError::Result { command: format!("foveate {}", list.join(" ")), what })
         }
         false => Ok(commands),
     }

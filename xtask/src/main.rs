@@ -25,7 +25,7 @@ mod web;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use error::Error;
+use error::TaskError;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(arguments: &[String]) -> Result<(), Error> {
+fn dispatch(arguments: &[String]) -> Result<(), TaskError> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["bench", "core"] => bench::core(&root()?, false),
@@ -69,17 +69,17 @@ fn dispatch(arguments: &[String]) -> Result<(), Error> {
             println!("{USAGE}");
             Ok(())
         }
-        _ => Err(Error::Usage(USAGE)),
+        _ => Err(TaskError::Usage(USAGE)),
     }
 }
 
 /// The workspace's root. Asked at run time, so that a copy of the tree that shares its target
 /// directory with another one checks itself and not the other.
-fn root() -> Result<PathBuf, Error> {
+fn root() -> Result<PathBuf, TaskError> {
     if let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR")
         && let Some(root) = PathBuf::from(package).parent()
     {
         return Ok(root.to_owned());
     }
-    std::env::current_dir().map_err(|source| Error::Read { path: PathBuf::from("."), source })
+    std::env::current_dir().map_err(|source| TaskError::Read { path: PathBuf::from("."), source })
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::steps::say_and_check;
 use crate::{process, web};
 
@@ -20,14 +20,14 @@ const PEER_PLAYERS: &str = "16";
 
 /// Builds page and program, and plays until interrupted. What is given goes to `foveate serve`; with
 /// `--topology peer` to the `foveate peer` that serves the page.
-pub fn run(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let play = match arguments {
         ["--topology", "peer", rest @ ..] | ["--topology=peer", rest @ ..] => Play::Peers(rest),
         ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
             Play::Server(rest)
         }
         ["--topology", ..] => {
-            return Err(Error::Usage("expected --topology server or peer, first"));
+            return Err(TaskError::Usage("expected --topology server or peer, first"));
         }
         rest => Play::Server(rest),
     };
@@ -55,14 +55,14 @@ fn foveate(root: &Path) -> Command {
     command
 }
 
-fn serve(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+fn serve(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let mut serve = foveate(root);
     serve.args(["serve", "--bots", BOTS, "--players", PLAYERS, "--web", PAGE, "--observe"]);
     process::check(serve.args(["--reports", "reports"]).args(arguments))
 }
 
 /// A lobby, a peer that begins the game and serves the page, and as many others as there should be.
-fn peers(root: &Path, arguments: &[&str]) -> Result<(), Error> {
+fn peers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let lobby = Said::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
     let (_lobby, address) = lobby.until("listening on ")?;
     let peer = ["peer", "--lobby", &address, "--bots", "1", "--players", PEER_PLAYERS];
@@ -89,9 +89,9 @@ impl Drop for Running {
     }
 }
 
-fn start(command: &mut Command) -> Result<Running, Error> {
+fn start(command: &mut Command) -> Result<Running, TaskError> {
     let shown = process::show(command);
-    command.spawn().map(Running).map_err(|source| Error::Start { command: shown, source })
+    command.spawn().map(Running).map_err(|source| TaskError::Start { command: shown, source })
 }
 
 /// A process whose lines are shown, and waited for.
@@ -102,17 +102,17 @@ struct Said {
 }
 
 impl Said {
-    fn start(command: &mut Command) -> Result<Said, Error> {
+    fn start(command: &mut Command) -> Result<Said, TaskError> {
         let shown = process::show(command);
         let mut child = start(command.stdout(Stdio::piped()))?;
         let what = "its output cannot be read".to_owned();
         let out = child.0.stdout.take();
-        let out = out.ok_or_else(|| Error::Result { command: shown.clone(), what })?;
+        let out = out.ok_or_else(|| TaskError::Result { command: shown.clone(), what })?;
         Ok(Said { shown, child, lines: BufReader::new(out).lines() })
     }
 
     /// Shows lines until one begins so; what follows in it.
-    fn until(mut self, begin: &str) -> Result<(Said, String), Error> {
+    fn until(mut self, begin: &str) -> Result<(Said, String), TaskError> {
         while let Some(Ok(line)) = self.lines.next() {
             println!("{line}");
             if let Some(rest) = line.strip_prefix(begin) {
@@ -121,16 +121,16 @@ impl Said {
             }
         }
         let what = format!("ended without a line `{begin}…`");
-        Err(Error::Result { command: self.shown, what })
+        Err(TaskError::Result { command: self.shown, what })
     }
 
     /// Shows all others until it ends.
-    fn end(mut self) -> Result<(), Error> {
+    fn end(mut self) -> Result<(), TaskError> {
         self.lines.by_ref().map_while(Result::ok).for_each(|line| println!("{line}"));
         match self.child.0.wait() {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Error::Failed { command: self.shown, status }),
-            Err(source) => Err(Error::Start { command: self.shown, source }),
+            Ok(status) => Err(TaskError::Failed { command: self.shown, status }),
+            Err(source) => Err(TaskError::Start { command: self.shown, source }),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::error::Error;
+use crate::error::TaskError;
 
 /// A `cargo` child in `root`: the very cargo that started us, so that the toolchain stays the same.
 pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
@@ -43,22 +43,22 @@ pub fn parse(root: &Path, line: &str) -> Command {
 }
 
 /// Runs `command` with its output shown, and fails if it fails.
-pub fn check(command: &mut Command) -> Result<(), Error> {
+pub fn check(command: &mut Command) -> Result<(), TaskError> {
     let shown = show(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Error::Failed { command: shown, status }),
-        Err(source) => Err(Error::Start { command: shown, source }),
+        Ok(status) => Err(TaskError::Failed { command: shown, status }),
+        Err(source) => Err(TaskError::Start { command: shown, source }),
     }
 }
 
 /// Runs `command` with its error output shown, and gives back what it printed.
-pub fn capture(command: &mut Command) -> Result<Vec<u8>, Error> {
+pub fn capture(command: &mut Command) -> Result<Vec<u8>, TaskError> {
     let shown = show(command);
     match command.stderr(Stdio::inherit()).output() {
         Ok(output) if output.status.success() => Ok(output.stdout),
-        Ok(output) => Err(Error::Failed { command: shown, status: output.status }),
-        Err(source) => Err(Error::Start { command: shown, source }),
+        Ok(output) => Err(TaskError::Failed { command: shown, status: output.status }),
+        Err(source) => Err(TaskError::Start { command: shown, source }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::{lab, process, supply, tidy, web};
 
 /// Every step, in the order in which it runs: cheap and telling first. A new check is one line
@@ -22,6 +22,7 @@ pub const STEPS: &[Step] = &[
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),
     Step::command("doc", "RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps"),
+    // The program joins crates that are not published (`sources`), so it is not published either.
     // Makes every package that would be published, without asking a registry about our own:
     // packages of the workspace find each other in an overlay that cargo makes for the occasion,
     // and `--no-verify` leaves out compiling them a second time. It still catches a path dependency
@@ -29,7 +30,7 @@ pub const STEPS: &[Step] = &[
     // usual state before a commit.
     Step::command(
         "package",
-        "cargo package --workspace --exclude xtask --no-verify --allow-dirty --quiet",
+        "cargo package --workspace --exclude xtask --exclude foveate-cli --exclude foveate-gvo --exclude foveate-silac --no-verify --allow-dirty --quiet",
     ),
     Step::call("deny", "licences, bans and sources of the dependencies", supply::run),
 ];
@@ -54,7 +55,7 @@ pub struct Step {
 
 enum Action {
     Command,
-    Call(fn(&Path) -> Result<Outcome, Error>),
+    Call(fn(&Path) -> Result<Outcome, TaskError>),
 }
 
 impl Step {
@@ -68,12 +69,12 @@ impl Step {
     const fn call(
         name: &'static str,
         about: &'static str,
-        call: fn(&Path) -> Result<Outcome, Error>,
+        call: fn(&Path) -> Result<Outcome, TaskError>,
     ) -> Self {
         Self { name, about, action: Action::Call(call) }
     }
 
-    fn run(&self, root: &Path) -> Result<Outcome, Error> {
+    fn run(&self, root: &Path) -> Result<Outcome, TaskError> {
         match self.action {
             Action::Command => process::check(&mut process::parse(root, self.about)).map(done),
             Action::Call(call) => call(root),
@@ -89,21 +90,21 @@ pub fn list() {
 }
 
 /// Runs the named steps, or all of them, and stops at the first failure.
-pub fn run(root: &Path, names: &[&str]) -> Result<(), Error> {
+pub fn run(root: &Path, names: &[&str]) -> Result<(), TaskError> {
     walk(root, &choose(STEPS, names)?)
 }
 
 /// The named steps in the order of `steps`, or all where no name is given.
-fn choose<'a>(steps: &'a [Step], names: &[&str]) -> Result<Vec<&'a Step>, Error> {
+fn choose<'a>(steps: &'a [Step], names: &[&str]) -> Result<Vec<&'a Step>, TaskError> {
     let stranger = names.iter().find(|name| steps.iter().all(|step| step.name != **name));
     if let Some(name) = stranger {
         let known = steps.iter().map(|step| step.name).collect();
-        return Err(Error::UnknownStep { name: (*name).to_owned(), known });
+        return Err(TaskError::UnknownStep { name: (*name).to_owned(), known });
     }
     Ok(steps.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect())
 }
 
-fn walk(root: &Path, steps: &[&Step]) -> Result<(), Error> {
+fn walk(root: &Path, steps: &[&Step]) -> Result<(), TaskError> {
     let begun = Instant::now();
     let (mut passed, mut skipped) = (0, 0);
     for step in steps {
@@ -124,7 +125,7 @@ fn walk(root: &Path, steps: &[&Step]) -> Result<(), Error> {
                 println!("--- {}: failed after {seconds:.1} s", step.name);
                 let left = steps.len() - passed - skipped - 1;
                 println!("\nsteps: {passed} passed, 1 failed, {skipped} skipped, {left} not run");
-                return Err(Error::Step { name: step.name, cause: Box::new(cause) });
+                return Err(TaskError::Step { name: step.name, cause: Box::new(cause) });
             }
         }
     }
@@ -135,7 +136,7 @@ fn walk(root: &Path, steps: &[&Step]) -> Result<(), Error> {
 
 /// Nextest where it is installed, because it runs the tests of all crates at once; it knows no
 /// documentation tests, so that these come from cargo. Otherwise cargo runs both.
-fn tests(root: &Path) -> Result<Outcome, Error> {
+fn tests(root: &Path) -> Result<Outcome, TaskError> {
     if process::succeeds(&mut process::cargo(root, &["nextest", "--version"])) {
         say_and_check(&mut process::cargo(root, &["nextest", "run", "--workspace"]))?;
         say_and_check(&mut process::cargo(root, &["test", "--workspace", "--doc"]))?;
@@ -148,13 +149,13 @@ fn tests(root: &Path) -> Result<Outcome, Error> {
 /// A program as the tests have it, up to date; its path is below `target/debug`. It is not the one that ships, which
 /// takes as long to build as everything else; and asking for it alone would build half of what it stands on once more,
 /// with other features.
-pub fn program(root: &Path, path: &str) -> Result<PathBuf, Error> {
+pub fn program(root: &Path, path: &str) -> Result<PathBuf, TaskError> {
     say_and_check(&mut process::cargo(root, &["test", "--workspace", "--no-run", "--quiet"]))?;
     Ok(root.join("target/debug").join(path))
 }
 
 /// Shows the command, then runs it.
-pub fn say_and_check(command: &mut Command) -> Result<(), Error> {
+pub fn say_and_check(command: &mut Command) -> Result<(), TaskError> {
     println!("$ {}", process::show(command));
     process::check(command)
 }
@@ -167,11 +168,11 @@ fn done((): ()) -> Outcome {
 mod tests {
     use super::*;
 
-    fn broken(_: &Path) -> Result<Outcome, Error> {
-        Err(Error::Untidy { findings: 3 })
+    fn broken(_: &Path) -> Result<Outcome, TaskError> {
+        Err(TaskError::Untidy { findings: 3 })
     }
 
-    fn unreachable(_: &Path) -> Result<Outcome, Error> {
+    fn unreachable(_: &Path) -> Result<Outcome, TaskError> {
         panic!("a step ran after a failed one")
     }
 

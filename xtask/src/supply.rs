@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, say_and_check};
 
@@ -19,7 +19,7 @@ const INSTALL: &str = "CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_L
      CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo install cargo-deny --locked";
 
 /// Checks the dependencies; skips, with the reason, where the tool is neither there nor to be had.
-pub fn run(root: &Path) -> Result<Outcome, Error> {
+pub fn run(root: &Path) -> Result<Outcome, TaskError> {
     if !installed(root) {
         println!("cargo deny is missing; installing it once");
         if let Err(error) = say_and_check(&mut process::parse(root, INSTALL)) {

@@ -18,7 +18,7 @@ mod words;
 use std::fmt;
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use tree::Tree;
 
 /// All checks; a new one is one line here.
@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
 }
 
 /// Checks the tree below `root` and prints each finding on a line of its own.
-pub fn run(root: &Path) -> Result<(), Error> {
+pub fn run(root: &Path) -> Result<(), TaskError> {
     let tree = Tree::read(root)?;
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
@@ -68,7 +68,7 @@ pub fn run(root: &Path) -> Result<(), Error> {
     }
     match findings.len() {
         0 => Ok(()),
-        findings => Err(Error::Untidy { findings }),
+        findings => Err(TaskError::Untidy { findings }),
     }
 }
 

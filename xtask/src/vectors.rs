@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 use crate::steps::say_and_check;
 
@@ -17,7 +17,7 @@ const WRITE: [&str; 2] = [
 ];
 
 /// Writes the vectors, then lets the second reader check them where there is a Python to run it.
-pub fn run(root: &Path) -> Result<(), Error> {
+pub fn run(root: &Path) -> Result<(), TaskError> {
     for command in WRITE {
         say_and_check(&mut process::parse(root, command))?;
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 use crate::steps::{Outcome, program, say_and_check};
 
@@ -15,7 +15,7 @@ const INSTALL: &str =
     "DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium";
 
 /// Brings in what the page is made of, as the lock file has it, unless that is there already.
-pub fn install(root: &Path) -> Result<(), Error> {
+pub fn install(root: &Path) -> Result<(), TaskError> {
     let written = |path: &str| std::fs::metadata(root.join(path)).and_then(|it| it.modified()).ok();
     // npm writes this file last.
     let installed = written("web/node_modules/.package-lock.json");
@@ -26,14 +26,14 @@ pub fn install(root: &Path) -> Result<(), Error> {
 }
 
 /// Builds the page, which the program then carries.
-pub fn build(root: &Path) -> Result<(), Error> {
+pub fn build(root: &Path) -> Result<(), TaskError> {
     install(root)?;
     say_and_check(&mut npm(root, &["run", "build"]))
 }
 
 /// Builds the page unless it is newer than all that it is made of: a new one makes the program be built
 /// anew, too.
-pub fn build_if_stale(root: &Path) -> Result<(), Error> {
+pub fn build_if_stale(root: &Path) -> Result<(), TaskError> {
     let built =
         std::fs::metadata(root.join("web/app/dist/index.html")).and_then(|it| it.modified());
     let parts = ["web/package-lock.json", "web/app", "web/client"];
@@ -58,7 +58,7 @@ fn last_change(path: &Path) -> Option<SystemTime> {
 }
 
 /// Types and tests of everything under `web/`.
-pub fn check(root: &Path) -> Result<Outcome, Error> {
+pub fn check(root: &Path) -> Result<Outcome, TaskError> {
     build_if_stale(root)?;
     say_and_check(&mut npm(root, &["run", "check"]))?;
     // A hundred thousand packets of a real session, which the tests then read.
@@ -70,7 +70,7 @@ pub fn check(root: &Path) -> Result<Outcome, Error> {
 
 /// The page in a real browser against the real program; skipped, with the reason, where no browser is
 /// to be had.
-pub fn browse(root: &Path) -> Result<Outcome, Error> {
+pub fn browse(root: &Path) -> Result<Outcome, TaskError> {
     let Some(browser) = browser().or_else(|| fetch_browser(root)) else {
         return Ok(Outcome::Skipped(
             "there is no Chromium, and it cannot be installed here".into(),

@@ -4,7 +4,7 @@
 use crate::config::{Config, Tokens};
 use foveate_io::host::{AllowAll, Authenticator, Kept, LoginReply};
 use foveate_io::storage::{Storage, Writer};
-use foveate_io::token::{Claim, Secret, TokenError, Verifier};
+use foveate_io::token::{Secret, TokenClaim, TokenError, Verifier};
 use foveate_io::unix_now;
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::ServerCommand;
@@ -14,7 +14,7 @@ use foveate_node::{IdAllocator, Link, Simulation};
 use std::error::Error;
 
 /// The authenticator of `foveate serve`, and of a peer's window.
-pub struct MainDoor {
+pub struct MainAuthenticator {
     verifier: Option<Verifier>,
     keeper: Keeper,
 }
@@ -29,20 +29,20 @@ enum Keeper {
     File(Box<PlayerRegistry<Writer>>),
 }
 
-impl MainDoor {
+impl MainAuthenticator {
     /// Opens what the configuration names, and puts the world that was kept into the simulation; a new one
     /// if there was none.
     pub fn open<G: Game>(
         config: &Config,
         simulation: &mut Simulation<G>,
-    ) -> Result<MainDoor, Box<dyn Error>> {
+    ) -> Result<MainAuthenticator, Box<dyn Error>> {
         let verifier = match &config.tokens {
             Tokens::Open => None,
             Tokens::Secret(file) => Some(Verifier::new(Secret::read(file)?, &config.name)),
         };
         let Some(path) = &config.storage else {
             simulation.populate()?;
-            return Ok(MainDoor { verifier, keeper: Keeper::Memory(AllowAll::default()) });
+            return Ok(MainAuthenticator { verifier, keeper: Keeper::Memory(AllowAll::default()) });
         };
         let mut storage = Storage::open(path, simulation.game.schema())?;
         simulation.ids = IdAllocator::for_server(storage.reserve_ids()?);
@@ -58,12 +58,12 @@ impl MainDoor {
         registry.used = used;
         // A new world is saved at once: of one that is half saved the other half would never be made.
         registry.save_all(simulation);
-        Ok(MainDoor { verifier, keeper: Keeper::File(registry) })
+        Ok(MainAuthenticator { verifier, keeper: Keeper::File(registry) })
     }
 
     /// For a peer's window: every page that joins plays as the peer's player.
-    pub fn of_peer(player: PlayerId) -> MainDoor {
-        MainDoor { verifier: None, keeper: Keeper::Peer(player) }
+    pub fn of_peer(player: PlayerId) -> MainAuthenticator {
+        MainAuthenticator { verifier: None, keeper: Keeper::Peer(player) }
     }
 
     /// After each tick: see [`PlayerRegistry::save`].
@@ -98,7 +98,7 @@ impl MainDoor {
 
     /// What the token says, if it lets a player in under this name. Without a file it is used from now on; with one,
     /// the registry sees to that.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<Claim>, Refusal> {
+    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<TokenClaim>, Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {
@@ -131,7 +131,7 @@ fn reply(command: ServerCommand) -> Option<(Link, LoginReply)> {
     }
 }
 
-impl Authenticator for MainDoor {
+impl Authenticator for MainAuthenticator {
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
         let claim = match self.check(name, token) {
             Ok(claim) => claim.map(|claim| (claim.id, claim.expires)),
@@ -200,14 +200,14 @@ mod tests {
                 Storage::open(&folder.join("world.db"), simulation.game.schema()).unwrap();
             storage.world().unwrap().into_iter().map(|saved| (saved.id, saved.lanes)).collect()
         };
-        MainDoor::open(&config, &mut simulation).unwrap().close().unwrap();
+        MainAuthenticator::open(&config, &mut simulation).unwrap().close().unwrap();
         assert!(!saved(&simulation).is_empty());
         assert_eq!(saved(&simulation), kept(&simulation));
 
         // And whole again at the end, whatever changed since it was saved last.
         let mut simulation =
             Simulation::new(Arc::clone(&simulation.game), Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
         for (id, mut lanes) in kept(&simulation) {
             lanes[LANE_EPOCH] += 1;
             let slot = simulation.publisher.store.find(id).unwrap();
@@ -231,7 +231,7 @@ mod tests {
         let (mut made, mut there) = (Vec::new(), Vec::new());
         for run in 0..3 {
             let mut simulation = Simulation::new(Arc::clone(&game), Rounds::every(Micros(50_000)));
-            let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+            let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
             let store = &simulation.publisher.store;
             let kept: Vec<_> = store.iter().map(|it| it.0).filter(|id| id.is_minted()).collect();
             assert_eq!(kept, there, "run {run}");
@@ -258,7 +258,7 @@ mod tests {
         let token = crate::token::issue(&secret, "ada", None, Duration::from_secs(60)).unwrap();
         let game = Arc::new(Arena::new(Setup::for_players(8, 1)).unwrap());
         let mut simulation = Simulation::new(game, Rounds::every(Micros(50_000)));
-        let mut door = MainDoor::open(&config, &mut simulation).unwrap();
+        let mut door = MainAuthenticator::open(&config, &mut simulation).unwrap();
         assert_eq!(door.check("eda", token.as_bytes()), Err(Refusal::Token));
         assert!(door.check("ada", token.as_bytes()).is_ok());
         assert_eq!(door.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));

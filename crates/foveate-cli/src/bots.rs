@@ -1,6 +1,6 @@
 //! `foveate bots`: real clients over QUIC, played by the machine, all in one loop.
 
-use crate::crowd::{Crowd, Wanderer};
+use crate::crowd::{CrowdGame, Wanderer};
 use crate::serve::Rules;
 use crate::token::issue;
 use crate::truth::{EVERY, Truth};
@@ -8,7 +8,9 @@ use crate::usage;
 use foveate_arena::{Arena, Fighter, Setup, Skill, TickRate};
 use foveate_io::host::ClientsHost;
 use foveate_io::token::Secret;
-use foveate_io::{CertificateHashError, Endpoint, Limits, Options, Rate, ServerAddress, Trust};
+use foveate_io::{
+    CertificateHashError, Endpoint, EndpointOptions, Limits, RateLimit, ServerAddress, Trust,
+};
 use foveate_node::Game;
 use foveate_node::client::News;
 use foveate_node::game::Brain;
@@ -31,7 +33,7 @@ const WITNESSES: usize = 16;
 
 /// Clients that play by themselves
 #[derive(clap::Args, Clone)]
-pub struct Bots {
+pub struct BotsArgs {
     /// The server, HOST:PORT
     #[arg(long, visible_alias = "server", value_name = "HOST:PORT")]
     pub connect: ServerAddress,
@@ -82,7 +84,7 @@ pub enum Witness<'a> {
 
 /// What the clients saw.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Figures {
+pub struct BotFigures {
     pub clients: usize,
     pub connected: usize,
     pub join_ms_p50: f64,
@@ -113,7 +115,7 @@ fn trust(text: &str) -> Result<Trust, CertificateHashError> {
 }
 
 /// Plays, and prints the figures.
-pub fn run(args: &Bots) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &BotsArgs) -> Result<(), Box<dyn Error>> {
     let figures = play(args, None, || Ok(()))?;
     let row = serde_json::to_string_pretty(&figures)?;
     println!("{row}");
@@ -127,10 +129,10 @@ pub fn run(args: &Bots) -> Result<(), Box<dyn Error>> {
 
 /// Plays; `mark` is called when the measured time begins, all being in, and when it ends.
 pub fn play(
-    args: &Bots,
+    args: &BotsArgs,
     witness: Option<Witness<'_>>,
     mark: impl FnMut() -> Result<(), Box<dyn Error>>,
-) -> Result<Figures, Box<dyn Error>> {
+) -> Result<BotFigures, Box<dyn Error>> {
     if let Some(processor) = args.pin {
         usage::pin(processor);
     }
@@ -149,7 +151,7 @@ pub fn play(
             Match::new(args, game, brains, witness)?.run(mark)
         }
         Rules::Crowd => {
-            let game = Arc::new(Crowd::new(args.players)?);
+            let game = Arc::new(CrowdGame::new(args.players)?);
             let wanderer = |seed| Wanderer::new(args.seed << 32 | seed, game.side());
             let brains = (0..args.count as u64).map(wanderer).collect();
             Match::new(args, game, brains, witness)?.run(mark)
@@ -158,7 +160,7 @@ pub fn play(
 }
 
 struct Match<'a, G: Game, B> {
-    args: &'a Bots,
+    args: &'a BotsArgs,
     game: Arc<G>,
     brains: Vec<B>,
     host: ClientsHost<G>,
@@ -175,7 +177,7 @@ struct Match<'a, G: Game, B> {
 
 impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
     fn new(
-        args: &'a Bots,
+        args: &'a BotsArgs,
         game: Arc<G>,
         brains: Vec<B>,
         witness: Option<Witness<'_>>,
@@ -184,10 +186,10 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let limits = Limits {
             max_links: links,
             max_links_per_address: links,
-            handshakes_per_address: Rate::per_second(100_000),
+            handshakes_per_address: RateLimit::per_second(100_000),
             ..Limits::client()
         };
-        let options = Options { limits, ..Options::client() };
+        let options = EndpointOptions { limits, ..EndpointOptions::client() };
         // Loopback traffic stays on loopback; sockets of the other family follow.
         let here = args.connect.literal().is_some_and(|address| address.ip().is_loopback());
         let bind = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
@@ -197,7 +199,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             args,
             game,
             brains,
-            host: ClientsHost::new(endpoint, Micros(1_000_000 / u64::from(args.tick_hz))),
+            host: ClientsHost::new(endpoint),
             secret: args.secret.as_deref().map(Secret::read).transpose()?,
             truth: file.map(Truth::create).transpose()?,
             present: matches!(witness, Some(Witness::Present(_))),
@@ -211,7 +213,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
     fn run(
         mut self,
         mut mark: impl FnMut() -> Result<(), Box<dyn Error>>,
-    ) -> Result<Figures, Box<dyn Error>> {
+    ) -> Result<BotFigures, Box<dyn Error>> {
         let began = Instant::now();
         while self.joins.len() < self.args.count {
             let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
@@ -267,8 +269,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let (inside, all) = (self.joins.len(), self.args.count);
         let out = self.host.players().iter().find(|player| player.client.joined().is_none());
         match out.and_then(|player| player.ended.as_ref()) {
-            Some(end) => format!("{inside} of {all} got in; {end}"),
-            None => format!("{inside} of {all} got in at {}; no answer", self.args.connect),
+            Some(end) => format!("{inside} of {all} bots joined; {end}"),
+            None => format!("{inside} of {all} bots joined at {}; no answer", self.args.connect),
         }
     }
 
@@ -320,7 +322,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         })
     }
 
-    fn figures(&mut self, before: (u64, u64), core_share: f64, passed: Duration) -> Figures {
+    fn figures(&mut self, before: (u64, u64), core_share: f64, passed: Duration) -> BotFigures {
         let players = self.host.players();
         let joined = players.iter().filter(|player| player.client.joined().is_some());
         let (right, wrong) = self.counts();
@@ -330,7 +332,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let newest = players.iter().map(|player| player.client.replicas.newest().0);
         let (slowest, quickest) = (newest.clone().min(), newest.max());
         let replicas: usize = players.iter().map(|player| player.client.replicas.len()).sum();
-        Figures {
+        BotFigures {
             clients: self.args.count,
             connected: joined.count(),
             join_ms_p50: usage::quantile(&mut self.joins, 0.5),

@@ -34,16 +34,16 @@ pub struct Stride {
 }
 
 /// The rules.
-pub struct Crowd {
+pub struct CrowdGame {
     schema: Arc<Schema>,
     side: f32,
 }
 
-impl Crowd {
+impl CrowdGame {
     /// A square with room for so many.
-    pub fn new(players: usize) -> Result<Crowd, SchemaError> {
+    pub fn new(players: usize) -> Result<CrowdGame, SchemaError> {
         let schema = Arc::new(Schema::new(vec![Walker::spec()])?);
-        Ok(Crowd { schema, side: 40.0 * (players.max(1) as f32).sqrt() })
+        Ok(CrowdGame { schema, side: 40.0 * (players.max(1) as f32).sqrt() })
     }
 
     /// How wide the square is.
@@ -57,7 +57,7 @@ fn chance(a: u32, b: u32) -> f32 {
     fastrand::Rng::with_seed(u64::from(a) << 32 | u64::from(b)).f32()
 }
 
-impl Game for Crowd {
+impl Game for CrowdGame {
     type Input = Stride;
     type Action = ();
     type Event = ();
@@ -149,7 +149,7 @@ impl Wanderer {
     }
 }
 
-impl Brain<Crowd> for Wanderer {
+impl Brain<CrowdGame> for Wanderer {
     fn think(&mut self, world: &World<'_>, me: ObjectId, _: &mut Vec<(ObjectId, ())>) -> Stride {
         self.pause = self.pause.saturating_sub(1);
         let Some(walker) = world.get::<Walker>(me).filter(|_| self.pause == 0) else {

@@ -1,7 +1,7 @@
-//! Somebody who means harm, from one address: garbage, handshakes without end, and a link that is
+//! An attacker at one address: garbage, handshakes without end, and a link that is
 //! let in and sends far more than it may.
 
-use foveate_io::{Endpoint, Event, LinkId, Options, Trust};
+use foveate_io::{Endpoint, EndpointOptions, LinkEvent, LinkId, Trust};
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -52,8 +52,11 @@ impl Flood {
 
 fn flood(server: SocketAddr, stop: &AtomicBool, sent: &AtomicU64) -> Result<(), Box<dyn Error>> {
     let garbage = UdpSocket::bind(FROM)?;
-    let mut endpoint =
-        Endpoint::client(FROM.parse()?, &Trust::InsecureDevelopmentOnly, Options::client())?;
+    let mut endpoint = Endpoint::client(
+        FROM.parse()?,
+        &Trust::InsecureDevelopmentOnly,
+        EndpointOptions::client(),
+    )?;
     let mut rng = fastrand::Rng::with_seed(7);
     let mut bytes = [0; 1_200];
     rng.fill(&mut bytes);
@@ -82,8 +85,8 @@ fn flood(server: SocketAddr, stop: &AtomicBool, sent: &AtomicU64) -> Result<(), 
         endpoint.wait(Instant::now() + EVERY, &mut events)?;
         for event in events.drain(..) {
             match event {
-                Event::Connected { link, .. } => links.push(link),
-                Event::Closed { link, .. } => links.retain(|known| *known != link),
+                LinkEvent::Connected { link, .. } => links.push(link),
+                LinkEvent::Closed { link, .. } => links.retain(|known| *known != link),
                 _ => {}
             }
         }

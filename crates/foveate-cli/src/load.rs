@@ -3,9 +3,9 @@
 //! Starts a server as a process of its own on one processor and plays all clients on another, over
 //! QUIC on loopback. What others believed is compared with where everybody was.
 
-use crate::bots::{self, Bots, Witness};
+use crate::bots::{self, BotsArgs, Witness};
 use crate::flood::Flood;
-use crate::serve::{Figures, Rules};
+use crate::serve::{Rules, ServeFigures};
 use crate::{truth, usage};
 use serde_json::{Value, json};
 use std::error::Error;
@@ -120,7 +120,7 @@ impl Server {
         Ok(input.flush()?)
     }
 
-    fn end(mut self) -> Result<Figures, Box<dyn Error>> {
+    fn end(mut self) -> Result<ServeFigures, Box<dyn Error>> {
         drop(self.input.take());
         let mut figures = None;
         for line in self.output.by_ref() {
@@ -185,7 +185,7 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
     std::fs::create_dir_all(&folder)?;
     let (was, believed) = (folder.join("was"), folder.join("believed"));
     let mut server = Server::start(args, clients, &folder)?;
-    let bots = Bots {
+    let bots = BotsArgs {
         connect: server.address.into(),
         trust: foveate_io::Trust::InsecureDevelopmentOnly,
         tick_hz: 20,
@@ -209,7 +209,7 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
     let served = server.end()?;
     let errors = truth::errors(&was, &believed)?;
     std::fs::remove_dir_all(&folder)?;
-    let mut degrees: Vec<f64> = errors.iter().map(truth::Error::degrees).collect();
+    let mut degrees: Vec<f64> = errors.iter().map(truth::StateError::degrees).collect();
     let mut row = json!({
         "workload": if args.game == Rules::Arena { "arena" } else { "crowd" },
         "clients": clients,
@@ -234,19 +234,22 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
 }
 
 /// 95 % of the errors are below, in world units: near, not yet far, far.
-fn by_distance(errors: &[truth::Error]) -> [f64; 3] {
+fn by_distance(errors: &[truth::StateError]) -> [f64; 3] {
     p95_of_parts(errors, |error| NEAR.iter().filter(|edge| error.away > **edge).count())
 }
 
 /// And in each third of the time: what diverges gets worse.
-fn by_third(errors: &[truth::Error]) -> [f64; 3] {
+fn by_third(errors: &[truth::StateError]) -> [f64; 3] {
     let (first, last) = errors
         .iter()
         .fold((u32::MAX, 0), |(first, last), error| (first.min(error.tick), last.max(error.tick)));
     p95_of_parts(errors, |error| (3 * (error.tick - first) / (last - first + 1)).min(2) as usize)
 }
 
-fn p95_of_parts(errors: &[truth::Error], part: impl Fn(&truth::Error) -> usize) -> [f64; 3] {
+fn p95_of_parts(
+    errors: &[truth::StateError],
+    part: impl Fn(&truth::StateError) -> usize,
+) -> [f64; 3] {
     [0, 1, 2].map(|nth| {
         let of = errors.iter().filter(|error| part(error) == nth);
         usage::quantile(&mut of.map(|error| error.off).collect::<Vec<_>>(), 0.95)
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn errors_are_told_by_distance_and_by_time() {
-        let error = |tick, off, away| truth::Error { tick, off, away };
+        let error = |tick, off, away| truth::StateError { tick, off, away };
         let errors =
             [error(20, 1.0, 40.0), error(40, 2.0, 41.0), error(60, 3.0, 71.0), error(80, 9.0, 5.0)];
         assert_eq!(by_distance(&errors), [9.0, 2.0, 3.0]);

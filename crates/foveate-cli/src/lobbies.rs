@@ -25,13 +25,13 @@ pub struct Lobbies {
 }
 
 impl Lobbies {
-    /// Nobody is asked yet.
+    /// No lobby was asked yet.
     pub fn new(lobbies: &[SocketAddr], keys: &KeyPair) -> Result<Lobbies, Failure> {
         let clients = lobbies.iter().map(|lobby| LobbyClient::new(*lobby, keys.clone()));
         Ok(Lobbies { clients: clients.collect::<Result<_, _>>()?, me: keys.key() })
     }
 
-    /// Whom to join through; nobody: this peer is to begin the game. Before it does so it says that it is
+    /// Peers to join through; none: this peer is to begin the game. Before it does so it says that it is
     /// about to, and looks again after a moment: of those who begin at once, the one with the lowest key
     /// does.
     pub fn seek(&mut self, coming: &Announcement) -> Result<Vec<Entry>, Failure> {

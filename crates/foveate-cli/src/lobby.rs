@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A list of games without a server
 #[derive(clap::Args)]
-pub struct Lobby {
+pub struct LobbyArgs {
     /// Address to listen on, once for each: IPv4, IPv6, or [::] for both where the system allows it
     #[arg(long, default_value = "[::]:7780")]
     listen: Vec<SocketAddr>,
@@ -34,14 +34,14 @@ pub struct Lobby {
 }
 
 /// Lists until told to stop, or prints what another lobby lists.
-pub fn run(args: &Lobby) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &LobbyArgs) -> Result<(), Box<dyn Error>> {
     match args.list {
         Some(lobby) => print(lobby),
         None => serve(args),
     }
 }
 
-fn serve(args: &Lobby) -> Result<(), Box<dyn Error>> {
+fn serve(args: &LobbyArgs) -> Result<(), Box<dyn Error>> {
     let settings = LobbySettings {
         life: Micros::from_millis(args.life * 1_000),
         max_peers_per_address: args.per_address,

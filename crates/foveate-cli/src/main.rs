@@ -53,19 +53,19 @@ enum Command {
     /// A dedicated server
     Serve(serve::Serve),
     /// Clients that play by themselves
-    Bots(bots::Bots),
+    Bots(bots::BotsArgs),
     /// What a server costs with so many clients, on this machine
     Load(load::Load),
     /// A list of games without a server
-    Lobby(lobby::Lobby),
+    Lobby(lobby::LobbyArgs),
     /// A game without a server
     #[cfg(feature = "peer")]
-    Peer(peer::Peer),
+    Peer(peer::PeerArgs),
     /// The server's configuration
     #[command(subcommand)]
     Config(Config),
     /// Issue a connect token
-    Token(token::Token),
+    Token(token::TokenArgs),
 }
 
 #[derive(Subcommand)]

@@ -1,54 +1,91 @@
 //! What an operator sees of a server: metrics and logs.
 
-use crate::authenticator::MainDoor;
+use crate::authenticator::MainAuthenticator;
 use crate::config::Config;
-use foveate_io::Counters;
+use foveate_io::EndpointCounters;
 use foveate_io::host::{ServerHost, StepTimings};
-use foveate_io::metrics::{Board, Counter, Gauge, Histogram, MetricsServer, Registry};
+use foveate_io::metrics::{MetricsBoard, MetricsServer};
 use foveate_node::Game;
 use foveate_node::session::Refusal;
 use foveate_sync::pipeline::Strained;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
 use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often figures are put up.
+/// How often metrics are published.
 const EVERY: Duration = Duration::from_secs(1);
 /// Bounds of the tick's histogram, in seconds.
 const TICKS: [f64; 9] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25];
 
-/// Counts a server's rounds and puts them up for Prometheus.
+/// A gauge of any number.
+pub type FloatGauge = Gauge<f64, AtomicU64>;
+/// Counters by one label.
+pub type CounterBy = Family<[(&'static str, String); 1], Counter>;
+
+/// Registers a metric; Prometheus sees counters with `_total` behind their names.
+pub fn register<M: Metric + Clone + Default>(r: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    r.register(name, help, metric.clone());
+    metric
+}
+
+/// Brings a counter to a total that is counted elsewhere; it never falls.
+pub fn raise(counter: &Counter, total: u64) {
+    counter.inner().fetch_max(total, Ordering::Relaxed);
+}
+
+/// The counter with this label is brought to a total.
+pub fn raise_by(counters: &CounterBy, label: &'static str, value: &str, total: u64) {
+    raise(&counters.get_or_create(&[(label, value.to_owned())]), total);
+}
+
+/// All metrics in the text format of OpenMetrics.
+pub fn render(registry: &Registry) -> String {
+    let mut text = String::new();
+    // Writing into memory does not fail.
+    encode(&mut text, registry).unwrap_or(());
+    text
+}
+
+/// Counts a server's rounds and publishes them for Prometheus.
 pub struct Monitor {
     registry: Registry,
-    board: Board,
+    board: MetricsBoard,
     /// Ends with it.
     _http: Option<MetricsServer>,
     next: Instant,
     tick: Histogram,
-    players: Gauge,
-    objects: Gauge,
-    bounds: Gauge,
-    trouble: Gauge,
-    strain: Gauge,
-    quality: Gauge,
-    /// What was lost to strain when figures were put up last.
+    players: FloatGauge,
+    objects: FloatGauge,
+    bounds: FloatGauge,
+    trouble: FloatGauge,
+    strain: FloatGauge,
+    quality: FloatGauge,
+    /// What was lost to strain when metrics were last published.
     strained: Strained,
     ticks: Counter,
-    bytes: [Counter; 2],
+    bytes: CounterBy,
     updates: Counter,
     malformed: Counter,
     impossible: Counter,
     hasty: Counter,
     excess: Counter,
     late: Counter,
-    work: [Counter; 2],
-    events: [Counter; 3],
-    refused: Vec<(Refusal, Counter)>,
-    links: Vec<Counter>,
+    work: CounterBy,
+    events: CounterBy,
+    refused: CounterBy,
+    links: CounterBy,
     requests: Counter,
 }
 
 /// Why links were refused or closed, and how many of each.
-fn troubles(counted: &Counters) -> [(&'static str, u64); 9] {
+fn troubles(counted: &EndpointCounters) -> [(&'static str, u64); 9] {
     [
         ("full", counted.refused_full),
         ("address", counted.refused_per_address),
@@ -63,88 +100,86 @@ fn troubles(counted: &Counters) -> [(&'static str, u64); 9] {
 }
 
 impl Monitor {
-    /// Begins, and answers at the address that the configuration has.
+    /// Begins, and serves metrics at the address that the configuration has.
     pub fn start(config: &Config) -> Result<Monitor, Box<dyn Error>> {
-        let mut r = Registry::default();
-        let refusal = |r: &mut Registry, why: Refusal| {
-            let help = "Sessions that were refused, by reason";
-            (why, r.counter("foveate_refused_total", help, &[("why", &format!("{why:?}"))]))
-        };
-        let trouble = |r: &mut Registry, why: &str| {
-            let help = "Links and requests that were refused or cut off, by reason";
-            r.counter("foveate_links_refused_total", help, &[("why", why)])
-        };
-        let bytes = "Bytes on the network, headers of QUIC and WebSocket included";
-        let board = Board::default();
-        let listen = config.metrics;
+        let r = &mut Registry::default();
+        let tick = Histogram::new(TICKS);
+        r.register("foveate_tick_seconds", "Time that a tick takes", tick.clone());
+        let board = MetricsBoard::default();
         Ok(Monitor {
-            tick: r.histogram("foveate_tick_seconds", "Time that a tick takes", &[], &TICKS),
-            players: r.gauge("foveate_players", "Players who are in", &[]),
-            objects: r.gauge("foveate_objects", "Objects in the world", &[]),
-            bounds: r.gauge(
+            tick,
+            players: register(r, "foveate_players", "Players connected"),
+            objects: register(r, "foveate_objects", "Objects in the world"),
+            bounds: register(
+                r,
                 "foveate_bounds_scheduled",
                 "Share of samples in which all bounds were kept, as scheduled",
-                &[],
             ),
-            trouble: r.gauge("foveate_storage_trouble", "1 while the store cannot be written", &[]),
-            strain: r.gauge(
+            trouble: register(r, "foveate_storage_trouble", "1 while storage cannot be written"),
+            strain: register(
+                r,
                 "foveate_strain",
                 "How much views give way for lack of bandwidth or time, 0 to 16",
-                &[],
             ),
-            quality: r.gauge(
+            quality: register(
+                r,
                 "foveate_quality",
                 "Share of the rates that views ask for that is left under strain, mean over pairs",
-                &[],
             ),
             strained: Strained::default(),
-            ticks: r.counter("foveate_ticks_total", "Ticks played", &[]),
-            bytes: [
-                r.counter("foveate_bytes_total", bytes, &[("way", "down")]),
-                r.counter("foveate_bytes_total", bytes, &[("way", "up")]),
-            ],
-            updates: r.counter("foveate_updates_total", "States sent", &[]),
-            malformed: r.counter("foveate_malformed_total", "Datagrams that cannot be read", &[]),
-            impossible: r.counter("foveate_impossible_total", "Inputs that nobody could give", &[]),
-            hasty: r.counter("foveate_hasty_total", "Inputs ahead of their time", &[]),
-            excess: r.counter(
-                "foveate_excess_total",
+            ticks: register(r, "foveate_ticks", "Ticks played"),
+            bytes: register(
+                r,
+                "foveate_bytes",
+                "Bytes on the network, headers of QUIC and WebSocket included",
+            ),
+            updates: register(r, "foveate_updates", "States sent"),
+            malformed: register(r, "foveate_malformed", "Datagrams that cannot be read"),
+            impossible: register(r, "foveate_impossible", "Inputs that the game does not allow"),
+            hasty: register(r, "foveate_hasty", "Inputs sent too early"),
+            excess: register(
+                r,
+                "foveate_excess",
                 "Actions, views and questions beyond a budget or not allowed",
-                &[],
             ),
-            late: r.counter(
-                "foveate_late_total",
+            late: register(
+                r,
+                "foveate_late",
                 "Claims to have seen what the round trip does not explain",
-                &[],
             ),
-            work: ["done", "refused"].map(|what| {
-                let help = "Units of work that clients asked for, within their budgets and beyond";
-                r.counter("foveate_work_total", help, &[("what", what)])
-            }),
-            events: ["unreliable", "reliable", "dropped"].map(|how| {
-                let help = "Events for players: by frame, by the reliable stream, dropped for want of room";
-                r.counter("foveate_events_total", help, &[("how", how)])
-            }),
-            refused: Refusal::ALL.map(|why| refusal(&mut r, why)).into(),
-            links: troubles(&Counters::default()).map(|(why, _)| trouble(&mut r, why)).into(),
-            requests: r.counter("foveate_http_requests_total", "Requests for pages", &[]),
-            registry: r,
-            _http: listen.map(|at| MetricsServer::start(at, board.clone())).transpose()?,
+            work: register(
+                r,
+                "foveate_work",
+                "Units of work that clients asked for, within their budgets and beyond",
+            ),
+            events: register(
+                r,
+                "foveate_events",
+                "Events for players: unreliable, reliable, dropped for want of room",
+            ),
+            refused: register(r, "foveate_refused", "Sessions rejected, by reason"),
+            links: register(
+                r,
+                "foveate_links_refused",
+                "Links and requests refused or closed, by reason",
+            ),
+            requests: register(r, "foveate_http_requests", "Requests for pages"),
+            registry: std::mem::take(r),
+            _http: config.metrics.map(|at| MetricsServer::start(at, board.clone())).transpose()?,
             board,
             next: Instant::now(),
         })
     }
 
-    /// Where figures are put up.
-    pub fn board(&self) -> &Board {
+    /// Where metrics are published.
+    pub fn board(&self) -> &MetricsBoard {
         &self.board
     }
 
     /// A round is over.
-    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: StepTimings) {
-        let r = &mut self.registry;
-        r.observe(self.tick, (spent.tick + spent.flush).as_secs_f64());
-        r.add(self.ticks, 1);
+    pub fn note<G: Game>(&mut self, host: &ServerHost<G, MainAuthenticator>, spent: StepTimings) {
+        self.tick.observe((spent.tick + spent.flush).as_secs_f64());
+        self.ticks.inc();
         let now = Instant::now();
         if now < self.next {
             return;
@@ -152,39 +187,41 @@ impl Monitor {
         self.next = now + EVERY;
         let (server, total) = (&host.server, host.endpoint.total());
         let counted = server.simulation.publisher.totals();
-        r.set(self.players, server.players() as f64);
-        r.set(self.objects, server.simulation.publisher.store.len() as f64);
-        r.set(self.bounds, counted.bounds_scheduled());
-        r.set(self.strain, f64::from(server.strain()));
+        self.players.set(server.players() as f64);
+        self.objects.set(server.simulation.publisher.store.len() as f64);
+        self.bounds.set(counted.bounds_scheduled());
+        self.strain.set(f64::from(server.strain()));
         let strained = server.simulation.publisher.strained();
-        r.set(self.quality, strained.quality_since(&self.strained));
+        self.quality.set(strained.quality_since(&self.strained));
         self.strained = strained;
-        r.set(self.trouble, f64::from(u8::from(host.door.trouble().is_some())));
-        r.raise(self.bytes[0], total.sent.bytes);
-        r.raise(self.bytes[1], total.received.bytes);
-        // Of those who left, too: a counter goes on.
+        self.trouble.set(f64::from(u8::from(host.authenticator.trouble().is_some())));
+        raise_by(&self.bytes, "way", "down", total.sent.bytes);
+        raise_by(&self.bytes, "way", "up", total.received.bytes);
+        // Including players who have left: a counter never falls.
         let ever = server.simulation.publisher.ever();
-        r.raise(self.updates, ever.updates + ever.full);
+        raise(&self.updates, ever.updates + ever.full);
         let refused = server.refusals();
-        r.raise(self.malformed, refused.malformed);
-        r.raise(self.excess, refused.excess);
-        r.raise(self.late, refused.late);
-        r.raise(self.work[0], server.work().charged);
-        r.raise(self.work[1], server.work().refused);
-        r.raise(self.impossible, refused.impossible);
-        r.raise(self.hasty, refused.hasty);
+        raise(&self.malformed, refused.malformed);
+        raise(&self.impossible, refused.impossible);
+        raise(&self.hasty, refused.hasty);
+        raise(&self.excess, refused.excess);
+        raise(&self.late, refused.late);
+        raise_by(&self.work, "what", "done", server.work().charged);
+        raise_by(&self.work, "what", "refused", server.work().refused);
         let events = server.event_counts();
-        let counts = [events.unreliable, events.reliable, events.dropped];
-        self.events.iter().zip(counts).for_each(|(counter, count)| r.raise(*counter, count));
-        for (why, counter) in &self.refused {
-            r.raise(*counter, refused.sessions.get(why).copied().unwrap_or(0));
+        raise_by(&self.events, "how", "unreliable", events.unreliable);
+        raise_by(&self.events, "how", "reliable", events.reliable);
+        raise_by(&self.events, "how", "dropped", events.dropped);
+        for why in Refusal::ALL {
+            let count = refused.sessions.get(&why).copied().unwrap_or(0);
+            raise_by(&self.refused, "why", &format!("{why:?}"), count);
         }
         let links = host.endpoint.counters();
-        r.raise(self.requests, links.http_requests);
-        for (counter, (_, count)) in self.links.iter().zip(troubles(links)) {
-            r.raise(*counter, count);
+        raise(&self.requests, links.http_requests);
+        for (why, count) in troubles(links) {
+            raise_by(&self.links, "why", why, count);
         }
-        self.board.publish(r.render(), now);
+        self.board.publish(render(&self.registry), now);
     }
 }
 

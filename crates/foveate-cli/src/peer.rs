@@ -2,10 +2,10 @@
 
 use crate::lobbies::{Failure, Lobbies};
 use crate::peer_monitor::{PeerMonitor, Standing};
-use crate::silac::Walk;
-use crate::truth::Record;
+use crate::silac::SilacWalk;
+use crate::truth::StateRecord;
 use crate::usage;
-use crate::window::Window;
+use crate::window::PeerWindow;
 use foveate_arena::game::kinds::Match as Contest;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_io::host::PeerHost;
@@ -40,11 +40,11 @@ const WEIGHTS: RangeInclusive<f32> = 1.0..=1_000_000.0;
 
 /// A game without a server
 #[derive(clap::Args, Clone)]
-pub struct Peer {
+pub struct PeerArgs {
     /// Lobby to find the game at, and to be listed at; once for each family, or for several
     #[arg(long, required = true)]
     pub lobby: Vec<SocketAddr>,
-    /// Name of the game; whoever finds nobody in it begins it. Without it: what is played
+    /// Name of the game; the first peer in it begins it. Without it: what is played
     #[arg(long)]
     game: Option<String>,
     /// How peers tell each other what happens
@@ -57,7 +57,7 @@ pub struct Peer {
     /// peer, for the player at --web
     #[arg(long, default_value_t = 0)]
     bots: usize,
-    /// Serve the page there, for a browser of this machine: whoever opens it plays as this peer, in the
+    /// Serve the page there, for a browser of this machine, which plays as this peer, in the
     /// place of its bot
     #[arg(long, value_parser = local)]
     web: Option<SocketAddr>,
@@ -110,7 +110,7 @@ enum Gossip {
     Silac,
 }
 
-impl Peer {
+impl PeerArgs {
     /// The game's name.
     pub fn game(&self) -> &str {
         let played = match self.gossip {
@@ -210,7 +210,7 @@ struct Account {
 }
 
 /// Plays until told to stop.
-pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
+pub fn run(args: &PeerArgs) -> Result<(), Box<dyn Error>> {
     args.check()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -223,7 +223,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
         let (args, stop, tell) = (args.clone(), Arc::clone(&stop), tell.take());
         threads.push(std::thread::spawn(move || match args.gossip {
             Gossip::Graded => play(Match::enter(&args, nth)?, args.seconds, &stop, tell),
-            Gossip::Silac => play(Walk::enter(&args, nth)?, args.seconds, &stop, tell),
+            Gossip::Silac => play(SilacWalk::enter(&args, nth)?, args.seconds, &stop, tell),
         }));
         // The others join through the first, if it comes in at all.
         if nth == 0 && told.recv().is_err() {
@@ -245,7 +245,7 @@ pub fn run(args: &Peer) -> Result<(), Box<dyn Error>> {
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Somebody in a game without a server.
+/// A participant of a game without a server.
 pub trait PeerApp {
     /// The next round. True once a second, when it is in the game and listed.
     fn step(&mut self) -> Result<bool, Failure>;
@@ -257,7 +257,7 @@ pub trait PeerApp {
     fn end(self, span: Duration) -> Result<String, Failure>;
 }
 
-/// Plays until the end; whoever waits for it is told when the player is inside and listed.
+/// Plays until the end; sends a word when the player is inside and listed.
 fn play<P: PeerApp>(
     mut player: P,
     seconds: Option<u64>,
@@ -270,7 +270,7 @@ fn play<P: PeerApp>(
         let noted = player.step()?;
         player.lobbies().poll();
         if let Some(inside) = inside.take_if(|_| noted) {
-            // Nobody waits if this is the only one here.
+            // The receiver is gone if this is the only peer of the process.
             inside.send(()).unwrap_or(());
         }
     }
@@ -280,15 +280,15 @@ fn play<P: PeerApp>(
 
 /// One peer in a game.
 struct Match<'a> {
-    args: &'a Peer,
+    args: &'a PeerArgs,
     about: About,
     lobbies: Lobbies,
     host: PeerHost<Arena>,
-    /// Plays while nobody else does.
+    /// Plays while no player sits at the window.
     brain: Option<Fighter>,
-    window: Option<Window>,
+    window: Option<PeerWindow>,
     monitor: Option<PeerMonitor>,
-    record: Option<Record>,
+    record: Option<StateRecord>,
     account: Option<BufWriter<File>>,
     tries: usize,
     /// The world's second that was last accounted for.
@@ -323,7 +323,7 @@ impl PeerApp for Match<'_> {
 
     fn end(self, span: Duration) -> Result<String, Failure> {
         let figures = serde_json::to_string(&self.figures(span))?;
-        self.window.map_or(Ok(()), Window::close)?;
+        self.window.map_or(Ok(()), PeerWindow::close)?;
         self.host.leave(Micros::from_millis(2_000))?;
         Ok(figures)
     }
@@ -331,7 +331,7 @@ impl PeerApp for Match<'_> {
 
 impl<'a> Match<'a> {
     /// Finds the game, or begins it.
-    fn enter(args: &'a Peer, nth: usize) -> Result<Match<'a>, Failure> {
+    fn enter(args: &'a PeerArgs, nth: usize) -> Result<Match<'a>, Failure> {
         let keys = match &args.key {
             Some(file) => KeyPair::keep(&numbered(file, nth))?,
             None => KeyPair::generate()?,
@@ -373,7 +373,7 @@ impl<'a> Match<'a> {
         if let Some(Ok(monitor)) = &monitor {
             print(&format!("metrics on http://{}/metrics", monitor.address()));
         }
-        let record = args.record.as_ref().map(|file| Record::create(&numbered(file, nth)));
+        let record = args.record.as_ref().map(|file| StateRecord::create(&numbered(file, nth)));
         let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
         Ok(Match {
             args,
@@ -436,7 +436,7 @@ impl<'a> Match<'a> {
 
     fn open_window(&mut self) -> Result<(), Failure> {
         if let Some(listen) = self.args.web.filter(|_| self.is_first && self.window.is_none()) {
-            let window = Window::open(listen, &self.host.peer, ROUND)?;
+            let window = PeerWindow::open(listen, &self.host.peer, ROUND)?;
             print(&format!("pages on http://{}/", window.address()));
             self.window = Some(window);
         }
@@ -447,7 +447,7 @@ impl<'a> Match<'a> {
     fn ask_again(&mut self) -> Result<(), Failure> {
         self.tries += 1;
         if self.tries > TRIES {
-            return Err("nobody who is listed lets this peer in".into());
+            return Err("no listed peer let this one in; check the lobby and the network".into());
         }
         let found = self.lobbies.contacts(self.args.game())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
@@ -529,7 +529,7 @@ impl<'a> Match<'a> {
     }
 }
 
-/// Prints a line. Whoever started the program may have gone before: that is no reason to leave without a word.
+/// Prints a line. A closed standard output is no reason to end without leaving the game.
 pub fn print(line: &str) {
     writeln!(std::io::stdout(), "{line}").unwrap_or(());
 }
@@ -545,7 +545,7 @@ fn think(brain: Option<&mut Fighter>, peer: &mut foveate_node::Peer<Arena>) {
     }
 }
 
-/// An address of this machine: whoever reaches the page plays as the peer.
+/// An address of this machine: a browser that reaches the page plays as the peer.
 fn local(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_| "expected address and port".to_owned())?;
     match address.ip().is_loopback() {
@@ -571,7 +571,7 @@ fn trusted(text: &str) -> Result<(Key, f32), String> {
     }
 }
 
-fn listen(args: &Peer) -> Vec<SocketAddr> {
+fn listen(args: &PeerArgs) -> Vec<SocketAddr> {
     if !args.listen.is_empty() {
         return args.listen.clone();
     }

@@ -1,17 +1,17 @@
 //! `foveate serve`: a server of the arena, or of the crowd.
 
-use crate::authenticator::MainDoor;
-use crate::bots::{self, Bots};
+use crate::authenticator::MainAuthenticator;
+use crate::bots::{self, BotsArgs};
 use crate::config::{CliOverrides, Config, Tokens};
-use crate::crowd::Crowd;
+use crate::crowd::CrowdGame;
 use crate::monitor::{Monitor, log};
-use crate::truth::{Record, Truth};
+use crate::truth::{StateRecord, Truth};
 use crate::usage;
-use crate::web::{self, Shown};
+use crate::web::{self, ShownGame};
 use foveate_arena::{Arena, Setup, TickRate};
 use foveate_io::host::{ServerHost, StepTimings};
 use foveate_io::web::Observe;
-use foveate_io::{Endpoint, LinkConditions, Options, Trust};
+use foveate_io::{Endpoint, EndpointOptions, LinkConditions, Trust};
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::{Game, Simulation};
 use foveate_sync::Rounds;
@@ -72,7 +72,7 @@ pub struct Serve {
     /// Serve pages there, by HTTP
     #[arg(long)]
     web: Option<SocketAddr>,
-    /// Let operators of this machine look on at everything, by a page of --web
+    /// Let operators on this machine observe everything, on a page of --web
     #[arg(long)]
     observe: bool,
     /// Show the reports in this folder, as `foveate lab --report` makes them
@@ -98,7 +98,7 @@ impl Serve {
         let told = CliOverrides { listen: self.listen, web: self.web };
         let mut config = match &self.config {
             Some(file) => Config::load(file, told)?,
-            // Nobody has said anything: not who may join, either.
+            // Nothing is configured, not even which players may join.
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
@@ -125,7 +125,7 @@ impl Serve {
 
 /// What a server's time went to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ServeFigures {
     pub ticks: u64,
     pub players: usize,
     pub seconds: f64,
@@ -175,7 +175,7 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
             };
             serve(args, &config, Arc::new(Arena::new(setup)?))
         }
-        Rules::Crowd => serve(args, &config, Arc::new(Crowd::new(players)?)),
+        Rules::Crowd => serve(args, &config, Arc::new(CrowdGame::new(players)?)),
     }
 }
 
@@ -191,11 +191,12 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
         limits.retry_above = 512;
     }
     let conditions = config.network.map(|each| LinkConditions { received: each, sent: each });
-    let options = Options { limits, conditions, seed: config.seed, ..Options::server() };
+    let options =
+        EndpointOptions { limits, conditions, seed: config.seed, ..EndpointOptions::server() };
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
-fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
     let round = Micros(1_000_000 / u64::from(config.tick_hz));
     let settings = ServerSettings {
         rounds: Rounds::every(round),
@@ -205,7 +206,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
         ..ServerSettings::default()
     };
     let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
-    let door = MainDoor::open(config, &mut simulation)?;
+    let door = MainAuthenticator::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
     host.server.simulation = simulation;
     if let Some(view) = &config.view {
@@ -229,7 +230,7 @@ fn serve<G: Shown>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Bo
     play(args, config, host)
 }
 
-/// An address as this machine connects to it: whoever listens everywhere listens on loopback, too.
+/// An address as this machine connects to it: loopback for a server that listens on all addresses.
 fn from_here(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let v4 = address.is_ipv4();
@@ -240,7 +241,7 @@ fn from_here(mut address: SocketAddr) -> SocketAddr {
 
 /// Bots in a thread of this process, who join like everybody else.
 fn play_along(game: Rules, config: &Config, address: SocketAddr) {
-    let bots = Bots {
+    let bots = BotsArgs {
         connect: from_here(address).into(),
         trust: Trust::InsecureDevelopmentOnly,
         tick_hz: config.tick_hz,
@@ -264,14 +265,14 @@ fn play_along(game: Rules, config: &Config, address: SocketAddr) {
     });
 }
 
-fn play<G: Shown>(
+fn play<G: ShownGame>(
     args: &Serve,
     config: &Config,
-    mut host: ServerHost<G, MainDoor>,
+    mut host: ServerHost<G, MainAuthenticator>,
 ) -> Result<(), Box<dyn Error>> {
     let stop = stopper(args.measured)?;
     let mut truth = args.truth.as_deref().map(Truth::create).transpose()?;
-    let mut record = args.record.as_deref().map(Record::create).transpose()?;
+    let mut record = args.record.as_deref().map(StateRecord::create).transpose()?;
     let mut monitor = Monitor::start(config)?;
     if config.web.enabled {
         let (board, reports) = (monitor.board(), args.reports.clone());
@@ -283,12 +284,12 @@ fn play<G: Shown>(
     while !stop.end.load(Ordering::Relaxed) {
         let spent = host.step()?;
         let tick = host.tick();
-        host.door.save(&mut host.server.simulation, tick.0);
+        host.authenticator.save(&mut host.server.simulation, tick.0);
         for event in host.drain_events() {
             meter.left += u64::from(matches!(event, ServerEvent::Left(..)));
             log::event(&event);
         }
-        // Nobody else asks for the figures, and they grow with every round.
+        // Only this loop drains them, and they grow with every round.
         if args.measured {
             meter.add(&host, spent);
         }
@@ -315,7 +316,7 @@ fn play<G: Shown>(
         println!("{}", serde_json::to_string(&figures)?);
     }
     tracing::info!("going down");
-    host.door.save_all(&host.server.simulation);
+    host.authenticator.save_all(&host.server.simulation);
     host.close(Micros::from_millis(1_000))?.close()
 }
 
@@ -353,14 +354,14 @@ struct Meter {
     receive: Duration,
     flush: Duration,
     client_ticks: u64,
-    before: foveate_io::Meter,
+    before: foveate_io::LinkMeter,
     counted: foveate_sync::metrics::Counters,
     strained: foveate_sync::pipeline::Strained,
     left: u64,
 }
 
 impl Meter {
-    fn begin<G: Game>(host: &ServerHost<G, MainDoor>, idle: f64) -> Meter {
+    fn begin<G: Game>(host: &ServerHost<G, MainAuthenticator>, idle: f64) -> Meter {
         Meter {
             began: Instant::now(),
             cpu: usage::processor_time(),
@@ -378,7 +379,7 @@ impl Meter {
         }
     }
 
-    fn add<G: Game>(&mut self, host: &ServerHost<G, MainDoor>, spent: StepTimings) {
+    fn add<G: Game>(&mut self, host: &ServerHost<G, MainAuthenticator>, spent: StepTimings) {
         let tick = spent.tick + spent.flush;
         self.ticks.push(tick.as_secs_f64() * 1e3);
         self.late.push(spent.late.as_secs_f64() * 1e3);
@@ -388,7 +389,7 @@ impl Meter {
         self.client_ticks += host.server.players() as u64;
     }
 
-    fn figures<G: Game>(&mut self, host: &ServerHost<G, MainDoor>) -> Figures {
+    fn figures<G: Game>(&mut self, host: &ServerHost<G, MainAuthenticator>) -> ServeFigures {
         let (seconds, total) = (self.began.elapsed().as_secs_f64(), host.endpoint.total());
         let counted = host.server.simulation.publisher.totals();
         let (before, players) = (&self.counted, host.server.players());
@@ -400,7 +401,7 @@ impl Meter {
         let sent = (counted.updates + counted.full).saturating_sub(before.updates + before.full);
         let cpu = usage::processor_time() - self.cpu;
         let refused = host.server.refusals();
-        Figures {
+        ServeFigures {
             ticks: self.ticks.len() as u64,
             players,
             seconds,

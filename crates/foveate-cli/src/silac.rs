@@ -2,7 +2,7 @@
 //! Silac's gossip on real sockets. What `foveate lab silac` measures in virtual time.
 
 use crate::lobbies::{Failure, Lobbies};
-use crate::peer::{self, Peer, PeerApp, numbered};
+use crate::peer::{self, PeerApp, PeerArgs, numbered};
 use foveate_io::keys::KeyPair;
 use foveate_lab::movement::{Movement, Waypoint, WaypointSpec};
 use foveate_node::lobby::Announcement;
@@ -61,8 +61,8 @@ struct Account {
 }
 
 /// One node in a game.
-pub struct Walk<'a> {
-    args: &'a Peer,
+pub struct SilacWalk<'a> {
+    args: &'a PeerArgs,
     host: SilacHost,
     settings: SilacSettings,
     lobbies: Lobbies,
@@ -76,7 +76,7 @@ pub struct Walk<'a> {
     is_first: bool,
 }
 
-impl PeerApp for Walk<'_> {
+impl PeerApp for SilacWalk<'_> {
     fn step(&mut self) -> Result<bool, Failure> {
         self.frame()?;
         let silac = &self.host.silac;
@@ -98,9 +98,9 @@ impl PeerApp for Walk<'_> {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SilacWalk<'a> {
     /// Finds the game, or begins it.
-    pub fn enter(args: &'a Peer, nth: usize) -> Result<Walk<'a>, Failure> {
+    pub fn enter(args: &'a PeerArgs, nth: usize) -> Result<SilacWalk<'a>, Failure> {
         let keys = KeyPair::generate()?;
         let key = keys.key();
         let mut lobbies = Lobbies::new(&args.lobby, &keys)?;
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
             false => host.join(game, &contacts, frame),
         }
         let account = args.account.as_ref().map(|file| File::create(numbered(file, nth)));
-        Ok(Walk {
+        Ok(SilacWalk {
             args,
             host,
             settings,
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
     }
 
     fn frame(&mut self) -> Result<(), Failure> {
-        let Walk { host, walker, random, .. } = self;
+        let SilacWalk { host, walker, random, .. } = self;
         host.step(|_| {
             walker.step();
             let avatar = stand(walker);
@@ -258,7 +258,7 @@ fn act(avatar: &SilacAvatar, random: &mut fastrand::Rng) -> Option<Act> {
 }
 
 /// Where this node awaits messages: as told, or where it is when seen from the lobby.
-fn listen(args: &Peer) -> Result<SocketAddr, Failure> {
+fn listen(args: &PeerArgs) -> Result<SocketAddr, Failure> {
     match args.listen.as_slice() {
         [] => {}
         [address] => return Ok(*address),

@@ -1,7 +1,7 @@
 //! `foveate token`: issues a connect token, as a login service would.
 
 use clap::Args;
-use foveate_io::token::{Claim, MAX_LIFE, Secret, random_id};
+use foveate_io::token::{MAX_LIFE, Secret, TokenClaim, random_id};
 use foveate_io::unix_now;
 use std::error::Error;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What the token says
 #[derive(Args)]
-pub struct Token {
+pub struct TokenArgs {
     /// The file that the server's configuration names as tokens.secret
     #[arg(long, value_name = "FILE")]
     secret: PathBuf,
@@ -41,7 +41,7 @@ fn span(text: &str) -> Result<Duration, String> {
 }
 
 /// Prints a token.
-pub fn run(token: &Token) -> Result<(), Box<dyn Error>> {
+pub fn run(token: &TokenArgs) -> Result<(), Box<dyn Error>> {
     let (secret, server) = (Secret::read(&token.secret)?, token.server.clone());
     println!("{}", issue(&secret, &token.name, server, token.ttl)?);
     Ok(())
@@ -55,7 +55,7 @@ pub fn issue(
     ttl: Duration,
 ) -> Result<String, Box<dyn Error>> {
     let expires = unix_now().plus(ttl);
-    Ok(secret.issue(&Claim { name: name.into(), server, expires, id: random_id()? })?)
+    Ok(secret.issue(&TokenClaim { name: name.into(), server, expires, id: random_id()? })?)
 }
 
 #[cfg(test)]

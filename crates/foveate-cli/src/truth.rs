@@ -50,16 +50,16 @@ impl Truth {
 }
 
 /// Everybody's movement, as the laboratory reads it: `t_ms,id,x,y,z,yaw,pitch`.
-pub struct Record(BufWriter<File>);
+pub struct StateRecord(BufWriter<File>);
 
-impl Record {
-    pub fn create(path: &Path) -> std::io::Result<Record> {
+impl StateRecord {
+    pub fn create(path: &Path) -> std::io::Result<StateRecord> {
         let named = |cause: std::io::Error| {
             std::io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))
         };
         let mut file = BufWriter::new(File::create(path).map_err(named)?);
         writeln!(file, "{}", foveate_lab::trace::opening_lines())?;
-        Ok(Record(file))
+        Ok(StateRecord(file))
     }
 
     /// Writes where everybody with a facing is.
@@ -88,7 +88,7 @@ fn numbers(line: &str) -> Option<(u32, u64, [f32; 3], Option<u64>)> {
 
 /// How far one was from where another believed it to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Error {
+pub struct StateError {
     /// In which round.
     pub tick: u32,
     /// How far off, in world units.
@@ -97,7 +97,7 @@ pub struct Error {
     pub away: f64,
 }
 
-impl Error {
+impl StateError {
     /// As an angle, seen by who believed.
     pub fn degrees(&self) -> f64 {
         self.off.atan2(self.away.max(1e-3)).to_degrees()
@@ -105,7 +105,7 @@ impl Error {
 }
 
 /// The errors of everything in the two files that is of the same round.
-pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<Error>> {
+pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<StateError>> {
     let lines = |path: &Path| Ok::<_, std::io::Error>(BufReader::new(File::open(path)?).lines());
     let mut places = Places::new();
     for line in lines(truth)? {
@@ -122,7 +122,7 @@ pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<Error>> {
         let apart = |a: &[f32; 3], b: &[f32; 3]| {
             (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
         };
-        errors.push(Error { tick, off: apart(there, &at), away: apart(there, eye) });
+        errors.push(StateError { tick, off: apart(there, &at), away: apart(there, eye) });
     }
     Ok(errors)
 }

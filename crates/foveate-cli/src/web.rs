@@ -1,15 +1,15 @@
 //! What the program serves to browsers: pages, the game's documents, and the observatory.
 
-use crate::authenticator::MainDoor;
+use crate::authenticator::MainAuthenticator;
 use crate::config;
-use crate::crowd::Crowd;
+use crate::crowd::CrowdGame;
 use crate::observatory::Observatory;
 use crate::site::Site;
 use foveate_arena::{Arena, ArenaDocument};
-use foveate_io::Event;
+use foveate_io::LinkEvent;
 use foveate_io::host::ServerHost;
-use foveate_io::metrics::Board;
-use foveate_io::web::Web;
+use foveate_io::metrics::MetricsBoard;
+use foveate_io::web::WebOptions;
 use foveate_node::Game;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A game that can be shown.
-pub trait Shown: Game {
+pub trait ShownGame: Game {
     /// What it is called.
     const NAME: &'static str;
 
@@ -25,7 +25,7 @@ pub trait Shown: Game {
     fn document(&self) -> Option<(&'static str, Value)>;
 }
 
-impl Shown for Arena {
+impl ShownGame for Arena {
     const NAME: &'static str = "arena";
 
     fn document(&self) -> Option<(&'static str, Value)> {
@@ -34,7 +34,7 @@ impl Shown for Arena {
     }
 }
 
-impl Shown for Crowd {
+impl ShownGame for CrowdGame {
     const NAME: &'static str = "crowd";
 
     fn document(&self) -> Option<(&'static str, Value)> {
@@ -43,10 +43,10 @@ impl Shown for Crowd {
 }
 
 /// Opens what the configuration has; where it listens.
-pub fn open<G: Shown>(
-    config: &config::Web,
-    host: &mut ServerHost<G, MainDoor>,
-    board: &Board,
+pub fn open<G: ShownGame>(
+    config: &config::WebConfig,
+    host: &mut ServerHost<G, MainAuthenticator>,
+    board: &MetricsBoard,
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
     let game = &host.server.simulation.game;
@@ -55,34 +55,37 @@ pub fn open<G: Shown>(
     if let Some((path, document)) = game.document() {
         site = site.with(path, "application/json", document.to_string());
     }
-    let web = Web {
+    let web = WebOptions {
         origins: config.origins.clone(),
         observe: config.observe.clone(),
         metrics: config.metrics.then(|| board.clone()),
-        ..Web::new(site)
+        ..WebOptions::new(site)
     };
     host.endpoint.listen_web(config.listen, web)
 }
 
 /// An observatory of a server; whether anybody may look through it is the configuration's matter.
-pub fn observatory<G: Shown>(name: &str, host: &ServerHost<G, MainDoor>) -> Observatory {
+pub fn observatory<G: ShownGame>(
+    name: &str,
+    host: &ServerHost<G, MainAuthenticator>,
+) -> Observatory {
     let document = host.server.simulation.game.document().map(|(_, document)| Arc::new(document));
     Observatory::new(name, G::NAME, document)
 }
 
 /// Lets operators in, does what they order, and shows them the round.
-pub fn show<G: Shown>(
+pub fn show<G: ShownGame>(
     observatory: &mut Observatory,
-    host: &mut ServerHost<G, MainDoor>,
+    host: &mut ServerHost<G, MainAuthenticator>,
     spent: foveate_io::host::StepTimings,
 ) {
-    let events: Vec<Event> = host.observers().collect();
+    let events: Vec<LinkEvent> = host.observers().collect();
     for event in events {
         match event {
-            Event::Connected { link, .. } => observatory.connected(link, host),
-            Event::Message { link, bytes } => observatory.message(link, &bytes, host),
-            Event::Closed { link, .. } => observatory.closed(link, host),
-            Event::Datagram { .. } => {}
+            LinkEvent::Connected { link, .. } => observatory.connected(link, host),
+            LinkEvent::Message { link, bytes } => observatory.message(link, &bytes, host),
+            LinkEvent::Closed { link, .. } => observatory.closed(link, host),
+            LinkEvent::Datagram { .. } => {}
         }
     }
     observatory.round(host, spent);

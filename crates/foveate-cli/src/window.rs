@@ -3,15 +3,15 @@
 //! The page is that of a server and speaks the protocol of clients. Behind it is a server without rules
 //! (see [`Server::show`](foveate_node::Server::show)): it shows what the peer knows.
 
-use crate::authenticator::MainDoor;
+use crate::authenticator::MainAuthenticator;
 use crate::config;
 use crate::observatory::Observatory;
 use crate::web;
 use foveate_arena::Arena;
 use foveate_io::host::ServerHost;
-use foveate_io::metrics::Board;
+use foveate_io::metrics::MetricsBoard;
 use foveate_io::web::Observe;
-use foveate_io::{Certificate, Endpoint, Error, Options};
+use foveate_io::{Certificate, Endpoint, EndpointOptions, Error};
 use foveate_node::server::ServerSettings;
 use foveate_node::{Game, Peer};
 use foveate_sync::{Rounds, StoreError};
@@ -26,15 +26,19 @@ const STEP: Duration = Duration::from_millis(4);
 const RESUME_FOR: Micros = Micros(2_000_000);
 
 /// Where a peer's player sits.
-pub struct Window {
-    host: ServerHost<Arena, MainDoor>,
+pub struct PeerWindow {
+    host: ServerHost<Arena, MainAuthenticator>,
     observatory: Observatory,
     address: SocketAddr,
 }
 
-impl Window {
+impl PeerWindow {
     /// Serves pages there, for the player of this peer.
-    pub fn open(listen: SocketAddr, peer: &Peer<Arena>, round: Micros) -> Result<Window, Error> {
+    pub fn open(
+        listen: SocketAddr,
+        peer: &Peer<Arena>,
+        round: Micros,
+    ) -> Result<PeerWindow, Error> {
         let settings = ServerSettings {
             rounds: Rounds::every(round),
             max_players: 1,
@@ -43,19 +47,20 @@ impl Window {
             ..ServerSettings::default()
         };
         let links = SocketAddr::new(listen.ip(), 0);
-        let endpoint = Endpoint::server(links, Certificate::development(), Options::server())?;
-        let door = MainDoor::of_peer(peer.player());
+        let endpoint =
+            Endpoint::server(links, Certificate::development(), EndpointOptions::server())?;
+        let door = MainAuthenticator::of_peer(peer.player());
         let mut host = ServerHost::new(Arc::clone(&peer.simulation.game), settings, endpoint, door);
-        let pages = config::Web {
+        let pages = config::WebConfig {
             enabled: true,
             listen,
             origins: Vec::new(),
             metrics: false,
             observe: Observe::Loopback,
         };
-        let address = web::open(&pages, &mut host, &Board::default(), None)?;
+        let address = web::open(&pages, &mut host, &MetricsBoard::default(), None)?;
         let observatory = web::observatory("peer", &host);
-        Ok(Window { host, observatory, address })
+        Ok(PeerWindow { host, observatory, address })
     }
 
     /// Where the pages are.
@@ -63,7 +68,7 @@ impl Window {
         self.address
     }
 
-    /// Whether somebody plays.
+    /// Whether a player is connected.
     pub fn is_taken(&self) -> bool {
         self.host.server.present_players().any(|present| present.link.is_some())
     }

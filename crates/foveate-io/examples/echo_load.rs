@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use foveate_io::{Certificate, Endpoint, Event, Limits, LinkId, Meter, Options, Rate, Trust};
+use foveate_io::{
+    Certificate, Endpoint, EndpointOptions, Limits, LinkEvent, LinkId, LinkMeter, RateLimit, Trust,
+};
 use foveate_wire::Micros;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -31,17 +33,17 @@ fn main() -> Outcome {
     }
     let number = |place: usize, default| args.get(place).map_or(Ok(default), |text| text.parse());
     let spread = Micros::from_millis(number(2, 0)?);
-    let gather = Micros(number(3, Options::server().gather.0)?);
+    let gather = Micros(number(3, EndpointOptions::server().gather.0)?);
     let timer_slack = Micros::from_millis(number(4, 30)?);
-    let options = Options { spread, gather, timer_slack, ..Options::server() };
+    let options = EndpointOptions { spread, gather, timer_slack, ..EndpointOptions::server() };
     server_side(number(0, 500)?, number(1, 10)?, options)
 }
 
-fn server_side(clients: u64, seconds: u64, mut options: Options) -> Outcome {
+fn server_side(clients: u64, seconds: u64, mut options: EndpointOptions) -> Outcome {
     options.limits = Limits {
         max_links: clients as u32 + 10,
         max_links_per_address: clients as u32 + 10,
-        handshakes_per_address: Rate::per_second(100_000),
+        handshakes_per_address: RateLimit::per_second(100_000),
         retry_above: 100_000,
         ..Limits::server()
     };
@@ -76,7 +78,7 @@ fn server_side(clients: u64, seconds: u64, mut options: Options) -> Outcome {
     Ok(())
 }
 
-fn print_traffic(before: &Meter, after: &Meter, rounds: f64) {
+fn print_traffic(before: &LinkMeter, after: &LinkMeter, rounds: f64) {
     for (way, before, after) in
         [("down", before.sent, after.sent), ("up", before.received, after.received)]
     {
@@ -100,7 +102,7 @@ fn accept(server: &mut Endpoint, links: &mut Vec<LinkId>, count: usize) -> Outco
         }
         server.wait(Instant::now() + TICK, &mut events)?;
         links.extend(events.drain(..).filter_map(|event| match event {
-            Event::Connected { link, .. } => Some(link),
+            LinkEvent::Connected { link, .. } => Some(link),
             _ => None,
         }));
     }
@@ -130,7 +132,7 @@ fn run(server: &mut Endpoint, links: &[LinkId], span: Duration) -> Result<u64, B
 /// Every client sends once a tick, at a moment of its own, until the server closes the links.
 fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcome {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut options = Options { timer_slack, ..Options::client() };
+    let mut options = EndpointOptions { timer_slack, ..EndpointOptions::client() };
     options.limits.max_links = clients as u32;
     let mut endpoint = Endpoint::client(here, &Trust::InsecureDevelopmentOnly, options)?;
     let mut phases: Vec<Vec<LinkId>> = vec![Vec::new(); PHASES as usize];
@@ -153,10 +155,10 @@ fn clients_side(server: SocketAddr, clients: u64, timer_slack: Micros) -> Outcom
             endpoint.wait(until, &mut events)?;
             for event in events.drain(..) {
                 match event {
-                    Event::Connected { link, .. } => {
+                    LinkEvent::Connected { link, .. } => {
                         phases[link.index() % PHASES as usize].push(link);
                     }
-                    Event::Closed { .. } => return Ok(()),
+                    LinkEvent::Closed { .. } => return Ok(()),
                     _ => {}
                 }
             }

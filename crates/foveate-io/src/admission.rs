@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use foveate_wire::Micros;
 
 use crate::bucket::Bucket;
-use crate::meter::Counters;
+use crate::meter::EndpointCounters;
 use crate::options::Limits;
 
 /// Addresses that are remembered at most. Beyond it only addresses that are known come in.
@@ -53,7 +53,7 @@ pub(crate) struct Admission {
 
 struct Known {
     links: u32,
-    /// Handshakes begun by whoever claims this address, and by those who proved it.
+    /// Handshakes begun from this address, proven or not, and those that proved it.
     claimed: Bucket,
     proved: Bucket,
 }
@@ -66,7 +66,7 @@ impl Admission {
         proved: bool,
         load: Load,
         now: Micros,
-        rules: (&Limits, &mut Counters),
+        rules: (&Limits, &mut EndpointCounters),
     ) -> Verdict {
         let (limits, counters) = rules;
         if load.links >= limits.max_links {
@@ -135,7 +135,7 @@ impl Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::Rate;
+    use crate::bucket::RateLimit;
 
     const IDLE: Load = Load { links: 0, handshakes: 0 };
 
@@ -143,7 +143,7 @@ mod tests {
         Limits {
             max_links: 10,
             max_links_per_address: 3,
-            handshakes_per_address: Rate { per_second: 1, burst: 5 },
+            handshakes_per_address: RateLimit { per_second: 1, burst: 5 },
             retry_above: 8,
             ..Limits::server()
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_address_gets_its_links_and_no_more_until_one_is_gone() {
-        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let mut ask = |admission: &mut Admission, last, seconds: u64| {
             let now = Micros::from_millis(seconds * 1_000);
             admission.judge(origin(last), true, IDLE, now, (&limits(), &mut counters))
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_trusted_address_has_what_it_wants_and_others_do_not() {
-        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let limits = Limits { trusted: Some(IpAddr::from([10, 0, 0, 1])), ..limits() };
         let mut granted = |last| {
             let now = Micros::ZERO;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn forged_handshakes_do_not_lock_out_the_address_they_claim() {
-        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let mut ask = |admission: &mut Admission, proved| {
             let verdict =
                 admission.judge(origin(1), proved, IDLE, Micros::ZERO, (&limits(), &mut counters));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn under_load_everyone_proves_its_address_first() {
-        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let busy = Load { links: 9, handshakes: 8 };
         let mut ask = |proved, load| {
             admission.judge(origin(1), proved, load, Micros::ZERO, (&limits(), &mut counters))
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn memory_for_addresses_is_bounded_and_reused() {
-        let (mut admission, mut counters) = (Admission::default(), Counters::default());
+        let (mut admission, mut counters) = (Admission::default(), EndpointCounters::default());
         let limits = limits();
         for n in 0..=MAX_ADDRESSES as u32 {
             let origin: Origin = IpAddr::from(n.to_be_bytes()).into();

@@ -7,22 +7,22 @@ const PARTS: u64 = 1_000_000;
 
 /// How many tokens come in a second, and how many may lie ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rate {
+pub struct RateLimit {
     /// Tokens a second.
     pub per_second: u32,
     /// The largest number that may be taken at once after a pause.
     pub burst: u32,
 }
 
-impl Rate {
+impl RateLimit {
     /// A rate whose burst is what one second brings.
-    pub const fn per_second(tokens: u32) -> Rate {
-        Rate { per_second: tokens, burst: tokens }
+    pub const fn per_second(tokens: u32) -> RateLimit {
+        RateLimit { per_second: tokens, burst: tokens }
     }
 
     /// This many times as much, both in a second and at once.
-    pub const fn times(self, factor: u32) -> Rate {
-        Rate {
+    pub const fn times(self, factor: u32) -> RateLimit {
+        RateLimit {
             per_second: self.per_second.saturating_mul(factor),
             burst: self.burst.saturating_mul(factor),
         }
@@ -37,12 +37,12 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    pub(crate) fn full(rate: Rate, now: Micros) -> Bucket {
+    pub(crate) fn full(rate: RateLimit, now: Micros) -> Bucket {
         Bucket { parts: u64::from(rate.burst) * PARTS, filled: now }
     }
 
     /// Takes `tokens`, or nothing at all.
-    pub(crate) fn take(&mut self, rate: Rate, now: Micros, tokens: u32) -> bool {
+    pub(crate) fn take(&mut self, rate: RateLimit, now: Micros, tokens: u32) -> bool {
         self.fill(rate, now);
         match self.parts.checked_sub(u64::from(tokens) * PARTS) {
             Some(left) => {
@@ -54,12 +54,12 @@ impl Bucket {
     }
 
     /// Whether nothing was taken lately.
-    pub(crate) fn is_full(&mut self, rate: Rate, now: Micros) -> bool {
+    pub(crate) fn is_full(&mut self, rate: RateLimit, now: Micros) -> bool {
         self.fill(rate, now);
         self.parts == u64::from(rate.burst) * PARTS
     }
 
-    fn fill(&mut self, rate: Rate, now: Micros) {
+    fn fill(&mut self, rate: RateLimit, now: Micros) {
         // A token a second is a part a microsecond.
         let came = (now - self.filled).0.saturating_mul(u64::from(rate.per_second));
         self.parts = self.parts.saturating_add(came).min(u64::from(rate.burst) * PARTS);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_then_its_rate() {
-        let rate = Rate { per_second: 10, burst: 3 };
+        let rate = RateLimit { per_second: 10, burst: 3 };
         let mut bucket = Bucket::full(rate, Micros::ZERO);
         let at_once = (0..10).filter(|_| bucket.take(rate, Micros::ZERO, 1)).count();
         assert_eq!(at_once, 3);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_takes_nothing() {
-        let rate = Rate::per_second(5);
+        let rate = RateLimit::per_second(5);
         let mut bucket = Bucket::full(rate, Micros::ZERO);
         assert!(!bucket.take(rate, Micros::ZERO, 6));
         assert!(bucket.is_full(rate, Micros::ZERO));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn time_that_runs_backwards_brings_nothing() {
-        let rate = Rate::per_second(1);
+        let rate = RateLimit::per_second(1);
         let mut bucket = Bucket::full(rate, Micros::from_millis(5_000));
         assert!(bucket.take(rate, Micros::from_millis(5_000), 1));
         assert!(!bucket.take(rate, Micros::ZERO, 1));

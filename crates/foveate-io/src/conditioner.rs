@@ -1,87 +1,33 @@
-//! A bad network on purpose: delay, jitter, loss and a narrow pipe, without IO and without a clock.
+//! A bad network on purpose, on real links: what is pushed comes out later, twice, or never.
 //!
-//! What is pushed comes out later, or never. The same seed and the same times give the same fates.
-//! The endpoint has one for each way of a link that was given [`Conditions`], and none otherwise.
+//! What becomes of a packet is decided by the model that virtual networks use
+//! ([`link_model`](foveate_node::link_model)). The endpoint has a conditioner for each way of a link that was
+//! given conditions, and none otherwise.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use foveate_node::link_model::{LinkModel, LinkSpec};
 use foveate_wire::{Bytes, Micros};
 
 /// Packets that one conditioner holds at most; what comes on top is lost, as in a full router.
 pub const MAX_HELD: usize = 4096;
 
-/// How one way of a link behaves. The default does nothing.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Conditions {
-    /// Every packet takes at least this long.
-    pub delay: Micros,
-    /// And up to this much longer, evenly distributed: packets overtake each other.
-    pub jitter: Micros,
-    /// Which packets never arrive.
-    pub loss: Loss,
-    /// A narrow pipe with a queue before it.
-    pub pipe: Option<Pipe>,
-}
-
-/// Which packets are lost.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Loss {
-    /// None.
-    #[default]
-    Never,
-    /// Each with this probability, whatever happened to the others.
-    Each(f32),
-    /// Gilbert and Elliott: a link is good or bad, and changes with every packet by chance.
-    Bursts {
-        /// Probability that a good link turns bad.
-        turn_bad: f32,
-        /// Probability that a bad link turns good.
-        turn_good: f32,
-        /// Probability of loss while it is good.
-        while_good: f32,
-        /// Probability of loss while it is bad.
-        while_bad: f32,
-    },
-}
-
-impl Loss {
-    /// Bursts of `length` lost packets on average that together make up `share` of all.
-    pub fn bursts(share: f32, length: f32) -> Loss {
-        let share = share.clamp(0.0, 0.99);
-        let turn_good = 1.0 / length.max(1.0);
-        let turn_bad = (share * turn_good / (1.0 - share)).min(1.0);
-        Loss::Bursts { turn_bad, turn_good, while_good: 0.0, while_bad: 1.0 }
-    }
-}
-
-/// A narrow pipe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pipe {
-    /// What passes in a second.
-    pub per_second: Bytes,
-    /// What may wait before it; the rest is lost.
-    pub queue: Bytes,
-}
-
-/// One way of a link under [`Conditions`].
+/// One way of a link under conditions.
 ///
 /// ```
-/// use foveate_io::{Conditioner, Conditions};
+/// use foveate_io::Conditioner;
+/// use foveate_node::link_model::LinkSpec;
 /// use foveate_wire::{Bytes, Micros};
 ///
-/// let slow = Conditions { delay: Micros::from_millis(40), ..Conditions::default() };
+/// let slow = LinkSpec::delayed(Micros::from_millis(40));
 /// let mut link = Conditioner::new(slow, 1);
 /// assert!(link.push(Micros::ZERO, Bytes(120), "hello"));
 /// assert_eq!(link.pop(Micros::from_millis(39)), None);
 /// assert_eq!(link.pop(Micros::from_millis(40)), Some("hello"));
 /// ```
 pub struct Conditioner<T> {
-    conditions: Conditions,
-    random: fastrand::Rng,
-    bad: bool,
-    /// When the pipe will have passed everything that waits before it.
-    pipe_free: Micros,
+    model: LinkModel,
     /// When the last part of a stream arrives.
     #[cfg(feature = "web")]
     stream_due: Micros,
@@ -116,14 +62,11 @@ impl<T> Ord for Held<T> {
     }
 }
 
-impl<T> Conditioner<T> {
+impl<T: Clone> Conditioner<T> {
     /// A link that has been idle so far.
-    pub fn new(conditions: Conditions, seed: u64) -> Self {
+    pub fn new(spec: LinkSpec, seed: u64) -> Self {
         Self {
-            conditions,
-            random: fastrand::Rng::with_seed(seed),
-            bad: false,
-            pipe_free: Micros::ZERO,
+            model: LinkModel::new(spec, seed),
             #[cfg(feature = "web")]
             stream_due: Micros::ZERO,
             pushed: 0,
@@ -132,35 +75,31 @@ impl<T> Conditioner<T> {
     }
 
     /// From now on it behaves like this. What is under way already is not touched.
-    pub fn set(&mut self, conditions: Conditions) {
-        self.conditions = conditions;
+    pub fn set(&mut self, spec: LinkSpec) {
+        self.model.set(spec);
     }
 
     /// Takes a packet of `size`; false if it is lost.
     pub fn push(&mut self, now: Micros, size: Bytes, item: T) -> bool {
-        // Chance is drawn for every packet, so that a full queue does not change later fates.
-        let lost = self.is_lost();
-        let late = Micros(self.random.u64(0..=self.conditions.jitter.0.min(u64::MAX - 1)));
-        if lost || self.held.len() >= MAX_HELD {
-            return false;
-        }
-        let Some(passed) = self.pass(now, size) else { return false };
-        let due = passed + self.conditions.delay + late;
-        self.pushed += 1;
-        self.held.push(Reverse(Held { due, order: self.pushed, item }));
-        true
+        let (held, pushed) = (&mut self.held, &mut self.pushed);
+        let before = held.len();
+        self.model.carry(now, size.0 as usize, |due| {
+            if held.len() < MAX_HELD {
+                *pushed += 1;
+                held.push(Reverse(Held { due, order: *pushed, item: item.clone() }));
+            }
+        });
+        held.len() > before
     }
 
     /// Takes part of a stream: late like a packet, but it is not lost by chance, and does not
     /// overtake what was pushed so before it. False if there is no room.
     #[cfg(feature = "web")]
     pub(crate) fn push_in_order(&mut self, now: Micros, size: Bytes, item: T) -> bool {
-        let late = Micros(self.random.u64(0..=self.conditions.jitter.0.min(u64::MAX - 1)));
         if self.held.len() >= MAX_HELD {
             return false;
         }
-        let passed = self.pass(now, size).unwrap_or(self.pipe_free);
-        let due = (passed + self.conditions.delay + late).max(self.stream_due);
+        let due = self.model.carry_reliably(now, size.0 as usize).max(self.stream_due);
         self.stream_due = due;
         self.pushed += 1;
         self.held.push(Reverse(Held { due, order: self.pushed, item }));
@@ -179,44 +118,18 @@ impl<T> Conditioner<T> {
     pub fn next_due(&self) -> Option<Micros> {
         self.held.peek().map(|Reverse(held)| held.due)
     }
-
-    fn is_lost(&mut self) -> bool {
-        let chance = match self.conditions.loss {
-            Loss::Never => return false,
-            Loss::Each(chance) => chance,
-            Loss::Bursts { turn_bad, turn_good, while_good, while_bad } => {
-                let turn = if self.bad { turn_good } else { turn_bad };
-                self.bad ^= self.random.f32() < turn;
-                if self.bad { while_bad } else { while_good }
-            }
-        };
-        self.random.f32() < chance
-    }
-
-    /// When the packet has passed the pipe, if its queue takes it.
-    fn pass(&mut self, now: Micros, size: Bytes) -> Option<Micros> {
-        let Some(pipe) = self.conditions.pipe else { return Some(now) };
-        let per_second = u64::from(pipe.per_second.0.max(1));
-        let wait = self.pipe_free - now;
-        let waiting = wait.0.saturating_mul(per_second) / 1_000_000;
-        if waiting + u64::from(size.0) > u64::from(pipe.queue.0) {
-            return None;
-        }
-        let takes = Micros((u64::from(size.0) * 1_000_000).div_ceil(per_second));
-        self.pipe_free = self.pipe_free.max(now) + takes;
-        Some(self.pipe_free)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foveate_node::link_model::{Latency, Loss, Rate};
 
     const STEP: Micros = Micros(1_000);
 
     /// Sends `count` packets of 100 bytes a millisecond apart and returns when each arrived.
-    fn arrivals(conditions: Conditions, seed: u64, count: u64) -> Vec<Option<Micros>> {
-        let mut link = Conditioner::new(conditions, seed);
+    fn arrivals(spec: LinkSpec, seed: u64, count: u64) -> Vec<Option<Micros>> {
+        let mut link = Conditioner::new(spec, seed);
         let mut arrived = vec![None; count as usize];
         for tick in 0..count + 10_000 {
             let now = Micros(tick * STEP.0);
@@ -234,11 +147,11 @@ mod tests {
     #[test]
     #[cfg(feature = "web")]
     fn parts_of_a_stream_are_late_but_neither_lost_nor_overtaken() {
-        let bad = Conditions {
-            delay: Micros::from_millis(10),
-            jitter: Micros::from_millis(50),
-            loss: Loss::Each(0.9),
-            pipe: Some(Pipe { per_second: Bytes(50_000), queue: Bytes(300) }),
+        let bad = LinkSpec {
+            latency: Latency::Uniform(Micros::from_millis(10), Micros::from_millis(60)),
+            loss: Loss::Bernoulli(0.9),
+            rate: Some(Rate { bytes_per_second: 50_000.0, queue: 300 }),
+            ..LinkSpec::PERFECT
         };
         let mut link = Conditioner::new(bad, 5);
         let mut arrived = Vec::new();
@@ -259,38 +172,23 @@ mod tests {
         arrived.iter().filter(|at| at.is_none()).count() as f64 / arrived.len() as f64
     }
 
-    fn mean_burst(arrived: &[Option<Micros>]) -> f64 {
-        let lost = arrived.iter().filter(|at| at.is_none()).count();
-        let bursts = arrived.chunk_by(|a, b| a.is_none() == b.is_none());
-        lost as f64 / bursts.filter(|run| run[0].is_none()).count() as f64
-    }
-
     #[test]
     fn nothing_happens_under_default_conditions() {
-        let arrived = arrivals(Conditions::default(), 1, 100);
+        let arrived = arrivals(LinkSpec::PERFECT, 1, 100);
         assert!(arrived.iter().enumerate().all(|(n, at)| *at == Some(Micros(n as u64 * STEP.0))));
     }
 
     #[test]
-    fn independent_loss_has_its_rate_and_no_bursts() {
-        let loss = Loss::Each(0.1);
-        let arrived = arrivals(Conditions { loss, ..Conditions::default() }, 7, 50_000);
-        assert!((lost_share(&arrived) - 0.1).abs() < 0.01, "{}", lost_share(&arrived));
-        assert!((mean_burst(&arrived) - 1.0 / 0.9).abs() < 0.05, "{}", mean_burst(&arrived));
-    }
-
-    #[test]
-    fn bursty_loss_has_its_rate_and_its_length() {
-        let loss = Loss::bursts(0.05, 4.0);
-        let arrived = arrivals(Conditions { loss, ..Conditions::default() }, 7, 100_000);
-        assert!((lost_share(&arrived) - 0.05).abs() < 0.006, "{}", lost_share(&arrived));
-        assert!((mean_burst(&arrived) - 4.0).abs() < 0.4, "{}", mean_burst(&arrived));
+    fn what_arrives_twice_is_held_twice() {
+        let mut link = Conditioner::new(LinkSpec { duplicate: 1.0, ..LinkSpec::PERFECT }, 1);
+        assert!(link.push(Micros::ZERO, Bytes(1), 'a'));
+        assert_eq!([link.pop(STEP), link.pop(STEP), link.pop(STEP)], [Some('a'), Some('a'), None]);
     }
 
     #[test]
     fn delay_is_a_floor_and_jitter_a_ceiling() {
         let (delay, jitter) = (Micros::from_millis(30), Micros::from_millis(20));
-        let arrived = arrivals(Conditions { delay, jitter, ..Conditions::default() }, 3, 5_000);
+        let arrived = arrivals(LinkSpec::jittered(delay, jitter), 3, 5_000);
         let spans: Vec<u64> = arrived
             .iter()
             .enumerate()
@@ -305,8 +203,8 @@ mod tests {
     #[test]
     fn a_pipe_passes_its_rate_and_drops_what_its_queue_cannot_take() {
         // 100 bytes a millisecond come in, 50 go out; 1000 may wait.
-        let pipe = Pipe { per_second: Bytes(50_000), queue: Bytes(1_000) };
-        let arrived = arrivals(Conditions { pipe: Some(pipe), ..Conditions::default() }, 3, 10_000);
+        let rate = Some(Rate { bytes_per_second: 50_000.0, queue: 1_000 });
+        let arrived = arrivals(LinkSpec { rate, ..LinkSpec::PERFECT }, 3, 10_000);
         assert!((lost_share(&arrived) - 0.5).abs() < 0.01, "{}", lost_share(&arrived));
         let longest = arrived
             .iter()
@@ -317,11 +215,9 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let conditions = Conditions {
-            delay: Micros(500),
-            jitter: Micros(30_000),
-            loss: Loss::bursts(0.1, 3.0),
-            pipe: None,
+        let conditions = LinkSpec {
+            loss: Loss::Bursty { share: 0.1, burst: 3.0 },
+            ..LinkSpec::jittered(Micros(500), Micros(30_000))
         };
         assert_eq!(arrivals(conditions, 5, 1_000), arrivals(conditions, 5, 1_000));
         assert_ne!(arrivals(conditions, 5, 1_000), arrivals(conditions, 6, 1_000));
@@ -329,10 +225,10 @@ mod tests {
 
     #[test]
     fn conditions_change_while_packets_are_under_way() {
-        let slow = Conditions { delay: Micros(10_000), ..Conditions::default() };
+        let slow = LinkSpec::delayed(Micros(10_000));
         let mut link = Conditioner::new(slow, 1);
         link.push(Micros::ZERO, Bytes(1), 'a');
-        link.set(Conditions::default());
+        link.set(LinkSpec::PERFECT);
         link.push(Micros(1), Bytes(1), 'b');
         assert_eq!(link.pop(Micros(1)), Some('b'));
         assert_eq!(link.pop(Micros(9_999)), None);
@@ -341,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_conditioner_holds_a_bounded_number_of_packets() {
-        let endless = Conditions { delay: Micros::UNBOUNDED, ..Conditions::default() };
+        let endless = LinkSpec::delayed(Micros::UNBOUNDED);
         let mut link = Conditioner::new(endless, 1);
         let taken = (0..MAX_HELD + 10).filter(|_| link.push(Micros::ZERO, Bytes(1), ())).count();
         assert_eq!(taken, MAX_HELD);

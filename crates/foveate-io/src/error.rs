@@ -85,7 +85,7 @@ pub enum Error {
     /// The link was closed, or never existed. Nothing was sent.
     #[error("the link is closed")]
     Closed,
-    /// The handshake is still going on; retry after `Event::Connected`.
+    /// The handshake is still going on; retry after `LinkEvent::Connected`.
     #[error("the link is not connected yet")]
     NotConnected,
     /// The datagram does not fit into one UDP packet of this path. Nothing was sent.

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use foveate_node::Link;
+use foveate_node::node::{NodeInput, Remote};
 use foveate_wire::Bytes;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
@@ -14,13 +16,15 @@ use crate::slots::LinkId;
 /// Of each link `Connected` comes first and `Closed` last, each once. A link that was begun by
 /// `connect` may be closed without having been connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum LinkEvent {
     /// The handshake is over; both sides may send.
     Connected {
         /// Which.
         link: LinkId,
-        /// The other side.
-        address: SocketAddr,
+        /// The other side's; none if it is reached through a relay.
+        address: Option<SocketAddr>,
+        /// What the handshake has proven about the other side.
+        remote: Remote,
         /// What it is for.
         purpose: Purpose,
     },
@@ -45,6 +49,28 @@ pub enum Event {
         /// Why.
         reason: Reason,
     },
+}
+
+impl LinkEvent {
+    /// The link that it happened to.
+    pub fn link(&self) -> LinkId {
+        let (LinkEvent::Connected { link, .. }
+        | LinkEvent::Datagram { link, .. }
+        | LinkEvent::Message { link, .. }
+        | LinkEvent::Closed { link, .. }) = self;
+        *link
+    }
+
+    /// What it is to a node.
+    pub fn input<C>(&self) -> NodeInput<'_, C> {
+        let link = Link(self.link().to_bits());
+        match self {
+            LinkEvent::Connected { remote, .. } => NodeInput::Connected(link, *remote),
+            LinkEvent::Datagram { bytes, .. } => NodeInput::Datagram(link, bytes),
+            LinkEvent::Message { bytes, .. } => NodeInput::Message(link, bytes),
+            LinkEvent::Closed { .. } => NodeInput::Closed(link),
+        }
+    }
 }
 
 /// What a link's bytes travel by.
@@ -74,7 +100,7 @@ impl Transport {
 pub enum Purpose {
     /// A player's.
     Play,
-    /// An operator's, who looks on from a web page. Carries messages only.
+    /// An operator's, who observes from a web page. Carries messages only.
     Observe,
 }
 
@@ -103,6 +129,8 @@ impl CloseCode {
     pub const MESSAGE_TOO_LARGE: CloseCode = CloseCode(3);
     /// Bytes came that are against the rules of WebSocket or HTTP/3.
     pub const MALFORMED: CloseCode = CloseCode(4);
+    /// There are enough links between the same two peers.
+    pub const ENOUGH: CloseCode = CloseCode(5);
 }
 
 /// Why a link was closed.
@@ -125,13 +153,13 @@ pub enum Reason {
         reason: String,
     },
     /// Nothing was heard for longer than the idle timeout.
-    #[error("nothing was heard from the peer for too long")]
+    #[error("timed out: no packet arrived within the idle timeout")]
     Idle,
     /// The server takes no further link, in all or from this address.
-    #[error("refused by the server: it is full, or has enough links from this address")]
+    #[error("refused: the server is full, or has too many links from this address")]
     Refused,
     /// The other side knows nothing of this link, for example because it was started again.
-    #[error("the peer does not know this link any more")]
+    #[error("reset by the peer, which may have restarted")]
     Reset,
     /// The network says that packets cannot reach the address; nothing waits for a timeout.
     #[error("{0}")]

@@ -3,7 +3,7 @@
 //! An [`Endpoint`] is a UDP socket with its links, for a server or for a thousand clients in one
 //! process. It is single-threaded and synchronous: the caller waits, gets events, hands in what is
 //! to be sent, and flushes. A link carries unreliable *datagrams* and reliable, ordered *messages*;
-//! it can be metered, and put under bad [`Conditions`] while it runs.
+//! it can be metered, and put under bad [`LinkConditions`] while it runs.
 //!
 //! Peers have links of their own kind, dialled by key: `peer` (feature `peer`); [`keys`] are what
 //! they prove and sign with.
@@ -15,28 +15,28 @@
 //! What an endpoint refuses to do: it starts no thread and needs no async runtime; it knows nothing
 //! of games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
 //! no datagram twice; it never grows beyond its [`Limits`]: what is beyond is dropped or closed,
-//! and counted in [`Counters`].
+//! and counted in [`EndpointCounters`].
 //!
 //! The path of a datum: `send_datagram` copies it into shared memory and queues it in the link's
 //! QUIC connection; `flush` (at once, or spread over the tick) has the connection write a packet,
 //! with acknowledgements riding along; a conditioner may hold or lose it; a batch of packets leaves
 //! with one system call. At the other end a batch is received with one call; each packet is routed
 //! by its connection id, held by a conditioner if there is one, deciphered, checked against the
-//! link's rate, and becomes an [`Event`].
+//! link's rate, and becomes an [`LinkEvent`].
 //!
 //! A message is its length in four bytes, least significant first, and its bytes, on the one
 //! bidirectional stream of the link. The client opens the stream with an empty message, which is
 //! not delivered.
 //!
 //! ```
-//! use foveate_io::{Certificate, Endpoint, Event, Options, Trust};
+//! use foveate_io::{Certificate, Endpoint, LinkEvent, EndpointOptions, Trust};
 //! use foveate_wire::Micros;
 //! use std::time::{Duration, Instant};
 //!
 //! let here = "127.0.0.1:0".parse()?;
-//! let mut server = Endpoint::server(here, Certificate::development(), Options::server())?;
+//! let mut server = Endpoint::server(here, Certificate::development(), EndpointOptions::server())?;
 //! let trust = Trust::Pinned(server.certificate_hash().into_iter().collect());
-//! let mut client = Endpoint::client(here, &trust, Options::client())?;
+//! let mut client = Endpoint::client(here, &trust, EndpointOptions::client())?;
 //! client.connect(server.address()?, "localhost")?;
 //!
 //! let (mut events, mut heard) = (Vec::new(), false);
@@ -44,17 +44,24 @@
 //! while !heard && Instant::now() < deadline {
 //!     client.wait(Instant::now() + Duration::from_millis(1), &mut events)?;
 //!     for event in events.drain(..) {
-//!         if let Event::Connected { link, .. } = event {
+//!         if let LinkEvent::Connected { link, .. } = event {
 //!             client.send_datagram(link, b"hello")?;
 //!         }
 //!     }
 //!     server.wait(Instant::now() + Duration::from_millis(1), &mut events)?;
-//!     heard |= events.drain(..).any(|event| matches!(event, Event::Datagram { .. }));
+//!     heard |= events.drain(..).any(|event| matches!(event, LinkEvent::Datagram { .. }));
 //! }
 //! assert!(heard);
 //! server.shutdown(Micros::from_millis(10), &mut events)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+/// The code in the book.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/TRANSPORTS.md")]
+    mod transports {}
+}
 
 mod admission;
 mod bucket;
@@ -67,7 +74,9 @@ pub mod host;
 mod identity;
 pub mod keys;
 mod link;
+mod link_endpoint;
 pub mod lobby;
+pub mod memory;
 mod messages;
 mod meter;
 pub mod metrics;
@@ -88,17 +97,18 @@ mod transport;
 pub mod web;
 
 pub use admission::MAX_ADDRESSES;
-pub use bucket::Rate;
-pub use conditioner::{Conditioner, Conditions, Loss, MAX_HELD, Pipe};
+pub use bucket::RateLimit;
+pub use conditioner::{Conditioner, MAX_HELD};
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use event::{CloseCode, Event, Purpose, Reason, Transport, Unreachable};
+pub use event::{CloseCode, LinkEvent, Purpose, Reason, Transport, Unreachable};
 pub use identity::{
     Certificate, CertificateHash, CertificateHashError, Identity, PROTOCOL, RENEWED_BEFORE, Trust,
     VALID_FOR,
 };
-pub use meter::{Counters, Meter, Traffic};
-pub use options::{Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET, Options};
+pub use link_endpoint::{DialAddress, LinkEndpoint};
+pub use meter::{EndpointCounters, LinkMeter, LinkTraffic};
+pub use options::{EndpointOptions, Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET};
 pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;

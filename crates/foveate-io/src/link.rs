@@ -8,18 +8,18 @@ pub(crate) use flow::{Flow, Passage};
 pub(crate) use quic::GOODBYE;
 pub(crate) use quic::{Incoming, Outgoing, Quic};
 
+use std::any::Any;
 use std::time::{Duration, Instant};
 
 use foveate_wire::{Bytes, Micros};
 
 use crate::admission::Origin;
 use crate::conditioner::Conditioner;
-use crate::event::{Purpose, Transport};
-use crate::meter::{Meter, Traffic};
+use crate::endpoint::CarrierSteps;
+use crate::event::{CloseCode, Purpose, Transport};
+use crate::meter::{LinkMeter, LinkTraffic};
 use crate::options::LinkConditions;
 use crate::slots::LinkId;
-#[cfg(feature = "web")]
-use crate::web::WebSocket;
 
 /// How far a link is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,32 +37,56 @@ pub(crate) struct Link {
     /// Whom it counts for; none if this side began it.
     pub(crate) origin: Option<Origin>,
     pub(crate) flow: Flow,
-    pub(crate) received: Traffic,
-    pub(crate) sent: Traffic,
+    pub(crate) received: LinkTraffic,
+    pub(crate) sent: LinkTraffic,
     /// Whether it is in the endpoint's list of the same name.
     pub(crate) touched: bool,
     pub(crate) ready: bool,
     pub(crate) dirty: bool,
-    pub(crate) carrier: Carrier,
+    pub(crate) carrier: Box<dyn Carrier>,
 }
 
-/// What a link's bytes travel by.
-pub(crate) enum Carrier {
-    Quic(Box<Quic>),
-    #[cfg(feature = "web")]
-    WebSocket(Box<WebSocket>),
-}
+/// What carries a link in the endpoint's loop. A further one is a file that implements this, and a place that
+/// makes links with it: QUIC's is `endpoint/receive.rs`, WebSocket's `endpoint/web.rs`.
+pub(crate) trait Carrier: Any + Send + Sync {
+    fn transport(&self) -> Transport;
 
-impl Carrier {
-    pub(crate) fn transport(&self) -> Transport {
-        match self {
-            #[cfg(feature = "web")]
-            Carrier::Quic(quic) if quic.session.is_some() => Transport::WebTransport,
-            Carrier::Quic(_) => Transport::Quic,
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(_) => Transport::WebSocket,
-        }
+    /// What the loop does with links of this carrier.
+    fn steps(&self) -> &'static CarrierSteps;
+
+    /// Messages that wait.
+    fn backlog(&self) -> Bytes;
+
+    /// The largest datagram that fits; none before the other side has told.
+    fn max_datagram(&mut self) -> Option<Bytes>;
+
+    /// Asks to be told when all messages have arrived, where the carrier can tell.
+    fn finish(&mut self) {}
+
+    /// Whether messages have not arrived, as far as is known.
+    fn is_finishing(&self) -> bool;
+
+    /// Whether nothing is urgent: datagrams come and go, and no message is under way.
+    fn is_calm(&self, _now: Instant) -> bool {
+        false
     }
+
+    /// When the carrier wants to be called; timers may be late by `slack`.
+    fn due(&mut self, slack: Duration) -> Option<Instant>;
+
+    /// When a conditioner lets something go.
+    fn held_until(&self) -> Option<Micros>;
+
+    /// From now on these conditions, or none. True if the link's UDP packets have to be held from now on.
+    fn set_conditions(&mut self, ways: Option<LinkConditions>, seed: u64) -> bool;
+
+    /// Adds what the carrier knows.
+    fn measure(&self, meter: &mut LinkMeter);
+
+    fn close(&mut self, now: Instant, code: CloseCode, reason: &str);
+
+    /// The link was reported as closed.
+    fn ended(&mut self) {}
 }
 
 /// Conditioners of both ways.
@@ -73,7 +97,7 @@ pub(crate) struct Conditioning<I, O> {
     ending: bool,
 }
 
-impl<I, O> Conditioning<I, O> {
+impl<I: Clone, O: Clone> Conditioning<I, O> {
     /// From now on these conditions, or none. True if there were none and now are.
     pub(crate) fn set(
         conditioning: &mut Option<Box<Conditioning<I, O>>>,
@@ -112,15 +136,20 @@ impl<I, O> Conditioning<I, O> {
 }
 
 impl Link {
-    pub(crate) fn new(id: LinkId, carrier: Carrier, origin: Option<Origin>, flow: Flow) -> Link {
+    pub(crate) fn new(
+        id: LinkId,
+        carrier: Box<dyn Carrier>,
+        origin: Option<Origin>,
+        flow: Flow,
+    ) -> Link {
         Link {
             id,
             stage: Stage::Handshake,
             purpose: Purpose::Play,
             origin,
             flow,
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             touched: false,
             ready: false,
             dirty: false,
@@ -128,78 +157,44 @@ impl Link {
         }
     }
 
-    /// The connection, if QUIC carries the link.
-    pub(crate) fn quic(&mut self) -> Option<&mut Quic> {
-        self.carrier.quic()
+    /// The carrier, if it is of this type.
+    pub(crate) fn carried_by<C: Carrier>(&mut self) -> Option<&mut C> {
+        let carrier: &mut dyn Any = &mut *self.carrier;
+        carrier.downcast_mut()
     }
 
-    /// Messages that wait.
-    pub(crate) fn backlog(&self) -> Bytes {
-        match &self.carrier {
-            Carrier::Quic(quic) => quic.backlog(),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.backlog(),
-        }
+    /// The same, to look at.
+    #[cfg(feature = "web")]
+    pub(crate) fn carried<C: Carrier>(&self) -> Option<&C> {
+        let carrier: &dyn Any = &*self.carrier;
+        carrier.downcast_ref()
+    }
+
+    /// The connection, if QUIC carries the link.
+    pub(crate) fn quic(&mut self) -> Option<&mut Quic> {
+        self.carried_by()
     }
 
     /// Whether messages that were to be the last have not arrived, as far as is known.
     pub(crate) fn is_finishing(&self) -> bool {
-        match &self.carrier {
-            Carrier::Quic(quic) => quic.finishing,
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => self.stage == Stage::Open && socket.is_waiting(),
-        }
+        self.stage == Stage::Open && self.carrier.is_finishing()
     }
 
-    /// Whether nothing is urgent: datagrams come and go, and no message is under way.
+    /// Whether nothing is urgent.
     pub(crate) fn is_calm(&self, now: Instant) -> bool {
-        match &self.carrier {
-            Carrier::Quic(quic) => self.stage == Stage::Open && quic.is_calm(now),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(_) => false,
-        }
+        self.stage == Stage::Open && self.carrier.is_calm(now)
     }
 
     /// When the carrier wants to be called; late by `slack` if nothing is urgent.
     pub(crate) fn due(&mut self, now: Instant, slack: Duration) -> Option<Instant> {
-        let calm = self.is_calm(now);
-        match &mut self.carrier {
-            Carrier::Quic(quic) => {
-                let due = quic.conn.poll_timeout();
-                let due = due.map(|due| if calm { due + slack } else { due });
-                [due, quic.until()].into_iter().flatten().min()
-            }
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => Some(socket.due()),
-        }
+        let slack = if self.is_calm(now) { slack } else { Duration::ZERO };
+        self.carrier.due(slack)
     }
 
-    /// When a conditioner lets something go.
-    pub(crate) fn held_until(&self) -> Option<Micros> {
-        match &self.carrier {
-            Carrier::Quic(quic) => quic.conditioning.as_ref()?.next_due(),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.conditioning.as_ref()?.next_due(),
-        }
-    }
-
-    pub(crate) fn meter(&self) -> Meter {
-        let mut meter = Meter { received: self.received, sent: self.sent, ..Meter::default() };
-        match &self.carrier {
-            Carrier::Quic(quic) => quic.measure(&mut meter),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.measure(&mut meter),
-        }
+    pub(crate) fn meter(&self) -> LinkMeter {
+        let mut meter =
+            LinkMeter { received: self.received, sent: self.sent, ..LinkMeter::default() };
+        self.carrier.measure(&mut meter);
         meter
-    }
-}
-
-impl Carrier {
-    pub(crate) fn quic(&mut self) -> Option<&mut Quic> {
-        match self {
-            Carrier::Quic(quic) => Some(quic),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(_) => None,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Whole messages on a stream of bytes: a length of four bytes, least significant first, then as
 //! many bytes.
 //!
-//! An empty message is not delivered. Whoever opens the stream sends one, because a QUIC stream
+//! An empty message is not delivered. The side that opens the stream sends one, because a QUIC stream
 //! does not exist at the other end before something was sent on it.
 
 use bytes::{Buf, BytesMut};

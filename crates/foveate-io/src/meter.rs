@@ -10,11 +10,11 @@ const MIN_CAPACITY: f64 = 64.0;
 
 /// Traffic of one link, or of all links that an endpoint ever had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Meter {
+pub struct LinkMeter {
     /// What came in.
-    pub received: Traffic,
+    pub received: LinkTraffic,
     /// What went out.
-    pub sent: Traffic,
+    pub sent: LinkTraffic,
     /// Packets of ours that QUIC holds to be lost.
     pub lost_packets: u64,
     /// Smoothed round trip; over all links, the mean. Acknowledgements wait for the next datagram,
@@ -26,7 +26,7 @@ pub struct Meter {
     pub window: u64,
 }
 
-impl Meter {
+impl LinkMeter {
     /// Bytes that one link carries in a round without queueing them: the congestion window, as often as it
     /// turns over in a round. Where round trips are longer than they have to be, a queue has built up, and
     /// the less is allowed the longer it is. `None` before a round trip was measured.
@@ -34,13 +34,13 @@ impl Meter {
     /// A link without a queue is allowed what its congestion controller would let through in any case.
     ///
     /// ```
-    /// use foveate_io::Meter;
+    /// use foveate_io::LinkMeter;
     /// use foveate_wire::{Bytes, Micros};
     ///
     /// let (trip, round) = (Micros::from_millis(100), Micros::from_millis(50));
-    /// let good = Meter { window: 16_384, round_trip: trip, shortest_round_trip: trip, ..Meter::default() };
+    /// let good = LinkMeter { window: 16_384, round_trip: trip, shortest_round_trip: trip, ..LinkMeter::default() };
     /// assert_eq!(good.capacity(round), Some(Bytes(8_192)));
-    /// let queued = Meter { round_trip: Micros::from_millis(800), ..good };
+    /// let queued = LinkMeter { round_trip: Micros::from_millis(800), ..good };
     /// assert_eq!(queued.capacity(round), Some(Bytes(64)));
     /// ```
     pub fn capacity(&self, round: Micros) -> Option<Bytes> {
@@ -57,9 +57,9 @@ impl Meter {
     /// What passed in all: of the links that are over `self`, of those that are there their own.
     pub(crate) fn with(
         mut self,
-        open: impl Iterator<Item = Meter>,
-        add: fn(&mut Meter, &Meter),
-    ) -> Meter {
+        open: impl Iterator<Item = LinkMeter>,
+        add: fn(&mut LinkMeter, &LinkMeter),
+    ) -> LinkMeter {
         let (mut links, mut trips, mut shortest) = (0, 0, Micros::UNBOUNDED);
         for meter in open {
             add(&mut self, &meter);
@@ -76,7 +76,7 @@ impl Meter {
 
 /// Traffic in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub struct LinkTraffic {
     /// UDP packets; over WebSocket, pieces read from or written to the TCP socket.
     pub packets: u64,
     /// Bytes of them, without headers of IP, UDP and TCP. Those of QUIC and WebSocket count.
@@ -87,7 +87,7 @@ pub struct Traffic {
     pub messages: u64,
 }
 
-impl Traffic {
+impl LinkTraffic {
     pub(crate) fn packet(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
@@ -96,7 +96,7 @@ impl Traffic {
 
 /// What was refused, dropped or went wrong. Each only ever grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct EndpointCounters {
     /// Handshakes begun by others and accepted.
     pub accepted: u64,
     /// Handshakes refused because all links were in use, or the endpoint was shutting down.
@@ -155,10 +155,10 @@ mod tests {
 
     const ROUND: Micros = Micros(50_000);
 
-    fn meter(window: u64, trip_ms: u64, shortest_ms: u64) -> Meter {
+    fn meter(window: u64, trip_ms: u64, shortest_ms: u64) -> LinkMeter {
         let (round_trip, shortest_round_trip) =
             (Micros::from_millis(trip_ms), Micros::from_millis(shortest_ms));
-        Meter { window, round_trip, shortest_round_trip, ..Meter::default() }
+        LinkMeter { window, round_trip, shortest_round_trip, ..LinkMeter::default() }
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use foveate_node::link_model::LinkSpec;
 use foveate_wire::{Bytes, Micros};
 
-use crate::bucket::Rate;
-use crate::conditioner::Conditions;
+use crate::bucket::RateLimit;
 
-/// Smallest UDP payload that `Options::packet` may name: what QUIC needs to shake hands.
+/// Smallest UDP payload that `EndpointOptions::packet` may name: what QUIC needs to shake hands.
 pub const MIN_PACKET: Bytes = Bytes(1_200);
 
 /// Bytes of datagrams that wait in either direction of a link at most.
@@ -19,7 +19,7 @@ pub(crate) const MAX_OBSERVED_BACKLOG: Bytes = Bytes(8 * 1024 * 1024);
 
 /// How an endpoint behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EndpointOptions {
     /// What is allowed.
     pub limits: Limits,
     /// A link that hears nothing for so long is closed.
@@ -50,9 +50,9 @@ pub struct Options {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkConditions {
     /// For what comes in.
-    pub received: Conditions,
+    pub received: LinkSpec,
     /// For what goes out.
-    pub sent: Conditions,
+    pub sent: LinkSpec,
 }
 
 /// What is allowed. Beyond it is a refusal and a counter.
@@ -63,15 +63,15 @@ pub struct Limits {
     /// Of them, from one address (in IPv6: from one network of 64 bits).
     pub max_links_per_address: u32,
     /// Handshakes from one address.
-    pub handshakes_per_address: Rate,
+    pub handshakes_per_address: RateLimit,
     /// An address to which the two limits above do not apply: a proxy, or this machine.
     pub trusted: Option<std::net::IpAddr>,
     /// With so many handshakes going on, newcomers must prove their address first.
     pub retry_above: u32,
     /// Datagrams received per link; what is beyond is dropped.
-    pub datagrams: Rate,
+    pub datagrams: RateLimit,
     /// Bytes received per link, of datagrams and messages.
-    pub bytes: Rate,
+    pub bytes: RateLimit,
     /// A link that goes this many times beyond its rates is closed.
     pub flood_factor: u32,
     /// The largest message, in both directions.
@@ -86,11 +86,11 @@ impl Limits {
         Limits {
             max_links: 2_048,
             max_links_per_address: 32,
-            handshakes_per_address: Rate { per_second: 8, burst: 32 },
+            handshakes_per_address: RateLimit { per_second: 8, burst: 32 },
             trusted: None,
             retry_above: 64,
-            datagrams: Rate::per_second(256),
-            bytes: Rate::per_second(256 * 1024),
+            datagrams: RateLimit::per_second(256),
+            bytes: RateLimit::per_second(256 * 1024),
             flood_factor: 8,
             max_message: Bytes(64 * 1024),
             max_backlog: Bytes(256 * 1024),
@@ -100,17 +100,17 @@ impl Limits {
     /// For a client: there is one server, which may send a lot.
     pub fn client() -> Limits {
         Limits {
-            datagrams: Rate::per_second(4_096),
-            bytes: Rate::per_second(8 * 1024 * 1024),
+            datagrams: RateLimit::per_second(4_096),
+            bytes: RateLimit::per_second(8 * 1024 * 1024),
             ..Limits::server()
         }
     }
 }
 
-impl Options {
+impl EndpointOptions {
     /// For a server.
-    pub fn server() -> Options {
-        Options {
+    pub fn server() -> EndpointOptions {
+        EndpointOptions {
             limits: Limits::server(),
             idle_timeout: Micros::from_millis(10_000),
             keep_alive: None,
@@ -126,9 +126,9 @@ impl Options {
     }
 
     /// For clients, one or a thousand.
-    pub fn client() -> Options {
+    pub fn client() -> EndpointOptions {
         let gather = Micros::from_millis(1);
-        Options { limits: Limits::client(), gather, ..Options::server() }
+        EndpointOptions { limits: Limits::client(), gather, ..EndpointOptions::server() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Links by small dense numbers that go stale.
 
-/// A link. It stays valid until `Event::Closed`; after that it names nothing, even if its place is
+/// A link. It stays valid until `LinkEvent::Closed`; after that it names nothing, even if its place is
 /// taken again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId {

@@ -3,7 +3,8 @@
 
 pub use foveate_node::UnixTime;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time since some moment, the machine's sleep included.
 #[cfg(target_os = "linux")]
@@ -12,11 +13,14 @@ pub(crate) fn since_boot() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Time since some moment; where the system's clock stands while the machine sleeps, so does this one.
+/// Time since some moment; where the system's clock stands still while the machine sleeps, so does this one.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn since_boot() -> Duration {
-    use std::sync::OnceLock;
-    use std::time::Instant;
+    monotonic()
+}
+
+/// Time since some moment, the machine's sleep left out.
+pub(crate) fn monotonic() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()
 }

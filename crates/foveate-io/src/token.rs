@@ -9,12 +9,12 @@
 //! UTF-8; an empty server name means any server), and the HMAC-SHA256 of all this.
 //!
 //! ```
-//! use foveate_io::{UnixTime, token::{Claim, Secret, TokenError, Verifier, random_id}};
+//! use foveate_io::{UnixTime, token::{TokenClaim, Secret, TokenError, Verifier, random_id}};
 //! # use std::time::Duration;
 //! let secret = Secret::new(b"thirty-two bytes or more of chance")?;
 //! let now = UnixTime(1_000_000);
 //! let expires = now.plus(Duration::from_secs(60));
-//! let claim = Claim { name: "Ada".into(), server: None, expires, id: random_id()? };
+//! let claim = TokenClaim { name: "Ada".into(), server: None, expires, id: random_id()? };
 //! let token = secret.issue(&claim)?;
 //!
 //! let mut verifier = Verifier::new(secret, "arena-1");
@@ -120,7 +120,7 @@ pub fn random_id() -> Result<TokenId, TokenError> {
 
 /// What a token says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claim {
+pub struct TokenClaim {
     /// Who it is for.
     pub name: String,
     /// The server it is for; `None` for any.
@@ -159,7 +159,7 @@ impl Secret {
     }
 
     /// A token that says this.
-    pub fn issue(&self, claim: &Claim) -> Result<String, TokenError> {
+    pub fn issue(&self, claim: &TokenClaim) -> Result<String, TokenError> {
         let server = claim.server.as_deref();
         for name in [Some(claim.name.as_str()), server].into_iter().flatten() {
             if !is_name(name) {
@@ -184,7 +184,7 @@ impl Secret {
 
     /// What a token says, if it was issued with this secret. Nothing in it is looked at before that
     /// is known, except the version.
-    fn open(&self, token: &str) -> Result<Claim, TokenError> {
+    fn open(&self, token: &str) -> Result<TokenClaim, TokenError> {
         let bytes = from_hex(token).ok_or(TokenError::Malformed)?;
         let at = bytes.len().checked_sub(MAC).filter(|at| *at > HEAD);
         let (said, mac) = bytes.split_at(at.ok_or(TokenError::Malformed)?);
@@ -206,7 +206,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
-fn parse(said: &[u8]) -> Option<Claim> {
+fn parse(said: &[u8]) -> Option<TokenClaim> {
     let (expires, rest) = said.get(1..)?.split_first_chunk()?;
     let (id, rest) = rest.split_first_chunk()?;
     let (name, rest) = take_name(rest)?;
@@ -214,7 +214,7 @@ fn parse(said: &[u8]) -> Option<Claim> {
     let valid = rest.is_empty() && is_name(&name) && (server.is_empty() || is_name(&server));
     let expires = UnixTime(u64::from_be_bytes(*expires));
     let server = Some(server).filter(|server| !server.is_empty());
-    valid.then_some(Claim { name, server, expires, id: *id })
+    valid.then_some(TokenClaim { name, server, expires, id: *id })
 }
 
 fn take_name(bytes: &[u8]) -> Option<(String, &[u8])> {
@@ -238,7 +238,7 @@ impl Verifier {
     }
 
     /// Takes a token, or says why not. From now on it is used.
-    pub fn check(&mut self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
+    pub fn check(&mut self, token: &str, now: UnixTime) -> Result<TokenClaim, TokenError> {
         let claim = self.read(token, now)?;
         self.used.forget_expired(now);
         // A clock that was ahead for a while has made tokens expire that are valid by now.
@@ -252,7 +252,7 @@ impl Verifier {
     }
 
     /// What a token says that would be taken, or why not. It stays as good as it was.
-    pub fn read(&self, token: &str, now: UnixTime) -> Result<Claim, TokenError> {
+    pub fn read(&self, token: &str, now: UnixTime) -> Result<TokenClaim, TokenError> {
         let claim = self.secret.open(token)?;
         if claim.expires <= now {
             return Err(TokenError::Expired(now.0 - claim.expires.0));
@@ -286,11 +286,11 @@ mod tests {
         Secret::new(&[7; 32]).unwrap()
     }
 
-    fn claim(id: u32, life: u64) -> Claim {
+    fn claim(id: u32, life: u64) -> TokenClaim {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&id.to_be_bytes());
         let expires = UnixTime(NOW.0 + life);
-        Claim { name: "Zoë".into(), server: None, expires, id: bytes }
+        TokenClaim { name: "Zoë".into(), server: None, expires, id: bytes }
     }
 
     fn verifier() -> Verifier {
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_token_is_taken_once_and_says_what_was_put_in() {
         let (mut verifier, here) = (verifier(), Some("arena-1".to_owned()));
-        for claim in [claim(1, 60), Claim { server: here, ..claim(2, 60) }] {
+        for claim in [claim(1, 60), TokenClaim { server: here, ..claim(2, 60) }] {
             let token = secret().issue(&claim).unwrap();
             assert_eq!(verifier.check(&token, NOW).unwrap(), claim);
             assert!(matches!(verifier.check(&token, NOW), Err(TokenError::Replayed)));
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_token_of_another_server_is_refused_with_both_names() {
-        let other = Claim { server: Some("arena-2".into()), ..claim(1, 60) };
+        let other = TokenClaim { server: Some("arena-2".into()), ..claim(1, 60) };
         let refused = verifier().check(&secret().issue(&other).unwrap(), NOW).unwrap_err();
         let message = refused.to_string();
         assert!(message.contains("arena-1") && message.contains("arena-2"), "{message}");
@@ -363,7 +363,7 @@ mod tests {
     fn secrets_and_names_have_their_lengths() {
         assert!(matches!(Secret::new(b"short"), Err(TokenError::Secret(5))));
         for name in ["", "a\tb", &"n".repeat(MAX_NAME + 1)] {
-            let wrong = Claim { name: name.into(), ..claim(1, 60) };
+            let wrong = TokenClaim { name: name.into(), ..claim(1, 60) };
             assert!(matches!(secret().issue(&wrong), Err(TokenError::Name(_))), "{name:?}");
         }
         let absent = Secret::read(Path::new("no-such-secret"));

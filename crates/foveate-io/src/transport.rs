@@ -9,7 +9,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, Cubic, CubicConfig}
 use quinn_proto::{AckFrequencyConfig, IdleTimeout, RttEstimator, TransportConfig, VarInt};
 
 use crate::error::Error;
-use crate::options::{DATAGRAM_BUFFER, MIN_PACKET, Options, duration};
+use crate::options::{DATAGRAM_BUFFER, EndpointOptions, MIN_PACKET, duration};
 
 /// Packets that may arrive before an acknowledgement is sent on its own. More than a tick brings,
 /// so that acknowledgements wait for the next datagram.
@@ -32,7 +32,10 @@ impl Streams {
     pub(crate) const BROWSER: Streams = Streams { both_ways: 4, one_way: 8 };
 }
 
-pub(crate) fn config(options: &Options, streams: Streams) -> Result<TransportConfig, Error> {
+pub(crate) fn config(
+    options: &EndpointOptions,
+    streams: Streams,
+) -> Result<TransportConfig, Error> {
     let idle = IdleTimeout::try_from(duration(options.idle_timeout))
         .map_err(|_| wrong("idle_timeout", "less than 2⁶² ms"))?;
     let packet = u16::try_from(options.packet.0).unwrap_or(0);
@@ -152,7 +155,7 @@ mod tests {
 
     #[test]
     fn impossible_options_are_refused_by_name() {
-        let tiny = Options { packet: Bytes(900), ..Options::server() };
+        let tiny = EndpointOptions { packet: Bytes(900), ..EndpointOptions::server() };
         let said = config(&tiny, Streams::MESSAGES).expect_err("too small").to_string();
         assert_eq!(said, "option packet: expected between 1200 and 65535 bytes");
     }

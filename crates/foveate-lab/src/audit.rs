@@ -9,7 +9,7 @@ mod findings;
 mod sender;
 
 pub use coherence::{CoherenceSpec, SessionCoherence};
-pub use findings::{Bin, Broken, Causes, Findings, Refusals};
+pub use findings::{Bin, Broken, Causes, Findings};
 pub use sender::{SenderAudit, SenderFindings};
 
 use coherence::Moment;
@@ -17,7 +17,7 @@ use foveate_sync::interest::Grade;
 use foveate_sync::metrics::Counters;
 use foveate_sync::replica::ReplicaView;
 use foveate_sync::{Deviation, Predicted, deviation};
-use foveate_wire::{Kind, Metres, Micros, ObjectId, Schema, Tick};
+use foveate_wire::{Kind, Metres, Micros, Schema, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -101,8 +101,6 @@ pub struct Audit {
     count: usize,
     pairs: Vec<PairAudit>,
     truths: Vec<Truth>,
-    /// How often each mover has joined.
-    joined: Vec<u32>,
     bin_width: f32,
     moment: Option<Moment>,
     found: Findings,
@@ -111,9 +109,6 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Serials count a mover's joins in steps of this.
-    pub(crate) const GENERATION: usize = 1 << 16;
-
     pub(crate) fn new(count: usize, schema: &Arc<Schema>, round: Micros) -> Audit {
         Audit {
             kind: Arc::clone(schema),
@@ -121,7 +116,6 @@ impl Audit {
             count,
             pairs: vec![PairAudit::default(); count * count],
             truths: vec![Truth::default(); count],
-            joined: vec![0; count],
             bin_width: f32::INFINITY,
             moment: None,
             found: Findings::default(),
@@ -152,13 +146,6 @@ impl Audit {
         &self.kind.kinds()[0]
     }
 
-    /// A new name for a mover that joins.
-    pub(crate) fn name(&mut self, at: usize) -> ObjectId {
-        self.joined[at] += 1;
-        let serial = self.joined[at] as usize * Audit::GENERATION + at;
-        ObjectId::new(crate::session::KIND, 0, serial as u32)
-    }
-
     /// A mover has left: what was known of it is void.
     pub(crate) fn forget(&mut self, at: usize) {
         self.truths[at] = Truth::default();
@@ -171,10 +158,10 @@ impl Audit {
         }
     }
 
-    pub(crate) fn left(&mut self, counters: &Counters, up_bytes: u64, refused: Refusals) {
+    pub(crate) fn left(&mut self, counters: &Counters, up_bytes: u64, malformed: u64) {
         self.found.counters.add(counters);
         self.found.up_bytes += up_bytes;
-        self.found.refused.add(refused);
+        self.found.malformed += malformed;
     }
 
     /// So many observers are present; `updates`: how many the game itself took in, each for all others.

@@ -1,15 +1,23 @@
-//! A session in virtual time: one source, everybody an observer, links in between, and an auditor
-//! who knows the truth.
+//! An audited session in virtual time: the server and the clients that ship, everybody an observer, and
+//! auditors who know the truth.
+//!
+//! A [`Movement`] stands in for the game's rules: in every round each avatar is put where its mover is.
 
-use crate::audit::{Audit, CoherenceSpec, Findings, Refusals, Sample, SenderAudit};
+use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit};
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{AvatarPose, Movement};
-use crate::net::{Agenda, Fate, Link, LinkSpec};
-use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
-use foveate_sync::interest::Policy;
-use foveate_sync::{Budget, Observer, ObserverId, Pivots, ReplicaSet, Rounds, Slot};
-use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Schema, SchemaError, Tick};
-use std::sync::Arc;
+use crate::net::{Link as Path, LinkSpec};
+use crate::network::{NetworkSpec, Participant, Placement, Sessions, WakeUps};
+use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
+use foveate_node::node::ClientCommand;
+use foveate_node::outbox::Outgoing;
+use foveate_node::server::ServerSettings;
+use foveate_node::session::ServerDatagram;
+use foveate_node::{Link, Server};
+use foveate_sync::interest::{Policy, View};
+use foveate_sync::{ObserverId, ReplicaSet, Rounds, Slot};
+use foveate_wire::{Bytes, KindId, Metres, Micros, ObjectId, Schema, SchemaError, Tick};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What a session is made of, but for the movement.
 #[derive(Clone)]
@@ -18,82 +26,145 @@ pub struct SessionSpec {
     pub round: Micros,
     /// Everybody's view.
     pub policy: Arc<dyn Policy>,
-    /// What the links from the source do.
+    /// What links do to what the server sends.
     pub down: LinkSpec,
-    /// What the links to the source do.
+    /// What links do to what clients send.
     pub up: LinkSpec,
     /// Bytes per observer and round.
     pub budget: Option<Bytes>,
     /// The avatars' precision, prediction and floors.
     pub avatar: AvatarSpec,
-    /// What the links' fates are drawn from.
+    /// RNG seed of the links.
     pub seed: u64,
-    /// Whether the auditors look at every pair in every round. Without, only the source's own
+    /// Whether the auditors look at every pair in every round. Without, only the server's own
     /// counters are there.
     pub audited: bool,
 }
 
-/// One participant: an avatar, an observer, a viewer and its two links.
-struct Seat {
-    slot: Slot,
-    observer: ObserverId,
-    viewer: Viewer,
-    /// What the viewer would know had every packet arrived at once.
-    told: ReplicaSet,
-    down: Link,
-    up: Link,
-    /// A packet of this round was lost.
-    lost_now: bool,
-    up_bytes: u64,
+/// A world in which everybody does what a movement says.
+struct Moved {
+    schema: Arc<Schema>,
+    policy: Arc<dyn Policy>,
+    poses: RwLock<Vec<Option<AvatarPose>>>,
 }
 
-enum Arrival {
-    AtViewer(usize, Vec<u8>),
-    AtSource(usize, Vec<u8>),
+/// The policy's name in the one view that there is.
+const POLICY: &str = "session";
+
+impl Moved {
+    fn pose(&self, mover: usize) -> Option<AvatarPose> {
+        let poses = self.poses.read().unwrap_or_else(PoisonError::into_inner);
+        poses.get(mover).copied().flatten()
+    }
 }
+
+impl Game for Moved {
+    type Input = u8;
+    type Action = u8;
+    type Event = u8;
+
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn avatar(&self) -> KindId {
+        KIND
+    }
+
+    fn populate(&self) -> Vec<Spawn> {
+        Vec::new()
+    }
+
+    fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let pose = self.pose(mover_of_player(player.0)).unwrap_or_default();
+        Spawn::new(&self.schema, &LabAvatar::from(pose)).into_iter().collect()
+    }
+
+    fn step(&self, turn: &mut StepContext<'_, Moved>, _: &[u8]) {
+        if let Some(pose) = self.pose(mover_of(turn.id())) {
+            turn.set(&LabAvatar::from(pose));
+        }
+    }
+
+    fn act(&self, _: &mut StepContext<'_, Moved>, _: &u8, _: Requester) {}
+
+    fn view(&self, which: u8) -> Option<View> {
+        (which == 0).then(|| View::custom(POLICY))
+    }
+
+    fn policies(&self) -> Vec<(&'static str, Arc<dyn Policy>)> {
+        vec![(POLICY, Arc::clone(&self.policy))]
+    }
+}
+
+/// One participant: a client on the network, and what the auditors note of it.
+struct Seat {
+    place: usize,
+    link: Link,
+    player: PlayerId,
+    /// Whether the server had let it in before this round.
+    known: bool,
+    /// What the client would know had every packet arrived at once.
+    told: ReplicaSet,
+    /// Datagrams lost so far, and whether one of this round was.
+    lost: u64,
+    lost_now: bool,
+}
+
+/// A seat whose player the server has let in.
+#[derive(Clone, Copy)]
+struct Admitted {
+    id: ObjectId,
+    slot: Slot,
+    observer: ObserverId,
+}
+
+impl Seat {
+    fn admitted(&self, server: &Server<Moved>) -> Option<Admitted> {
+        let id = ObjectId::new(KIND, self.player.0, 0);
+        let slot = server.simulation.publisher.store.find(id)?;
+        Some(Admitted { id, slot, observer: server.observer_of(self.player)? })
+    }
+}
+
+/// The auditors look this much after the server's round: what takes no time has arrived by then.
+const AFTER: Micros = Micros(1);
 
 /// A running session.
 pub struct Session<M> {
     movement: M,
     spec: SessionSpec,
-    schema: Arc<Schema>,
-    source: Source,
+    game: Arc<Moved>,
+    sessions: Sessions<Moved>,
     seats: Vec<Option<Seat>>,
-    agenda: Agenda<Arrival>,
+    /// How often each mover has joined.
+    joined: Vec<u32>,
     tick: Tick,
     audit: Audit,
     sender: SenderAudit,
-    digest: Digest,
-}
-
-/// FNV-1a over all packets in the order of sending: two runs that agree in it sent the same bytes.
-struct Digest(u64);
-
-impl Digest {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn packet(&mut self, seat: usize, bytes: &[u8]) {
-        self.add(&(seat as u32).to_le_bytes());
-        self.add(&(bytes.len() as u32).to_le_bytes());
-        self.add(bytes);
-    }
 }
 
 impl<M: Movement> Session<M> {
     /// Nobody is there yet; each joins when the movement first has a pose for it.
     pub fn new(movement: M, spec: SessionSpec) -> Result<Session<M>, SchemaError> {
-        let schema = spec.avatar.schema()?;
-        let source = Source::new(Arc::clone(&schema), Rounds::every(spec.round));
-        let seats = std::iter::repeat_with(|| None).take(movement.len()).collect();
-        let audit = Audit::new(movement.len(), &schema, spec.round);
-        let sender = SenderAudit::new(movement.len(), spec.avatar, spec.round);
-        let (agenda, digest) = (Agenda::default(), Digest(0xcbf2_9ce4_8422_2325));
-        let tick = Tick(0);
-        Ok(Session { movement, spec, schema, source, seats, agenda, tick, audit, sender, digest })
+        let (schema, count) = (spec.avatar.schema()?, movement.len());
+        let (policy, poses) = (Arc::clone(&spec.policy), RwLock::default());
+        let game = Arc::new(Moved { schema: Arc::clone(&schema), policy, poses });
+        let settings = ServerSettings {
+            rounds: Rounds::every(spec.round),
+            max_players: count.max(1),
+            budget: spec.budget,
+            ..ServerSettings::default()
+        };
+        let network = NetworkSpec::delayed(Micros::ZERO, spec.seed);
+        let mut sessions = Sessions::new(Arc::clone(&game), settings, network);
+        sessions.sent = Some(Vec::new());
+        sessions.run(AFTER, |_, _, _, _| {});
+        let seats = std::iter::repeat_with(|| None).take(count).collect();
+        let audit = Audit::new(count, &schema, spec.round);
+        let sender = SenderAudit::new(count, spec.avatar, spec.round);
+        let (joined, tick) = (vec![0; count], Tick(0));
+        Ok(Session { movement, spec, game, sessions, seats, joined, tick, audit, sender })
     }
 
     /// The same, with findings by distance in so many bins of this width.
@@ -115,28 +186,44 @@ impl<M: Movement> Session<M> {
 
     /// Findings begin now: what came before was warming up. Nobody must have left by then.
     pub fn begin_findings(&mut self) {
-        self.audit.begin(self.source.publisher.totals());
+        if let Some(server) = self.sessions.server() {
+            self.audit.begin(server.simulation.publisher.totals());
+        }
         self.sender.begin();
     }
 
     /// A hash of all packets so far, in both directions.
     pub fn digest(&self) -> u64 {
-        self.digest.0
+        self.sessions.network.digest()
     }
 
     /// One round; false when the movement has ended.
     pub fn round(&mut self) -> Result<bool, SchemaError> {
+        self.round_with(|_, _| {})
+    }
+
+    /// The same; `packet` is shown each state packet as it leaves the server, with what its receiver would
+    /// know had every packet before it arrived.
+    pub fn round_with(
+        &mut self,
+        packet: impl FnMut(&ReplicaSet, &[u8]),
+    ) -> Result<bool, SchemaError> {
         if !self.movement.step() {
             return Ok(false);
         }
         self.tick = self.tick.plus(1);
-        let now = self.spec.round * self.tick.0;
-        self.move_all();
-        self.deliver(now);
-        self.seats.iter_mut().flatten().for_each(|seat| seat.lost_now = false);
-        self.source.handle(now, SourceInput::Round(self.tick));
-        self.transmit(now);
-        self.deliver(now);
+        let poses = (0..self.movement.len()).map(|at| self.movement.pose(at)).collect();
+        *self.game.poses.write().unwrap_or_else(PoisonError::into_inner) = poses;
+        for at in 0..self.seats.len() {
+            match (self.movement.pose(at), &self.seats[at]) {
+                (Some(_), None) => self.seats[at] = self.join(at),
+                (None, Some(_)) => self.leave(at),
+                _ => {}
+            }
+        }
+        let until = self.spec.round * self.tick.0 + AFTER;
+        self.sessions.run(until - self.sessions.network.now(), |_, _, _, _| {});
+        self.note_sent(packet);
         let present = self.seats.iter().flatten().count() as u64;
         self.audit.count_round(present, self.movement.updates().unwrap_or(present));
         if self.spec.audited {
@@ -145,137 +232,98 @@ impl<M: Movement> Session<M> {
         Ok(true)
     }
 
-    fn move_all(&mut self) {
-        for at in 0..self.movement.len() {
-            match (self.movement.pose(at), &self.seats[at]) {
-                (Some(pose), Some(seat)) => {
-                    // The slot is this seat's own and alive, and of the only kind there is.
-                    let moved = self.source.publisher.store.set(seat.slot, &LabAvatar::from(pose));
-                    debug_assert!(moved.is_ok());
-                }
-                (Some(pose), None) => self.seats[at] = self.join(at, pose),
-                (None, Some(_)) => self.leave(at),
-                (None, None) => {}
-            }
-        }
-    }
-
-    fn join(&mut self, at: usize, pose: AvatarPose) -> Option<Seat> {
-        let id = self.audit.name(at);
-        let store = &mut self.source.publisher.store;
-        let slot = store.create(id, OwnerId(at as u32), &LabAvatar::from(pose)).ok()?;
-        let policy = Arc::clone(&self.spec.policy);
-        let mut observer = Observer::new(policy, Pivots::Object(slot), self.tick);
-        if let Some(bytes) = self.spec.budget {
-            observer = observer.with_budget(Budget::per_round(bytes, 8));
-        }
-        let observer = self.source.publisher.add(observer.without_own_objects());
+    fn join(&mut self, at: usize) -> Option<Seat> {
+        self.joined[at] += 1;
+        let player = self.joined[at] * GENERATION + at as u32;
+        let name = player.to_string();
+        self.sessions.lodge.set_number(&name, player);
+        // Its rounds begin some time after the server's, and each client's at another.
+        let wake_ups = WakeUps::Every(self.spec.round);
+        let placement = Placement { wake_ups, ..Placement::PLAIN };
+        let place = self.sessions.add(&name, &[], placement);
         let seed = self.spec.seed.wrapping_mul(0x9e37_79b9).wrapping_add(at as u64 * 2);
-        Some(Seat {
-            slot,
-            observer,
-            viewer: Viewer::new(Arc::clone(&self.schema), self.tick),
-            told: ReplicaSet::new(Arc::clone(&self.schema), self.tick),
-            down: Link::new(self.spec.down, seed),
-            up: Link::new(self.spec.up, seed + 1),
-            lost_now: false,
-            up_bytes: 0,
-        })
+        let paths = [Path::new(self.spec.up, seed + 1), Path::new(self.spec.down, seed)];
+        let link = self.sessions.connect_over(place, paths)?;
+        let told = ReplicaSet::new(Arc::clone(&self.game.schema), self.tick);
+        let player = PlayerId(player);
+        Some(Seat { place, link, player, known: false, told, lost: 0, lost_now: false })
     }
 
+    /// The client says good-bye, and is gone; the server hears of it when the message has arrived.
     fn leave(&mut self, at: usize) {
         let Some(seat) = self.seats[at].take() else { return };
-        if let Some(observer) = self.source.publisher.remove(seat.observer) {
-            let refused = seat.viewer.refused();
-            let refused = Refusals {
-                malformed: refused.malformed,
-                duplicate: refused.duplicate,
-                too_old: refused.too_old,
-            };
-            self.audit.left(observer.counters(), seat.up_bytes, refused);
+        let malformed = self.sessions.client(seat.place).map_or(0, |it| it.counts().malformed);
+        self.sessions.tell(seat.place, ClientCommand::Leave);
+        let sent = self.sessions.network.crash(seat.place).map_or(0, |placed| placed.sent.bytes());
+        if let Some(server) = self.sessions.server()
+            && let Some(observer) = server.observer_of(seat.player)
+            && let Some(observer) = server.simulation.publisher.observer(observer)
+        {
+            self.audit.left(observer.counters(), sent, malformed);
         }
-        let removed = self.source.publisher.store.remove(seat.slot);
-        debug_assert!(removed.is_ok());
         self.audit.forget(at);
         self.sender.forget(at);
     }
 
-    /// Whose observer it is: observers are seats' own.
-    fn transmit(&mut self, now: Micros) {
-        while let Some(output) = self.source.poll() {
-            let Output::Transmit(to, bytes) = output else { continue };
-            let found = self.seats.iter_mut().enumerate().find_map(|(at, seat)| {
-                let seat = seat.as_mut().filter(|seat| seat.observer == to)?;
-                Some((at, seat))
-            });
-            let Some((at, seat)) = found else { continue };
-            self.digest.packet(at, &bytes);
-            if self.spec.audited {
+    /// What the server sent in this round, as if all of it had arrived; and whether something was lost.
+    fn note_sent(&mut self, mut packet: impl FnMut(&ReplicaSet, &[u8])) {
+        let Session { sessions, seats, .. } = self;
+        for (from, to, outgoing) in sessions.sent.iter_mut().flat_map(std::mem::take) {
+            let seat = seats.iter_mut().flatten().find(|seat| from == 0 && seat.place == to);
+            if let (Some(seat), Outgoing::Datagram(bytes)) = (seat, outgoing)
+                && let Some(frame) = ServerDatagram::read(&bytes)
+                && !frame.state.is_empty()
+            {
+                packet(&seat.told, frame.state);
                 // What cannot be decoded is missing from what was told, and found there.
-                let _ = seat.told.receive(&bytes, |_| {});
+                let _ = seat.told.receive(frame.state, |_| {});
             }
-            let agenda = &mut self.agenda;
-            let fate = seat.down.carry(now, bytes.len(), |when| {
-                agenda.plan(when, Arrival::AtViewer(at, bytes.clone()));
-            });
-            seat.lost_now |= !matches!(fate, Fate::Arrives(_));
         }
-    }
-
-    fn deliver(&mut self, until: Micros) {
-        while let Some((now, arrival)) = self.agenda.next(until) {
-            match arrival {
-                Arrival::AtViewer(at, bytes) => {
-                    let Some(seat) = &mut self.seats[at] else { continue };
-                    seat.viewer.handle(now, ViewerInput::Datagram(&bytes));
-                    while let Some(output) = seat.viewer.poll() {
-                        let Output::Transmit((), bytes) = output else { continue };
-                        seat.up_bytes += bytes.len() as u64;
-                        self.digest.packet(at, &bytes);
-                        let agenda = &mut self.agenda;
-                        seat.up.carry(now, bytes.len(), |when| {
-                            agenda.plan(when, Arrival::AtSource(at, bytes.clone()));
-                        });
-                    }
-                }
-                Arrival::AtSource(at, bytes) => {
-                    let Some(seat) = &self.seats[at] else { continue };
-                    self.source.handle(now, SourceInput::Datagram(seat.observer, &bytes));
-                }
-            }
+        for seat in seats.iter_mut().flatten() {
+            let lost = sessions.network.lost(seat.link, 0);
+            seat.lost_now = lost > std::mem::replace(&mut seat.lost, lost);
         }
     }
 
     /// The auditors compare what every observer was told, and what it has, with the truth.
     fn look(&mut self) {
-        let Session { audit, sender, seats, source, movement, tick, spec, .. } = self;
-        let (publisher, now) = (&source.publisher, *tick);
-        for (at, seat) in seats.iter().enumerate() {
-            let Some(seat) = seat else { continue };
-            audit.truth(at, now, publisher.store.lanes(seat.slot));
-            if let Ok(shown) = publisher.store.get(seat.slot) {
-                sender.publish(at, publisher.store.id(seat.slot), shown, now);
+        let Session { audit, sender, seats, sessions, movement, tick, spec, .. } = self;
+        let nodes = &sessions.network.nodes;
+        let Some(Participant::Server(server)) = nodes[0].as_deref() else { return };
+        let (publisher, now) = (&server.simulation.publisher, *tick);
+        let admitted: Vec<Option<(&Seat, Admitted)>> = seats
+            .iter()
+            .map(|seat| Some((seat.as_ref()?, seat.as_ref()?.admitted(server)?)))
+            .collect();
+        let known = || present(&admitted).filter(|(_, (seat, _))| seat.known);
+        for (at, (_, it)) in present(&admitted) {
+            audit.truth(at, now, publisher.store.lanes(it.slot));
+        }
+        for (at, (_, it)) in known() {
+            if let Ok(shown) = publisher.store.get(it.slot) {
+                sender.publish(at, it.id, shown, now);
             }
         }
-        for (at, seat) in seats.iter().enumerate() {
-            let Some(seat) = seat else { continue };
+        for (at, (seat, _)) in known() {
             sender.look(at, &*spec.policy, &seat.told, now);
         }
         let places: Vec<_> = (0..seats.len()).map(|at| Some(movement.pose(at)?.pos)).collect();
         let mut waiting = vec![None; seats.len()];
-        for (watcher, seat) in seats.iter().enumerate() {
-            let Some(seat) = seat else { continue };
-            for (slot, sent) in publisher.references(seat.observer) {
+        for (watcher, (seat, it)) in present(&admitted) {
+            for (slot, sent) in publisher.references(it.observer) {
                 let pair = (watcher, mover_of(publisher.store.id(slot)));
                 audit.sent(pair, sent, now, seat.lost_now);
             }
+            let Some(Participant::Client(client)) = nodes[seat.place].as_deref() else { continue };
+            if !seat.known {
+                continue;
+            }
             waiting.fill(None);
-            for (slot, since) in publisher.waiting(seat.observer) {
+            for (slot, since) in publisher.waiting(it.observer) {
                 waiting[mover_of(publisher.store.id(slot))] = Some(since);
             }
-            for (object, other) in seats.iter().enumerate() {
-                let Some(other) = other.as_ref().filter(|_| object != watcher) else { continue };
-                let Some((grade, distance)) = publisher.grade_of(seat.observer, other.slot) else {
+            for (object, (_, other)) in known().filter(|(at, _)| *at != watcher) {
+                let Some((grade, distance)) = publisher.grade_of(it.observer, other.slot) else {
                     continue;
                 };
                 audit.sample(&Sample {
@@ -283,13 +331,16 @@ impl<M: Movement> Session<M> {
                     grade,
                     distance,
                     truth: places[object].unwrap_or_default(),
-                    replica: seat.viewer.replicas.get(publisher.store.id(other.slot)),
+                    replica: client.replicas.get(other.id),
                     waiting: waiting[object],
                     now,
                 });
             }
         }
         audit.close_round(now, &places);
+        for seat in seats.iter_mut().flatten() {
+            seat.known = seat.admitted(server).is_some();
+        }
     }
 
     /// What was found so far.
@@ -301,9 +352,20 @@ impl<M: Movement> Session<M> {
     }
 }
 
-/// The lab's names carry the mover's number.
+fn present<T: Copy>(all: &[Option<T>]) -> impl Iterator<Item = (usize, T)> {
+    all.iter().enumerate().filter_map(|(at, it)| Some((at, (*it)?)))
+}
+
+/// A player's number counts its mover's joins in steps of this.
+const GENERATION: u32 = 1 << 12;
+
+/// The mover that a player's objects are.
 pub(crate) fn mover_of(id: ObjectId) -> usize {
-    id.serial() as usize % Audit::GENERATION
+    mover_of_player(id.origin())
+}
+
+fn mover_of_player(player: u32) -> usize {
+    (player % GENERATION) as usize
 }
 
 /// The only kind there is.

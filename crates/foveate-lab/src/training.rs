@@ -7,15 +7,12 @@
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::experiments::ExperimentError;
 use crate::movement::{AvatarPose, Movement, Recorded};
-use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
+use crate::net::LinkSpec;
+use crate::session::{Session, SessionSpec};
 use foveate_sync::interest::presets;
-use foveate_sync::{Observer, ObserverId, Pivots, Rounds};
 use foveate_wire::measure::{Seen, Trainer};
 use foveate_wire::packet::{PacketReader, PacketWriter, open_state};
-use foveate_wire::{
-    Alias, Base, Coder, Decoder, Kind, Micros, Models, Motion, ObjectId, OwnerId, Replicate, Tick,
-};
-use std::collections::VecDeque;
+use foveate_wire::{Alias, Base, Coder, Decoder, Kind, Micros, Models, Motion, Replicate};
 
 /// The step of a place in the game's units, as in the experiments.
 pub const PRECISION: f32 = 1.0 / 8.0;
@@ -28,11 +25,9 @@ const SCALED_WEIGHT: f64 = 0.15;
 /// places differ less from the first stream than its size suggests.
 const GRADED_WEIGHT: f64 = 0.3;
 /// Rounds of a graded session that are trained on.
-const SESSION_ROUNDS: usize = 4_000;
-/// One in so many players observes.
-const OBSERVERS: usize = 4;
-/// Rounds that packets and acknowledgements take together: 100 ms at 20 Hz.
-const DELAY: usize = 2;
+const SESSION_ROUNDS: usize = 1_000;
+/// One way, in that session.
+const LATENCY: Micros = Micros::from_millis(50);
 
 /// What a recording's avatars are made of.
 pub fn avatar_of(movement: &Recorded, scale: f32) -> AvatarSpec {
@@ -104,64 +99,38 @@ fn every_round(movement: &Recorded, scale: f32) -> Result<Trainer, ExperimentErr
     Ok(trainer)
 }
 
-/// Counts of the second stream: the packets that observers get under the normal view.
-fn graded(mut movement: Recorded) -> Result<Trainer, ExperimentError> {
-    let schema = avatar_of(&movement, 1.0).schema()?;
-    let round = Micros::from_secs(movement.round_seconds());
-    let mut source = Source::new(schema.clone(), Rounds::every(round));
+/// Counts of the second stream: the packets that players get under the normal view, over a round trip of
+/// 100 ms.
+fn graded(movement: Recorded) -> Result<Trainer, ExperimentError> {
+    let avatar = avatar_of(&movement, 1.0);
+    let schema = avatar.schema()?;
     let mut view = presets::normal(0.2 * movement.side(), 0.4 * movement.side());
     view.inner_facing = 1.0;
-    let policy = view.build()?;
-    let mut slots = vec![None; movement.len()];
-    let mut seats: Vec<(ObserverId, Viewer)> = Vec::new();
-    let mut acks: VecDeque<Vec<(ObserverId, Vec<u8>)>> = VecDeque::new();
+    let link = LinkSpec::delayed(LATENCY);
+    let spec = SessionSpec {
+        round: Micros::from_secs(movement.round_seconds()),
+        policy: view.build()?,
+        down: link,
+        up: link,
+        budget: None,
+        avatar,
+        seed: 1,
+        audited: false,
+    };
+    let mut session = Session::new(movement, spec)?;
     let (mut trainer, mut models, mut lanes) = (Trainer::default(), Models::trained(), Vec::new());
-    for tick in (1..SESSION_ROUNDS as u32).map(Tick) {
-        if !movement.step() {
-            break;
-        }
-        for (at, slot) in slots.iter_mut().enumerate() {
-            let store = &mut source.publisher.store;
-            match (movement.pose(at), *slot) {
-                (Some(pose), Some(slot)) => store.set(slot, &LabAvatar::from(pose)).unwrap_or(()),
-                (Some(pose), None) => {
-                    let id = ObjectId::new(crate::session::KIND, 0, at as u32);
-                    *slot = store.create(id, OwnerId(0), &LabAvatar::from(pose)).ok();
-                    if let Some(slot) = slot.filter(|_| at % OBSERVERS == 0) {
-                        let eyes = Observer::new(policy.clone(), Pivots::Object(slot), tick);
-                        let id = source.publisher.add(eyes.without_own_objects());
-                        seats.push((id, Viewer::new(schema.clone(), tick)));
-                    }
-                }
-                // Those who are away for a moment stay where they were.
-                (None, _) => {}
-            }
-        }
-        let now = round * tick.0;
-        if acks.len() >= DELAY {
-            for (id, bytes) in acks.pop_front().unwrap_or_default() {
-                source.handle(now, SourceInput::Datagram(id, &bytes));
-            }
-        }
-        source.handle(now, SourceInput::Round(tick));
-        let mut answered = Vec::new();
-        while let Some(output) = source.poll() {
-            let Output::Transmit(to, bytes) = output else { continue };
-            let Some((id, viewer)) = seats.iter_mut().find(|(id, _)| *id == to) else { continue };
-            if let Ok((header, body)) = open_state(&bytes, tick) {
+    for _ in 0..SESSION_ROUNDS {
+        let more = session.round_with(|replicas, bytes| {
+            if let Ok((header, body)) = open_state(bytes, replicas.newest()) {
                 let seen = Seen(Decoder::new(body, &mut models), &mut trainer);
                 let mut reader = PacketReader::with(header, seen);
                 lanes.clear();
-                while let Ok(Some(_)) = reader.next(&schema, &viewer.replicas, &mut lanes) {}
+                while let Ok(Some(_)) = reader.next(&schema, replicas, &mut lanes) {}
             }
-            viewer.handle(now, ViewerInput::Datagram(&bytes));
-            while let Some(output) = viewer.poll() {
-                if let Output::Transmit((), bytes) = output {
-                    answered.push((*id, bytes));
-                }
-            }
+        })?;
+        if !more {
+            break;
         }
-        acks.push_back(answered);
     }
     Ok(trainer)
 }

@@ -68,7 +68,7 @@ fn every_observed_violation_has_a_cause() {
         assert_eq!(found.sender.broken, 0, "seed {seed}: {:#?}", found.sender.described);
         assert!(found.causes.latency > 0 && found.causes.loss > 0, "seed {seed}");
         assert_eq!(found.causes.budget, 0, "seed {seed}: something was never sent");
-        assert_eq!(found.refused.malformed, 0, "seed {seed}");
+        assert_eq!(found.malformed, 0, "seed {seed}");
         let by_bound: u64 = found.violations.iter().flatten().map(|causes| causes.total()).sum();
         assert_eq!(
             by_bound + found.kept,

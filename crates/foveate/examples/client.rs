@@ -11,8 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(2).unwrap_or("ada".into());
     // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
     let trust = Trust::InsecureDevelopmentOnly;
-    let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, Options::client())?;
-    let mut host = ClientsHost::new(endpoint, Micros::from_millis(50));
+    let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, EndpointOptions::client())?;
+    let mut host = ClientsHost::new(endpoint);
     host.join(patrol::Patrol::new()?, server, &name, &[])?;
     while host.players()[0].ended.is_none() {
         // Walk east, and look at what there is.

@@ -7,7 +7,7 @@ use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listen = std::env::args().nth(1).unwrap_or("127.0.0.1:4433".into()).parse()?;
-    let endpoint = Endpoint::server(listen, Certificate::development(), Options::server())?;
+    let endpoint = Endpoint::server(listen, Certificate::development(), EndpointOptions::server())?;
     let mut host = ServerHost::new(
         patrol::Patrol::new()?,
         ServerSettings::default(),

@@ -22,21 +22,21 @@
 //! }
 //!
 //! let schema = Arc::new(Schema::new(vec![Avatar::spec()])?);
-//! let mut source = Source::new(schema.clone(), Rounds::every(Micros::from_millis(50)));
+//! let mut publisher = Publisher::new(schema.clone(), Rounds::every(Micros::from_millis(50)));
 //! let me = ObjectId::new(KindId(0), 0, 1);
 //! let avatar = Avatar { pos: [1.0, 2.0, 0.0], yaw: 0.0, health: 100 };
-//! let slot = source.publisher.store.create(me, OwnerId(0), &avatar)?;
+//! let slot = publisher.store.create(me, OwnerId(0), &avatar)?;
 //! let view = presets::normal(30.0, 60.0).build()?;
-//! let observer = source.publisher.add(Observer::new(view, Pivots::Object(slot), Tick(0)));
-//! let mut viewer = Viewer::new(schema, Tick(0));
+//! let observer = publisher.add(Observer::new(view, Pivots::Object(slot), Tick(0)));
 //!
-//! source.handle(Micros(50_000), SourceInput::Round(Tick(1)));
-//! while let Some(output) = source.poll() {
-//!     let Output::Transmit(to, bytes) = output else { continue };
+//! let mut packets = Vec::new();
+//! publisher.round(Tick(1), Micros(50_000), |to, bytes| packets.push((to, bytes.to_vec())));
+//! let mut replicas = foveate::sync::ReplicaSet::new(schema, Tick(0));
+//! for (to, bytes) in packets {
 //!     assert_eq!(to, observer);
-//!     viewer.handle(Micros(75_000), ViewerInput::Datagram(&bytes));
+//!     replicas.receive(&bytes, |_| {})?;
 //! }
-//! assert_eq!(viewer.replicas.get(me).unwrap().value::<Avatar>().unwrap().health, 100);
+//! assert_eq!(replicas.get(me).unwrap().value::<Avatar>().unwrap().health, 100);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -64,11 +64,10 @@ pub mod prelude {
     #[cfg(feature = "io")]
     pub use foveate_io::host::{AllowAll, ClientsHost, EndCause, ServerHost, SessionEnd};
     #[cfg(feature = "io")]
-    pub use foveate_io::{Certificate, Endpoint, Options, ServerAddress, Trust};
+    pub use foveate_io::{Certificate, Endpoint, EndpointOptions, ServerAddress, Trust};
     pub use foveate_node::client::ClientPhase;
     pub use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
     pub use foveate_node::server::ServerSettings;
-    pub use foveate_node::{Event, Output, Source, SourceInput, Viewer, ViewerInput};
     pub use foveate_sync::interest::{Grade, Pivot, Policy, Sight, View, presets};
     pub use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
     pub use foveate_wire::{

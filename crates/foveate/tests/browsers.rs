@@ -4,8 +4,8 @@
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
 
-use foveate::io::Event;
-use foveate::io::web::{Observe, Page, Web};
+use foveate::io::LinkEvent;
+use foveate::io::web::{Observe, Page, WebOptions};
 use foveate::node::Client;
 use foveate::node::outbox::{Link, Outgoing, RecordingOutbox};
 use foveate::prelude::*;
@@ -88,9 +88,9 @@ fn play(server: SocketAddr) -> f32 {
 fn host() -> (Host, SocketAddr) {
     let here = "127.0.0.1:0".parse().unwrap();
     let mut endpoint =
-        Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let page = |path: &str| (path == "/").then(|| Page::fresh("text/html", "a page"));
-    let web = Web { observe: Observe::Loopback, ..Web::new(page) };
+    let web = WebOptions { observe: Observe::Loopback, ..WebOptions::new(page) };
     let web = endpoint.listen_web(here, web).unwrap();
     let mut host = ServerHost::new(
         Patrol::new().unwrap(),
@@ -131,18 +131,21 @@ fn the_game_knows_nothing_of_an_operator() {
         answer
     });
     let (mut asked, deadline) = (Vec::new(), Instant::now() + PATIENCE);
-    while !matches!(asked.last(), Some(Event::Closed { .. })) && Instant::now() < deadline {
+    while !matches!(asked.last(), Some(LinkEvent::Closed { .. })) && Instant::now() < deadline {
         host.step().unwrap();
-        let news: Vec<Event> = host.observers().collect();
+        let news: Vec<LinkEvent> = host.observers().collect();
         for event in &news {
-            if let Event::Message { link, bytes } = event {
+            if let LinkEvent::Message { link, bytes } = event {
                 assert_eq!(&bytes[..], b"who plays?");
                 host.endpoint.send_message(*link, b"nobody").unwrap();
             }
         }
         asked.extend(news);
     }
-    assert!(matches!(asked.as_slice(), [Event::Connected { .. }, Event::Message { .. }, _]));
+    assert!(matches!(
+        asked.as_slice(),
+        [LinkEvent::Connected { .. }, LinkEvent::Message { .. }, _]
+    ));
     assert_eq!(operator.join().unwrap(), Message::text("nobody"));
     let refused: u64 = host.server.refusals().sessions.values().sum();
     assert_eq!((host.server.players(), refused), (0, 0));

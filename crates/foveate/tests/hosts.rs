@@ -3,7 +3,8 @@
 #[path = "../examples/patrol/mod.rs"]
 mod patrol;
 
-use foveate::io::{Conditions, LinkConditions, Pipe};
+use foveate::io::LinkConditions;
+use foveate::node::link_model::{LinkSpec, Rate};
 use foveate::prelude::*;
 use patrol::{Guard, Patrol, Walker};
 use std::time::{Duration, Instant};
@@ -11,14 +12,15 @@ use std::time::{Duration, Instant};
 #[test]
 fn hosts_that_are_polled_play_and_never_wait() {
     let here = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+    let server =
+        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let address = server.address().unwrap();
     let settings = ServerSettings::default();
     let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
-    let client = Endpoint::client(here, &trust, Options::client()).unwrap();
-    let mut client = ClientsHost::new(client, settings.rounds.length);
+    let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
+    let mut client = ClientsHost::new(client);
     client.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
 
     let (begun, mut polls, mut rounds, mut walked) = (Instant::now(), 0, 0, 0.0);
@@ -61,14 +63,15 @@ fn until(
 #[test]
 fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     let here = "127.0.0.1:0".parse().unwrap();
-    let server = Endpoint::server(here, Certificate::development(), Options::server()).unwrap();
+    let server =
+        Endpoint::server(here, Certificate::development(), EndpointOptions::server()).unwrap();
     let address = server.address().unwrap();
     let settings = ServerSettings { budget: None, ..ServerSettings::default() };
     let mut server = ServerHost::new(Patrol::new().unwrap(), settings, server, AllowAll::default());
     server.server.simulation.populate().unwrap();
     let trust = Trust::InsecureDevelopmentOnly;
-    let client = Endpoint::client(here, &trust, Options::client()).unwrap();
-    let mut clients = ClientsHost::new(client, settings.rounds.length);
+    let client = Endpoint::client(here, &trust, EndpointOptions::client()).unwrap();
+    let mut clients = ClientsHost::new(client);
     clients.join(Patrol::new().unwrap(), address, "ada", &[]).unwrap();
     let capacity = |server: &ServerHost<Patrol, AllowAll>| {
         server.server.present_players().next().and_then(|it| it.capacity).map(|bytes| bytes.0)
@@ -76,8 +79,8 @@ fn the_budget_follows_the_link_as_it_narrows_and_widens() {
     until(&mut server, &mut clients, "a wide link", |it| capacity(it) > Some(4_000));
 
     // Not even acknowledgements pass as fast as they are sent: they queue, and round trips grow.
-    let pipe = Some(Pipe { per_second: Bytes(300), queue: Bytes(1 << 20) });
-    let sent = Conditions { pipe, ..Conditions::default() };
+    let rate = Some(Rate { bytes_per_second: 300.0, queue: 1 << 20 });
+    let sent = LinkSpec { rate, ..LinkSpec::PERFECT };
     let link = server.server.present_players().next().and_then(|it| it.link).unwrap();
     let link = foveate::io::LinkId::from_bits(link.0);
     let narrow = LinkConditions { sent, ..LinkConditions::default() };

@@ -60,7 +60,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
-    let options = Options { idle_timeout: hour(), ..Options::server() };
+    let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::server() };
     let endpoint = Endpoint::server((ip, 0).into(), certificate, options).unwrap();
     let address = endpoint.address().unwrap();
     let game = Patrol::new().unwrap();
@@ -68,9 +68,9 @@ fn serve(ip: IpAddr, certificate: Certificate) -> (Server, SocketAddr) {
 }
 
 fn clients(trust: &Trust) -> Clients {
-    let options = Options { idle_timeout: hour(), ..Options::client() };
+    let options = EndpointOptions { idle_timeout: hour(), ..EndpointOptions::client() };
     let endpoint = Endpoint::client("0.0.0.0:0".parse().unwrap(), trust, options).unwrap();
-    ClientsHost::new(endpoint, ServerSettings::default().rounds.length)
+    ClientsHost::new(endpoint)
 }
 
 fn ask(host: &str, address: SocketAddr) -> ServerAddress {

@@ -51,7 +51,8 @@ fn print(line: &str) {
 
 fn serve(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let orchard = Orchard::new(OrchardSpec::default())?;
-    let endpoint = Endpoint::server(address, Certificate::development(), Options::server())?;
+    let endpoint =
+        Endpoint::server(address, Certificate::development(), EndpointOptions::server())?;
     let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
     let mut host = ServerHost::new(orchard, settings, endpoint, AllowAll::default());
     host.server.simulation.populate()?;
@@ -68,8 +69,8 @@ fn bots(server: SocketAddr, count: usize, seconds: u64) -> Result<(), Box<dyn Er
     let orchard = Orchard::new(OrchardSpec::default())?;
     // On one machine only: a client elsewhere pins the server's certificate, or asks the system.
     let trust = Trust::InsecureDevelopmentOnly;
-    let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, Options::client())?;
-    let mut host = ClientsHost::new(endpoint, ROUND);
+    let endpoint = Endpoint::client("0.0.0.0:0".parse()?, &trust, EndpointOptions::client())?;
+    let mut host = ClientsHost::new(endpoint);
     let mut brains = vec![Gatherer::default(); count];
     for nth in 0..count {
         host.join(orchard.clone(), server, &format!("bot {nth}"), &[])?;

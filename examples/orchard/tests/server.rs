@@ -1,24 +1,22 @@
 //! The same rules on a server, in virtual time, with clients.
 
 use foveate::node::game::Brain;
-use foveate::node::outbox::{Outgoing, RecordingOutbox};
-use foveate::node::server::{ServerEvent, ServerSettings};
-use foveate::node::session::ResumeKey;
-use foveate::node::{Client, IdAllocator, Link, Server};
-use foveate::prelude::{ObjectId, PlayerId, Rounds, Tick};
+use foveate::node::server::ServerSettings;
+use foveate::node::{IdAllocator, Server};
+use foveate::prelude::{ObjectId, Rounds};
+use foveate::wire::Micros;
+use foveate_lab::network::{NetworkSpec, Participant, Sessions};
 use foveate_orchard::{APPLE, APPLE_TREE, Apple, AppleState, AppleTree, BASKET, Basket};
 use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-/// A server and clients that are one round away from it.
+/// One way.
+const LATENCY: Micros = Micros(20_000);
+
+/// A server and its clients.
 struct Yard {
-    game: Arc<Orchard>,
-    server: Server<Orchard>,
-    clients: BTreeMap<Link, (Client<Orchard>, Gatherer)>,
-    down: RecordingOutbox,
-    up: RecordingOutbox,
-    round: u32,
+    sessions: Sessions<Orchard>,
+    brains: Vec<Gatherer>,
     created: BTreeSet<ObjectId>,
     states: BTreeMap<ObjectId, AppleState>,
     removed: BTreeSet<ObjectId>,
@@ -29,60 +27,57 @@ impl Yard {
     fn new(first: u64) -> Yard {
         let game = Orchard::new(OrchardSpec { ripens: 30, ..OrchardSpec::default() }).unwrap();
         let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
-        let mut keys = 0u8;
-        let draw = move || {
-            keys += 1;
-            ResumeKey([keys; 16])
-        };
-        let mut server = Server::new(Arc::clone(&game), settings, Box::new(draw));
-        server.simulation.ids = IdAllocator::for_server(first..first + 100_000);
+        let mut sessions = Sessions::new(game, settings, NetworkSpec::delayed(LATENCY, 1));
+        let simulation = &mut sessions.server().unwrap().simulation;
+        simulation.ids = IdAllocator::for_server(first..first + 100_000);
         Yard {
-            game,
-            server,
-            clients: BTreeMap::new(),
-            down: RecordingOutbox::default(),
-            up: RecordingOutbox::default(),
-            round: 0,
+            sessions,
+            brains: Vec::new(),
             created: BTreeSet::new(),
             states: BTreeMap::new(),
             removed: BTreeSet::new(),
         }
     }
 
-    fn join(&mut self, link: Link) {
-        let mut client = Client::new(Arc::clone(&self.game), &format!("bot {}", link.0), &[]);
-        client.connected(link, &mut self.up);
-        self.server.connected(link, &mut self.down);
-        self.clients.insert(link, (client, Gatherer::default()));
+    fn join(&mut self, players: usize) {
+        for player in 1..=players {
+            self.sessions.join(&format!("bot {player}"), &[]);
+            self.brains.push(Gatherer::default());
+        }
     }
 
     fn run(&mut self, rounds: u32, plays: bool) {
         for _ in 0..rounds {
-            self.round += 1;
-            self.tick_server();
-            self.tick_clients(plays);
+            let brains = &mut self.brains;
+            self.sessions.run(ROUND, |now, at, client, out| {
+                let Some(me) = client.joined().filter(|_| plays) else {
+                    return client.set_input(Default::default());
+                };
+                let mut actions = Vec::new();
+                let brain = &mut brains[at - 1];
+                let input = client.see(now, |world| brain.think(world, me.avatar, &mut actions));
+                client.set_input(input);
+                for (object, action) in actions {
+                    client.ask(object, action, now, out);
+                }
+            });
+            self.note();
         }
     }
 
-    fn tick_server(&mut self) {
-        let now = ROUND * self.round;
-        let mut out = RecordingOutbox::default();
-        for (link, outgoing) in std::mem::take(&mut self.up).0 {
-            match outgoing {
-                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, now),
-                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut out),
-                Outgoing::Close(_) => self.server.closed(link, now),
-            }
+    fn server(&self) -> &Server<Orchard> {
+        match self.sessions.network.nodes[0].as_deref() {
+            Some(Participant::Server(server)) => server,
+            _ => panic!("the server is at place 0"),
         }
-        while let Some(event) = self.server.poll() {
-            if let ServerEvent::Asked { link, .. } = event {
-                let player = PlayerId(link.0 as u32);
-                self.server.admit(link, player, &[], now, &mut out).unwrap();
-            }
-        }
-        self.server.tick(Tick(self.round), now, &mut out);
-        self.down.0.extend(out.0);
-        let simulation = &self.server.simulation;
+    }
+
+    /// What the round has made of apples.
+    fn note(&mut self) {
+        let Some(Participant::Server(server)) = self.sessions.network.nodes[0].as_deref() else {
+            return;
+        };
+        let simulation = &server.simulation;
         for (id, _) in simulation.publisher.store.iter().filter(|(id, _)| id.kind() == APPLE) {
             self.created.insert(id);
             if let Some(apple) = simulation.world().get::<Apple>(id) {
@@ -94,36 +89,14 @@ impl Yard {
         }
     }
 
-    fn tick_clients(&mut self, plays: bool) {
-        let now = ROUND * self.round;
-        for (link, outgoing) in std::mem::take(&mut self.down).0 {
-            let Some((client, _)) = self.clients.get_mut(&link) else { continue };
-            match outgoing {
-                Outgoing::Datagram(bytes) => client.datagram(&bytes, now),
-                Outgoing::Message(bytes) => client.message(&bytes),
-                Outgoing::Close(_) => client.closed(),
-            }
-        }
-        for (client, brain) in self.clients.values_mut() {
-            let mut actions = Vec::new();
-            client.tick(now, &mut self.up, |world, me| match plays {
-                true => brain.think(world, me, &mut actions),
-                false => Default::default(),
-            });
-            for (object, action) in actions {
-                client.ask(object, action, now, &mut self.up);
-            }
-        }
-    }
-
     fn apples(&self) -> BTreeSet<ObjectId> {
-        let store = &self.server.simulation.publisher.store;
+        let store = &self.server().simulation.publisher.store;
         store.iter().map(|(id, _)| id).filter(|id| id.kind() == APPLE).collect()
     }
 
     /// Points of all baskets, and apples that they have counted and that are still there.
     fn points(&self) -> (usize, usize) {
-        let world = self.server.simulation.world();
+        let world = self.server().simulation.world();
         let baskets = world.of_kind(BASKET).into_iter().filter_map(|id| world.get::<Basket>(id));
         let there = self.apples();
         baskets.fold((0, 0), |(points, left), basket| {
@@ -134,7 +107,7 @@ impl Yard {
 
     fn check(&self) {
         let there = self.apples();
-        let world = self.server.simulation.world();
+        let world = self.server().simulation.world();
         let trees = world.of_kind(APPLE_TREE).into_iter().filter_map(|id| world.get(id));
         let made: usize = trees.map(|tree: AppleTree| usize::from(tree.made)).sum();
         assert_eq!(made, self.created.len(), "every apple that trees made is one object");
@@ -142,9 +115,10 @@ impl Yard {
         let vanished = |id: &&ObjectId| self.states[*id] == AppleState::InBasket;
         let (points, left) = self.points();
         assert_eq!(points, self.removed.iter().filter(vanished).count() + left);
-        assert_eq!(self.server.simulation.dropped_spawns(), 0);
-        for (client, _) in self.clients.values() {
-            let seen = client.see(ROUND * self.round, |world| world.of_kind(APPLE));
+        assert_eq!(self.server().simulation.dropped_spawns(), 0);
+        for node in self.sessions.network.nodes.iter().flatten() {
+            let Participant::Client(client) = &node.node else { continue };
+            let seen = client.see(self.sessions.network.now(), |world| world.of_kind(APPLE));
             let seen: BTreeSet<ObjectId> = seen.into_iter().collect();
             assert_eq!(seen, there, "clients see what there is, and nothing that is gone");
         }
@@ -154,8 +128,8 @@ impl Yard {
 #[test]
 fn apples_come_and_go_on_a_server_and_none_is_lost() {
     let mut yard = Yard::new(0);
-    yard.server.simulation.populate().unwrap();
-    (1..=6).for_each(|link| yard.join(Link(link)));
+    yard.sessions.server().unwrap().simulation.populate().unwrap();
+    yard.join(6);
     yard.run(1_200, true);
     yard.run(120, false);
     yard.check();
@@ -165,15 +139,15 @@ fn apples_come_and_go_on_a_server_and_none_is_lost() {
 #[test]
 fn after_a_restart_apples_are_there_and_no_id_is_created_again() {
     let mut before = Yard::new(0);
-    before.server.simulation.populate().unwrap();
-    (1..=4).for_each(|link| before.join(Link(link)));
+    before.sessions.server().unwrap().simulation.populate().unwrap();
+    before.join(4);
     before.run(600, true);
-    let mut after = Yard::new(before.server.simulation.ids.next() + 50);
-    let store = &before.server.simulation.publisher.store;
+    let mut after = Yard::new(before.server().simulation.ids.next() + 50);
+    let store = &before.server().simulation.publisher.store;
     for (id, slot) in store.iter().filter(|(id, _)| id.origin() == 0) {
-        after.server.simulation.restore(id, store.lanes(slot)).unwrap();
+        after.sessions.server().unwrap().simulation.restore(id, store.lanes(slot)).unwrap();
     }
-    (1..=4).for_each(|link| after.join(Link(link)));
+    after.join(4);
     after.run(600, true);
     let kept = before.apples();
     let again = |id: &&ObjectId| before.created.contains(id) && !kept.contains(id);

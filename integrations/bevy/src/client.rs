@@ -8,7 +8,7 @@ use crate::registry::{PlayerMessage, Registry, Table, ToServer, put_place, write
 use bevy_app::{App, Plugin, PostUpdate, PreStartup, PreUpdate};
 use bevy_ecs::prelude::*;
 use foveate::io::host::{ClientsHost, SessionEnd};
-use foveate::io::{Endpoint, Error, Meter, Options, ServerAddress, Trust};
+use foveate::io::{Endpoint, EndpointOptions, Error, LinkMeter, ServerAddress, Trust};
 use foveate::node::client::ClientPhase;
 use foveate::node::game::PlayerId;
 use foveate::node::session::Refusal;
@@ -41,17 +41,15 @@ pub struct ClientPlugin {
     pub token: Vec<u8>,
     /// Which servers are believed.
     pub trust: Trust,
-    /// How often acknowledgements leave: the server's rounds a second.
-    pub hz: u32,
     /// Limits, and conditions for trials.
-    pub options: Options,
+    pub options: EndpointOptions,
 }
 
 impl ClientPlugin {
     /// Joins a server under a name.
     pub fn new(connect: impl Into<ServerAddress>, name: &str, trust: Trust) -> ClientPlugin {
         let (connect, name, token) = (connect.into(), name.into(), Vec::new());
-        ClientPlugin { connect, name, token, trust, hz: 20, options: Options::client() }
+        ClientPlugin { connect, name, token, trust, options: EndpointOptions::client() }
     }
 }
 
@@ -143,7 +141,7 @@ impl Client {
     }
 
     /// What passed over the link so far.
-    pub fn traffic(&self) -> Meter {
+    pub fn traffic(&self) -> LinkMeter {
         self.host.endpoint.total()
     }
 
@@ -170,8 +168,7 @@ fn open(world: &mut World) -> Result {
     let Some(Opening(plugin)) = world.remove_resource() else { return Ok(()) };
     let any = (Ipv4Addr::UNSPECIFIED, 0).into();
     let endpoint = Endpoint::client(any, &plugin.trust, plugin.options)?;
-    let round = Micros(1_000_000 / u64::from(plugin.hz.max(1)));
-    let mut host = ClientsHost::new(endpoint, round);
+    let mut host = ClientsHost::new(endpoint);
     host.join(Arc::clone(&table.game), &plugin.connect, &plugin.name, &plugin.token)?;
     world.insert_resource(Client {
         host,

@@ -8,7 +8,7 @@ use crate::registry::{Registry, Replicated, Table};
 use bevy_app::{App, Plugin, PostUpdate, PreStartup};
 use bevy_ecs::prelude::*;
 use foveate::io::host::{AllowAll, Authenticator, Kept, LoginReply, ServerHost};
-use foveate::io::{Certificate, CertificateHash, Endpoint, Error, Meter, Options};
+use foveate::io::{Certificate, CertificateHash, Endpoint, EndpointOptions, Error, LinkMeter};
 use foveate::node::Link;
 use foveate::node::game::{Game, PlayerId};
 use foveate::node::server::{ServerEvent, ServerSettings};
@@ -51,7 +51,7 @@ pub struct ServerPlugin {
     /// Who the server is.
     pub certificate: Certificate,
     /// Limits, and conditions for trials.
-    pub options: Options,
+    pub options: EndpointOptions,
 }
 
 impl ServerPlugin {
@@ -68,7 +68,7 @@ impl ServerPlugin {
             budget: Some(Bytes(64_000)),
             max_players: 1_024,
             certificate: Certificate::development(),
-            options: Options::server(),
+            options: EndpointOptions::server(),
         }
     }
 }
@@ -239,7 +239,7 @@ struct Opening {
     references: ViewReferences,
     settings: ServerSettings,
     certificate: Certificate,
-    options: Options,
+    options: EndpointOptions,
 }
 
 /// The running server: a resource, from `PreStartup` on.
@@ -288,7 +288,7 @@ impl Server {
     }
 
     /// What passed over all links so far.
-    pub fn traffic(&self) -> Meter {
+    pub fn traffic(&self) -> LinkMeter {
         self.host.endpoint.total()
     }
 

@@ -5,7 +5,7 @@ mod common;
 use bevy_app::prelude::*;
 use bevy_ecs::prelude::*;
 use common::{Badge, Keys, Mood, Order, Walker, all, client, server, until};
-use foveate_bevy::foveate::io::Options;
+use foveate_bevy::foveate::io::EndpointOptions;
 use foveate_bevy::foveate::node::session::Refusal;
 use foveate_bevy::foveate::sync::interest::{Grade, Line, Policy, Sight, Visibility};
 use foveate_bevy::prelude::*;
@@ -19,7 +19,7 @@ fn walker(x: f32) -> (Walker, Mood) {
 
 /// A server with walkers at these places, and a client whose avatar stands at the origin.
 fn pair(view: View, places: &[f32]) -> (App, App) {
-    let mut server = server(view, Options::server());
+    let mut server = server(view, EndpointOptions::server());
     server.add_systems(Update, welcome);
     for x in places {
         server.world_mut().spawn(walker(*x));

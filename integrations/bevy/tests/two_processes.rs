@@ -7,7 +7,8 @@ mod common;
 use bevy_app::{ScheduleRunnerPlugin, prelude::*};
 use bevy_ecs::prelude::*;
 use common::{Mood, Order, Walker, all, client, until};
-use foveate_bevy::foveate::io::{Conditions, LinkConditions, Loss, Options};
+use foveate_bevy::foveate::io::{EndpointOptions, LinkConditions};
+use foveate_bevy::foveate::node::link_model::{LinkSpec, Loss};
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
 use foveate_bevy::{Client, Server};
@@ -31,13 +32,13 @@ fn home(nth: u16) -> [f32; 2] {
 }
 
 /// A lossy and slow network, at both ends of the way.
-fn bad(options: Options) -> Options {
-    let way = Conditions {
-        delay: Micros::from_millis(80),
-        loss: Loss::Each(0.1),
-        ..Conditions::default()
-    };
-    Options { conditions: Some(LinkConditions { received: way, sent: way }), seed: 7, ..options }
+fn bad(options: EndpointOptions) -> EndpointOptions {
+    let way = LinkSpec { loss: Loss::Bernoulli(0.1), ..LinkSpec::delayed(Micros::from_millis(80)) };
+    EndpointOptions {
+        conditions: Some(LinkConditions { received: way, sent: way }),
+        seed: 7,
+        ..options
+    }
 }
 
 /// Not a test but the server, if the program was started as one.
@@ -45,7 +46,7 @@ fn bad(options: Options) -> Options {
 fn server() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let view = if role.contains("all") { presets::broadcast() } else { presets::circle(VIEW) };
-    let options = Options::server();
+    let options = EndpointOptions::server();
     let options = if role.contains("bad") { bad(options) } else { options };
     let mut app = common::server(view, options);
     app.add_plugins(ScheduleRunnerPlugin::run_loop(Duration::from_millis(10)))

@@ -1,7 +1,10 @@
-//! The same scripts by our engine: sources, viewers and links as they ship, one of each stream.
+//! The same scripts by our engine: publishers and replicas on the lab's network, one of each stream.
 //!
-//! Clients own their objects, as in the source: a client is a source whose observer is the server, and
-//! the server a source that relays what it knows, with half of the error bound for either hop. Peers
+//! The pipeline without sessions: in the source clients own their objects, while our server runs the rules, so
+//! that its clients send inputs and no states.
+//!
+//! Clients own their objects, as in the source: a client publishes to the server, and
+//! the server relays what it knows, with half of the error bound for either hop. Peers
 //! tell each other directly; one that joins asks an entry peer who else is there. Who is there is state, too: a player is an object without a place. So is an order:
 //! it is delivered, acknowledged and repeated after loss like any state, and needs no channel of its own;
 //! each stream has one here only so that its bytes can be told apart.
@@ -17,16 +20,19 @@ use super::script::{FASTEST, FRAME, SIDE, Script, ZONE};
 use super::walk::STEPS;
 use foveate_lab::avatar::{AvatarSpec, LabAvatar};
 use foveate_lab::movement::AvatarPose;
-use foveate_lab::net::{Agenda, Link, LinkSpec};
-use foveate_node::{Output, Source, SourceInput, Viewer, ViewerInput};
+use foveate_lab::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
+use foveate_node::outbox::Outbox;
+use foveate_node::{Link, Node, NodeInput};
 use foveate_sync::interest::{Grade, Pace, Pivot, Policy, Sight, ViewError, Zoned, presets};
 use foveate_sync::metrics::Counters;
-use foveate_sync::replica::Change;
-use foveate_sync::{Budget, Observer, ObserverId, Pivots, Rounds};
+use foveate_sync::replica::{Change, ReceiveError};
+use foveate_sync::{Budget, Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds};
+use foveate_wire::packet::{ACK_BYTES, Ack};
 use foveate_wire::{
     Bytes, KindId, Metres, Micros, ObjectId, OwnerId, Radians, Replicate, Schema, SchemaError, Tick,
 };
 use orders::Order;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Rounds that begin in one tick of the meter, at most.
@@ -94,7 +100,7 @@ pub struct RunResult {
     /// First states as they arrived: frame, node, thing.
     pub appeared: Vec<(usize, usize, usize)>,
     /// How far off the things of others were at the second player, in units.
-    pub error: Error,
+    pub error: ReplicaErrors,
     /// For each order that the authority acted on, the frames since the player gave it.
     pub order_delays: Vec<usize>,
     /// Positions of units that had not collided for half a second, after the first of each.
@@ -103,7 +109,7 @@ pub struct RunResult {
 
 /// Errors of replicas, in units.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Error {
+pub struct ReplicaErrors {
     sum: f64,
     samples: u64,
     pub max: f64,
@@ -111,7 +117,7 @@ pub struct Error {
     pub last: f64,
 }
 
-impl Error {
+impl ReplicaErrors {
     fn add(&mut self, error: f64) {
         (self.sum, self.samples) = (self.sum + error, self.samples + 1);
         self.max = self.max.max(error);
@@ -179,26 +185,74 @@ struct Tie {
     from: usize,
     to: usize,
     observer: ObserverId,
-    viewer: Viewer,
-    down: Link,
-    up: Link,
+    replicas: ReplicaSet,
+    link: Link,
+    /// By stream, what is under way to the one that is told.
+    splits: VecDeque<Split>,
     before: Counters,
 }
 
-/// One stream: a source at every node, and the ties between them.
+/// One stream: a publisher at every node, and the ties between them.
 struct Channel {
     about: About,
     schema: Arc<Schema>,
-    sources: Vec<Source>,
+    publishers: Vec<Publisher>,
     ties: Vec<Tie>,
 }
 
 /// (channel, from, to)
 type Route = (usize, usize, usize);
 
-enum Arrival {
-    AtViewer(Route, Vec<u8>, Split),
-    AtSource(Route, Vec<u8>),
+/// A node's end of its links: what arrives is handed to [`Play`], which knows all nodes.
+#[derive(Default)]
+struct Postbox(VecDeque<(Link, Vec<u8>)>);
+
+impl Node for Postbox {
+    /// To be sent.
+    type Command = (Link, Vec<u8>);
+    /// Has arrived.
+    type Event = (Link, Vec<u8>);
+
+    fn handle(&mut self, _: Micros, input: NodeInput<'_, (Link, Vec<u8>)>, out: &mut impl Outbox) {
+        match input {
+            NodeInput::Command((link, bytes)) => out.datagram(link, &bytes),
+            NodeInput::Datagram(link, bytes) => self.0.push_back((link, bytes.to_vec())),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self) -> Option<(Link, Vec<u8>)> {
+        self.0.pop_front()
+    }
+
+    fn next_wake(&self, _: Micros) -> Micros {
+        Micros(u64::MAX)
+    }
+}
+
+impl Host<Postbox> for Play<'_> {
+    fn on_event(
+        &mut self,
+        now: Micros,
+        at: usize,
+        _: &mut Placed<Postbox>,
+        (link, bytes): (Link, Vec<u8>),
+    ) -> Option<Reaction<(Link, Vec<u8>)>> {
+        let is_it = |tie: &Tie| tie.link == link;
+        let find =
+            |(channel, it): (usize, &Channel)| Some((channel, it.ties.iter().position(is_it)?));
+        let (channel, tie) = self.channels.iter().enumerate().find_map(find)?;
+        if self.channels[channel].ties[tie].to == at {
+            let answer = self.hear(channel, tie, now, &bytes)?;
+            return Some(Reaction::Answer(Micros::ZERO, (link, answer)));
+        }
+        let split = Stream::Control.only(bytes.len() as u64);
+        self.ran.meter.received(at, now, Carrier::Udp, split);
+        let Channel { publishers, ties, .. } = &mut self.channels[channel];
+        let ack = Ack::read(&bytes).ok()?;
+        publishers[at].on_ack(ties[tie].observer, &ack, now);
+        None
+    }
 }
 
 /// Why a script could not be played.
@@ -215,13 +269,13 @@ struct Play<'a> {
     topology: Topology,
     ours: Ours,
     channels: Vec<Channel>,
-    agenda: Agenda<Arrival>,
+    /// Away while it hands something over.
+    network: Option<Network<Postbox>>,
     /// Units under orders as their authority moves them, if orders travel.
     units: Option<Rollout>,
     /// When the order was given that each unit follows, as far as the authority has heard.
     acted: Vec<u32>,
     frame: usize,
-    seed: u64,
     ran: RunResult,
 }
 
@@ -249,21 +303,23 @@ pub fn play(
         meter: TrafficMeter::new(nodes),
         counters: Counters::default(),
         appeared: Vec::new(),
-        error: Error::default(),
+        error: ReplicaErrors::default(),
         order_delays: Vec::new(),
         idle_positions: 0,
     };
-    let agenda = Agenda::default();
+    let network = Some(Network::new(NetworkSpec::delayed(LATENCY, seed)));
     let units = script.orders.as_ref().filter(|_| ours.actions).map(Rollout::new);
     let acted = vec![0; script.things.len()];
-    let mut play =
-        Play { script, topology, ours, channels, agenda, units, acted, frame: 0, seed, ran };
+    let mut play = Play { script, topology, ours, channels, network, units, acted, frame: 0, ran };
+    play.on_network(|network, play| {
+        (0..nodes).for_each(|_| _ = network.add(Postbox::default(), Placement::PLAIN, play));
+    });
     for frame in 0..script.frames {
         play.frame = frame;
         play.round()?;
     }
     for channel in play.channels.iter().filter(|c| matches!(c.about, About::Things(_))) {
-        channel.sources.iter().for_each(|s| play.ran.counters.add(&s.publisher.totals()));
+        channel.publishers.iter().for_each(|it| play.ran.counters.add(&it.totals()));
     }
     Ok(play.ran)
 }
@@ -286,9 +342,9 @@ impl Channel {
             }
             .schema()?,
         };
-        let source = || Source::new(Arc::clone(&schema), Rounds::every(FRAME));
-        let sources = std::iter::repeat_with(source).take(nodes).collect();
-        Ok(Channel { about, schema, sources, ties: Vec::new() })
+        let publisher = || Publisher::new(Arc::clone(&schema), Rounds::every(FRAME));
+        let publishers = std::iter::repeat_with(publisher).take(nodes).collect();
+        Ok(Channel { about, schema, publishers, ties: Vec::new() })
     }
 
     fn tie(&self, from: usize, to: usize) -> Option<&Tie> {
@@ -297,7 +353,7 @@ impl Channel {
 
     /// Writes an object's value at a node, making the object if need be.
     fn write<T: Replicate>(&mut self, node: usize, id: ObjectId, value: &T) {
-        let store = &mut self.sources[node].publisher.store;
+        let store = &mut self.publishers[node].store;
         let written = match store.find(id) {
             Some(slot) => store.set(slot, value),
             None => store.create(id, OwnerId(id.origin()), value).map(|_| ()),
@@ -307,7 +363,7 @@ impl Channel {
 
     /// What a node's store holds of a player's objects goes.
     fn forget(&mut self, node: usize, player: usize) {
-        let store = &mut self.sources[node].publisher.store;
+        let store = &mut self.publishers[node].store;
         let theirs = |id: &ObjectId| id.origin() == origin(Some(player));
         let gone: Vec<ObjectId> = store.iter().map(|(id, _)| id).filter(theirs).collect();
         for slot in gone.into_iter().filter_map(|id| store.find(id)).collect::<Vec<_>>() {
@@ -334,6 +390,12 @@ fn eye(at: [f32; 3]) -> Pivot {
 const MIDDLE: [f32; 3] = [SIDE / 2.0, SIDE / 2.0, 0.0];
 
 impl Play<'_> {
+    fn on_network(&mut self, act: impl FnOnce(&mut Network<Postbox>, &mut Self)) {
+        let Some(mut network) = self.network.take() else { return };
+        act(&mut network, self);
+        self.network = Some(network);
+    }
+
     fn round(&mut self) -> Result<(), PlayError> {
         let now = FRAME * self.frame as u32;
         for player in 0..self.script.players.len() {
@@ -343,11 +405,11 @@ impl Play<'_> {
                 self.leave(player);
             }
         }
-        self.deliver(now);
+        self.on_network(|network, play| network.run_until(now, play));
         self.meet_listed()?;
         self.command();
         for channel in 0..self.channels.len() {
-            for node in 0..self.channels[channel].sources.len() {
+            for node in 0..self.channels[channel].publishers.len() {
                 match self.channels[channel].about {
                     About::Players => self.write_players(channel, node),
                     About::Things(only) => self.write_things(channel, node, only),
@@ -426,18 +488,18 @@ impl Play<'_> {
             let each = bytes.saturating_sub(RESERVE) / ROUNDS_PER_TICK as u32;
             observer = observer.with_budget(Budget::per_round(Bytes(each.max(1)), 1));
         }
-        let channel_at = channel;
+        let mut link = None;
+        self.on_network(|network, play| link = network.connect(from, to, play));
+        let Some(link) = link else { return };
         let channel = &mut self.channels[channel];
-        let observer = channel.sources[from].publisher.add(observer);
-        let seed = self.seed.wrapping_add((channel_at << 16 | from << 8 | to) as u64);
-        let link = LinkSpec::delayed(LATENCY);
+        let observer = channel.publishers[from].add(observer);
         channel.ties.push(Tie {
             from,
             to,
             observer,
-            viewer: Viewer::new(Arc::clone(&channel.schema), tick),
-            down: Link::new(link, seed),
-            up: Link::new(link, !seed),
+            replicas: ReplicaSet::new(Arc::clone(&channel.schema), tick),
+            link,
+            splits: VecDeque::new(),
             before: Counters::default(),
         });
     }
@@ -447,13 +509,13 @@ impl Play<'_> {
         let me = self.topology.node(player);
         for channel in &mut self.channels {
             for tie in channel.ties.extract_if(.., |tie| tie.from == me || tie.to == me) {
-                if let Some(gone) = channel.sources[tie.from].publisher.remove(tie.observer)
+                if let Some(gone) = channel.publishers[tie.from].remove(tie.observer)
                     && matches!(channel.about, About::Things(_))
                 {
                     self.ran.counters.add(gone.counters());
                 }
             }
-            for node in 0..channel.sources.len() {
+            for node in 0..channel.publishers.len() {
                 channel.forget(node, player);
             }
         }
@@ -476,7 +538,7 @@ impl Play<'_> {
     fn relayed<T: Replicate>(&self, channel: usize, node: usize) -> Vec<(ObjectId, T)> {
         let relays = self.topology == Topology::Server && node == 0;
         let ties = self.channels[channel].ties.iter().filter(|tie| relays && tie.to == node);
-        ties.flat_map(|tie| tie.viewer.replicas.iter())
+        ties.flat_map(|tie| tie.replicas.iter())
             .filter_map(|view| Some((view.id(), view.value::<T>()?)))
             .collect()
     }
@@ -510,7 +572,7 @@ impl Play<'_> {
             }
             let Some(pose) = self.pose(thing) else { continue };
             let id = id_of(self.script.things[thing].owner, thing);
-            let known = self.channels[channel].sources[node].publisher.store.find(id).is_some();
+            let known = self.channels[channel].publishers[node].store.find(id).is_some();
             let run = self.units.as_ref().filter(|_| self.ordered(thing));
             let colliding = run.and_then(|run| Some(run.newest(thing)?.0.course.colliding));
             // A unit under orders is where its order says, unless it collides.
@@ -522,7 +584,7 @@ impl Play<'_> {
         let channel = &mut self.channels[channel];
         for (id, mut value) in heard {
             let ties = channel.ties.iter().filter(|tie| tie.to == node);
-            let replica = ties.filter_map(|tie| tie.viewer.replicas.get(id)).next();
+            let replica = ties.filter_map(|tie| tie.replicas.get(id)).next();
             if let Some(at) = replica.and_then(|replica| replica.predicted(tick)) {
                 value.pos = at;
                 channel.write(node, id, &value);
@@ -548,10 +610,10 @@ impl Play<'_> {
                     true => self.pose(thing).map(|pose| pose.pos),
                     false => here
                         .tie(tie.to, node)
-                        .and_then(|back| back.viewer.replicas.get(id)?.predicted(tick)),
+                        .and_then(|back| back.replicas.get(id)?.predicted(tick)),
                 };
                 // Its units under orders are told of, too: it is the authority that knows.
-                let own = here.sources[node].publisher.store.find(id);
+                let own = here.publishers[node].store.find(id);
                 let object = own.filter(|_| !self.ordered(thing));
                 eyes.extend(at.map(|at| Pivot { object, ..eye(at) }));
             }
@@ -566,7 +628,7 @@ impl Play<'_> {
             // where the other is, and after it has forgotten, it tells everything.
             let met = known || self.topology == Topology::Server;
             let policy = self.policy(to, if met { self.ours.exact } else { Exact::Bounded })?;
-            let publisher = &mut self.channels[channel].sources[node].publisher;
+            let publisher = &mut self.channels[channel].publishers[node];
             if let Some(observer) = publisher.observer_mut(observer) {
                 observer.set_pivots(Pivots::Free(eyes));
                 observer.set_policy(policy);
@@ -575,81 +637,59 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// One round of a source; what it sends goes on its way.
+    /// One round of a publisher; what it sends goes on its way.
     fn tell(&mut self, at: usize, node: usize, now: Micros) {
-        let Play { channels, agenda, ran, .. } = self;
-        let Channel { about, sources, ties, .. } = &mut channels[at];
-        sources[node].handle(now, SourceInput::Round(Tick(self.frame as u32)));
-        while let Some(output) = sources[node].poll() {
-            let Output::Transmit(to, bytes) = output else { continue };
+        let Channel { about, publishers, ties, .. } = &mut self.channels[at];
+        let (publisher, mut packets) = (&mut publishers[node], Vec::new());
+        publisher
+            .round(Tick(self.frame as u32), now, |to, bytes| packets.push((to, bytes.to_vec())));
+        let mut sent = Vec::new();
+        for (to, bytes) in packets {
             let tie = ties.iter_mut().find(|tie| tie.from == node && tie.observer == to);
             let Some(tie) = tie else { continue };
-            let counters = sources[node].publisher.observer(to).map(|o| *o.counters());
+            let counters = publisher.observer(to).map(|o| *o.counters());
             let weights = weights(*about, &tie.before, &counters.unwrap_or_default());
             let split = share(bytes.len() as u64, weights);
-            ran.meter.sent(node, now, Carrier::Udp, split);
-            let route = (at, tie.from, tie.to);
-            tie.down.carry(now, bytes.len(), |when| {
-                agenda.plan(when, Arrival::AtViewer(route, bytes.clone(), split));
-            });
+            self.ran.meter.sent(node, now, Carrier::Udp, split);
+            tie.splits.push_back(split);
+            sent.push((tie.link, bytes));
         }
         for tie in ties.iter_mut().filter(|tie| tie.from == node) {
-            if let Some(observer) = sources[node].publisher.observer(tie.observer) {
+            if let Some(observer) = publisher.observer(tie.observer) {
                 tie.before = *observer.counters();
             }
         }
+        self.on_network(|network, play| {
+            sent.into_iter().for_each(|packet| network.command(node, packet, play));
+        });
     }
 
-    fn deliver(&mut self, until: Micros) {
-        while let Some((now, arrival)) = self.agenda.next(until) {
-            match arrival {
-                Arrival::AtViewer(route, bytes, split) => self.hear(route, now, &bytes, split),
-                Arrival::AtSource((channel, from, to), bytes) => {
-                    let channel = &mut self.channels[channel];
-                    let Some(observer) = channel.tie(from, to).map(|tie| tie.observer) else {
-                        continue;
-                    };
-                    let split = Stream::Control.only(bytes.len() as u64);
-                    self.ran.meter.received(from, now, Carrier::Udp, split);
-                    channel.sources[from].handle(now, SourceInput::Datagram(observer, &bytes));
-                }
-            }
-        }
-    }
-
-    /// A packet arrives, and is acknowledged.
-    fn hear(&mut self, route: Route, now: Micros, bytes: &[u8], split: Split) {
-        let (channel, from, to) = route;
-        let about = self.channels[channel].about;
-        let ties = &mut self.channels[channel].ties;
-        let tie = ties.iter_mut().find(|tie| (tie.from, tie.to) == (from, to));
-        let Some(tie) = tie else { return };
-        self.ran.meter.received(to, now, Carrier::Udp, split);
-        tie.viewer.handle(now, ViewerInput::Datagram(bytes));
-        let mut updated = Vec::new();
-        while let Some(output) = tie.viewer.poll() {
-            match output {
-                Output::Event(Change::Appeared(id)) if matches!(about, About::Things(_)) => {
-                    self.ran.appeared.push((self.frame, to, id.serial() as usize));
-                }
-                Output::Event(Change::Updated(id)) if matches!(about, About::Things(_)) => {
-                    updated.push(id.serial() as usize);
-                }
-                Output::Transmit((), bytes) => {
-                    let split = Stream::Control.only(bytes.len() as u64);
-                    self.ran.meter.sent(to, now, Carrier::Udp, split);
-                    tie.up.carry(now, bytes.len(), |when| {
-                        self.agenda.plan(when, Arrival::AtSource(route, bytes.clone()));
-                    });
-                }
-                _ => {}
-            }
-        }
+    /// A packet arrives; the acknowledgement.
+    fn hear(&mut self, channel: usize, tie: usize, now: Micros, bytes: &[u8]) -> Option<Vec<u8>> {
+        let Channel { about, ties, .. } = &mut self.channels[channel];
+        let (tie, things) = (&mut ties[tie], matches!(about, About::Things(_)));
+        // Nothing is lost or overtaken here.
+        let split = tie.splits.pop_front()?;
+        self.ran.meter.received(tie.to, now, Carrier::Udp, split);
+        let (mut updated, mut appeared) = (Vec::new(), Vec::new());
+        let heard = tie.replicas.receive(bytes, |change| match change {
+            Change::Appeared(id) if things => appeared.push(id.serial() as usize),
+            Change::Updated(id) if things => updated.push(id.serial() as usize),
+            _ => {}
+        });
+        let to = tie.to;
+        let ack = tie.replicas.ack().filter(|_| !matches!(heard, Err(ReceiveError::Packet(_))));
+        self.ran.appeared.extend(appeared.into_iter().map(|thing| (self.frame, to, thing)));
         for thing in updated {
             if let Some(run) = self.units.as_ref().filter(|_| self.ordered(thing)) {
                 self.ran.idle_positions += u64::from(!run.collided_within(thing, SETTLE));
             }
         }
+        let mut bytes = Vec::with_capacity(ACK_BYTES);
+        ack?.write(&mut bytes);
+        let split = Stream::Control.only(bytes.len() as u64);
+        self.ran.meter.sent(to, now, Carrier::Udp, split);
+        Some(bytes)
     }
 
     /// Where the second player sees a thing of the first.
@@ -659,7 +699,7 @@ impl Play<'_> {
         let replicas = |about: fn(&About) -> bool| {
             let channels = self.channels.iter().filter(move |channel| about(&channel.about));
             let ties = channels.flat_map(|channel| &channel.ties);
-            ties.filter(|tie| tie.to == watcher).find_map(|tie| tie.viewer.replicas.get(id))
+            ties.filter(|tie| tie.to == watcher).find_map(|tie| tie.replicas.get(id))
         };
         if self.ordered(thing) {
             let order = replicas(|about| *about == About::Orders)?.value::<Order>()?;

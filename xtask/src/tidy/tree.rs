@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::error::Error;
+use crate::error::TaskError;
 use crate::process;
 
 /// What the checks look at. Paths are relative to the root and parted by `/`.
@@ -22,7 +22,7 @@ pub struct Tree {
 
 impl Tree {
     /// Reads what git tracks or would track below `root`.
-    pub fn read(root: &Path) -> Result<Self, Error> {
+    pub fn read(root: &Path) -> Result<Self, TaskError> {
         let mut list = Command::new("git");
         list.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
         let listed = process::capture(list.current_dir(root))?;
@@ -33,7 +33,7 @@ impl Tree {
             if !full.is_file() {
                 continue;
             }
-            let bytes = fs::read(&full).map_err(|source| Error::Read { path: full, source })?;
+            let bytes = fs::read(&full).map_err(|source| TaskError::Read { path: full, source })?;
             tree.add(path, &bytes);
         }
         Ok(tree)

@@ -8,9 +8,10 @@ mod raw;
 mod tests;
 mod web;
 
-pub use web::Web;
+pub use web::WebConfig;
 
-use foveate_io::{Certificate, Conditions, Limits, Loss, Rate, token};
+use foveate_io::{Certificate, Limits, RateLimit, token};
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_node::server::Resources;
 use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
 use foveate_wire::{Bytes, KindId, Micros};
@@ -120,13 +121,13 @@ pub struct Config {
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// What browsers are served.
-    pub web: Web,
+    pub web: WebConfig,
     /// How much is logged.
     pub level: Level,
     /// How it is logged.
     pub format: Format,
     /// A bad network on purpose.
-    pub network: Option<Conditions>,
+    pub network: Option<LinkSpec>,
 }
 
 /// Addresses of the command line, which count for more than the file's: they are checked with what it says.
@@ -364,12 +365,12 @@ impl Checker<'_> {
         Ok(Limits {
             max_links,
             max_links_per_address: per_address,
-            handshakes_per_address: Rate {
+            handshakes_per_address: RateLimit {
                 per_second: handshakes,
                 burst: rate.burst.max(handshakes),
             },
-            datagrams: Rate::per_second(datagrams),
-            bytes: Rate::per_second(bytes),
+            datagrams: RateLimit::per_second(datagrams),
+            bytes: RateLimit::per_second(bytes),
             max_message: Bytes(message),
             max_backlog: Bytes(backlog),
             ..limits
@@ -413,25 +414,18 @@ impl Checker<'_> {
         Ok(self.choice("log.format", &log.format, &formats)?.unwrap_or(Format::Text))
     }
 
-    fn network(&self, raw: &raw::Network) -> Result<Option<Conditions>, ConfigError> {
+    fn network(&self, raw: &raw::Network) -> Result<Option<LinkSpec>, ConfigError> {
         let millis = |key, value| {
             let millis = self.number(key, value, 0.0, 0.0..=10_000.0)?;
             Ok(Micros((millis * 1_000.0) as u64))
         };
-        let loss = self.number("network.loss", &raw.loss, 0.0, 0.0..=0.9)? as f32;
-        let burst = self.number("network.burst", &raw.burst, 1.0, 1.0..=100.0)? as f32;
-        let loss = match (loss, burst) {
-            (0.0, _) => Loss::Never,
-            (loss, 1.0) => Loss::Each(loss),
-            (loss, burst) => Loss::bursts(loss, burst),
-        };
-        let conditions = Conditions {
-            delay: millis("network.delay_ms", &raw.delay_ms)?,
-            jitter: millis("network.jitter_ms", &raw.jitter_ms)?,
-            loss,
-            pipe: None,
-        };
-        Ok((conditions != Conditions::default()).then_some(conditions))
+        let loss = self.number("network.loss", &raw.loss, 0.0, 0.0..=0.9)?;
+        let burst = self.number("network.burst", &raw.burst, 1.0, 1.0..=100.0)?;
+        let delay = millis("network.delay_ms", &raw.delay_ms)?;
+        let jitter = millis("network.jitter_ms", &raw.jitter_ms)?;
+        let loss = Loss::share_in_bursts(loss, burst);
+        let conditions = LinkSpec { loss, ..LinkSpec::jittered(delay, jitter) };
+        Ok((conditions != LinkSpec::PERFECT).then_some(conditions))
     }
 }
 

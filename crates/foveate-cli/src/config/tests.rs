@@ -150,7 +150,8 @@ fn values_arrive_where_they_belong() {
     let config = parse(text).unwrap();
     assert_eq!(config.storage, Some(PathBuf::from("conf/world.db")));
     let network = config.network.unwrap();
-    assert_eq!((network.delay, network.loss), (Micros(1_500), Loss::Each(0.25)));
+    let expected = LinkSpec { loss: Loss::Bernoulli(0.25), ..LinkSpec::delayed(Micros(1_500)) };
+    assert_eq!(network, expected);
     assert_eq!((config.metrics, config.budget), (None, Some(Bytes(5_000))));
     assert!(!config.follow_congestion && parse("").unwrap().follow_congestion);
     assert_eq!(config.format, Format::Json);

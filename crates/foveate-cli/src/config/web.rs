@@ -2,13 +2,13 @@
 
 use super::raw::{self, SpannedOption};
 use super::{Checker, ConfigError, said};
-use foveate_io::web::{Observe, Token};
+use foveate_io::web::{Observe, OperatorToken};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
 /// What browsers are served, and where.
 #[derive(Clone, Debug)]
-pub struct Web {
+pub struct WebConfig {
     /// Whether at all.
     pub enabled: bool,
     /// Where pages are served.
@@ -17,15 +17,15 @@ pub struct Web {
     pub origins: Vec<String>,
     /// Whether metrics are served there.
     pub metrics: bool,
-    /// Who may look on.
+    /// Which operators may observe.
     pub observe: Observe,
 }
 
 impl Checker<'_> {
-    pub(super) fn web(&self, web: &raw::Web) -> Result<Web, ConfigError> {
+    pub(super) fn web(&self, web: &raw::Web) -> Result<WebConfig, ConfigError> {
         let listen = self.value("web.listen", &web.listen, "127.0.0.1:8080")?;
         let listen = self.told.web.unwrap_or(listen);
-        Ok(Web {
+        Ok(WebConfig {
             enabled: said(&web.enabled).unwrap_or(false),
             listen,
             origins: self.origins(&web.origins)?,
@@ -60,7 +60,9 @@ impl Checker<'_> {
                     self.wrong(Some(file.span()), what)
                 };
                 let text = std::fs::read_to_string(&path).map_err(|e| refuse(e.to_string()))?;
-                Token::new(text.trim()).map(Observe::Token).map_err(|e| refuse(e.to_string()))
+                OperatorToken::new(text.trim())
+                    .map(Observe::Token)
+                    .map_err(|e| refuse(e.to_string()))
             }
             (None, true) if listen.ip().is_loopback() => Ok(Observe::Loopback),
             (None, true) => {
@@ -74,15 +76,15 @@ impl Checker<'_> {
     }
 }
 
-impl Display for Web {
+impl Display for WebConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.enabled {
             return f.write_str("none");
         }
         let observe = match self.observe {
-            Observe::Off => "nobody looks on",
-            Observe::Loopback => "this machine looks on",
-            Observe::Token(_) => "the operator looks on",
+            Observe::Off => "observing is disabled",
+            Observe::Loopback => "operators on this machine may observe",
+            Observe::Token(_) => "operators with the token may observe",
         };
         write!(f, "{}, {observe}", self.listen)?;
         self.origins.iter().try_for_each(|origin| write!(f, ", pages of {origin}"))

@@ -20,22 +20,22 @@ const EVERY: Duration = Duration::from_secs(1);
 const MAX_BELIEFS: usize = 24;
 
 /// Counts since the last figures.
-pub struct Figures {
+pub struct ObservatoryFigures {
     began: Instant,
     ticks: Vec<f64>,
     before: BTreeMap<PlayerId, (Counters, u64)>,
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures { began: Instant::now(), ticks: Vec::new(), before: BTreeMap::new() }
+impl Default for ObservatoryFigures {
+    fn default() -> ObservatoryFigures {
+        ObservatoryFigures { began: Instant::now(), ticks: Vec::new(), before: BTreeMap::new() }
     }
 }
 
-impl Figures {
+impl ObservatoryFigures {
     /// From now on.
-    pub fn begin<G: Game>(host: &Host<G>) -> Figures {
-        Figures { before: counts(host), ..Figures::default() }
+    pub fn begin<G: Game>(host: &Host<G>) -> ObservatoryFigures {
+        ObservatoryFigures { before: counts(host), ..ObservatoryFigures::default() }
     }
 
     /// A round took this long.
@@ -58,7 +58,7 @@ impl Figures {
         let mut observers = Vec::new();
         for present in host.server.present_players() {
             let Some((after, link_after)) = self.before.get(&present.player) else { continue };
-            // Whoever came within this second began with nothing.
+            // A player that joined within this second began with nothing.
             let (start, link_start) = before.get(&present.player).copied().unwrap_or_default();
             let passed = since(after, &start);
             sum.add(&passed);
@@ -137,7 +137,7 @@ fn counts<G: Game>(host: &Host<G>) -> BTreeMap<PlayerId, (Counters, u64)> {
     host.server.present_players().map(row).collect()
 }
 
-fn meter<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<foveate_io::Meter> {
+fn meter<G: Game>(host: &Host<G>, present: &Present<'_>) -> Option<foveate_io::LinkMeter> {
     host.endpoint.meter(LinkId::from_bits(present.link?.0))
 }
 

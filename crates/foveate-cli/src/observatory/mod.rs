@@ -1,13 +1,13 @@
 //! The operator's view of a running server: the truth, what each player has, and what it costs.
 //!
-//! `docs/OBSERVATORY.md` has the messages. Nothing is worked out while nobody looks on. The links belong to
+//! `docs/OBSERVATORY.md` has the messages. Nothing is computed without observers. The links belong to
 //! the host; this is told of them and says what they are to be sent.
 
 mod figures;
 mod orders;
 
-use crate::authenticator::MainDoor;
-use figures::Figures;
+use crate::authenticator::MainAuthenticator;
+use figures::ObservatoryFigures;
 use foveate_io::LinkId;
 use foveate_io::host::{ServerHost, StepTimings};
 use foveate_node::Game;
@@ -25,20 +25,20 @@ const EVERY: u32 = 2;
 /// Players on whom it is measured what broadcasting would take.
 const BROADCAST_SAMPLES: usize = 3;
 
-type Host<G> = ServerHost<G, MainDoor>;
+type Host<G> = ServerHost<G, MainAuthenticator>;
 /// Who is in, as operators were told: number, name, avatar, whether there is a link.
 type Roster = Vec<(u32, String, String, bool)>;
 
-/// Those who look on, and what they were told.
+/// Operators that observe, and what they were sent.
 pub struct Observatory {
     name: String,
     game: &'static str,
     /// The game's own description of its world.
     document: Option<Arc<Value>>,
-    /// Who looks on, and at whom.
+    /// Operators, and the player that each observes.
     operators: BTreeMap<LinkId, Option<PlayerId>>,
     roster: Roster,
-    figures: Figures,
+    figures: ObservatoryFigures,
 }
 
 impl Observatory {
@@ -46,13 +46,20 @@ impl Observatory {
     pub fn new(name: &str, game: &'static str, document: Option<Arc<Value>>) -> Observatory {
         let (operators, roster) = (BTreeMap::new(), Vec::new());
         let name = name.into();
-        Observatory { name, game, document, operators, roster, figures: Figures::default() }
+        Observatory {
+            name,
+            game,
+            document,
+            operators,
+            roster,
+            figures: ObservatoryFigures::default(),
+        }
     }
 
     /// An operator has come in.
     pub fn connected<G: Game>(&mut self, link: LinkId, host: &mut Host<G>) {
         if self.operators.is_empty() {
-            self.figures = Figures::begin(host);
+            self.figures = ObservatoryFigures::begin(host);
             host.server.compare_with_broadcast(BROADCAST_SAMPLES);
         }
         self.operators.insert(link, None);
@@ -124,7 +131,7 @@ impl Observatory {
     fn tell_all<G: Game>(&self, host: &mut Host<G>, message: &Value) {
         let text = message.to_string();
         for link in self.operators.keys() {
-            // Whoever does not read fast enough misses a picture; the next one is whole again.
+            // A slow operator misses a picture; the next one is complete again.
             host.endpoint.send_message(*link, text.as_bytes()).unwrap_or(());
         }
     }
@@ -251,7 +258,7 @@ fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
     kind.yaw.map_or(0.0, |(lane, steps)| steps_to_angle(lanes[lane], steps))
 }
 
-/// Three digits after the point: nobody sees more, and it would have to be sent.
+/// Three digits after the point: more is not visible, and would have to be sent.
 fn tidy(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }

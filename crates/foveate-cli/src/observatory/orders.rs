@@ -1,9 +1,10 @@
 //! What an operator may order: whom to look at, views, budgets, bad networks.
 
 use super::Host;
-use foveate_io::{Conditions, LinkConditions, LinkId, Loss};
+use foveate_io::{LinkConditions, LinkId};
 use foveate_node::Game;
 use foveate_node::game::PlayerId;
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_sync::interest::View;
 use foveate_wire::{Bytes, Micros};
 use serde::Deserialize;
@@ -66,7 +67,7 @@ pub fn follow<G: Game>(
                 return Err((named, "their link is broken".into()));
             };
             let each = conditions(delay_ms, jitter_ms, loss, burst);
-            let ways = (each != Conditions::default())
+            let ways = (each != LinkSpec::PERFECT)
                 .then_some(LinkConditions { received: each, sent: each });
             host.endpoint.set_conditions(LinkId::from_bits(link.0), ways);
         }
@@ -79,14 +80,10 @@ fn about<E: ToString>(what: &str) -> impl FnOnce(E) -> Refused {
     move |error| (what, error.to_string())
 }
 
-fn conditions(delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32) -> Conditions {
+fn conditions(delay_ms: f64, jitter_ms: f64, loss: f32, burst: f32) -> LinkSpec {
     let micros = |ms: f64| Micros((ms * 1e3) as u64);
-    let loss = match (loss > 0.0, burst > 1.0) {
-        (false, _) => Loss::Never,
-        (true, false) => Loss::Each(loss),
-        (true, true) => Loss::bursts(loss, burst),
-    };
-    Conditions { delay: micros(delay_ms), jitter: micros(jitter_ms), loss, pipe: None }
+    let loss = Loss::share_in_bursts(f64::from(loss), f64::from(burst));
+    LinkSpec { loss, ..LinkSpec::jittered(micros(delay_ms), micros(jitter_ms)) }
 }
 
 #[cfg(test)]
@@ -95,7 +92,7 @@ mod tests {
 
     #[test]
     fn no_conditions_are_none() {
-        assert_eq!(conditions(0.0, 0.0, 0.0, 3.0), Conditions::default());
-        assert_eq!(conditions(0.0, 0.0, 0.1, 1.0).loss, Loss::Each(0.1));
+        assert_eq!(conditions(0.0, 0.0, 0.0, 3.0), LinkSpec::PERFECT);
+        assert_eq!(conditions(0.0, 0.0, 0.1, 1.0).loss, Loss::Bernoulli(f64::from(0.1f32)));
     }
 }

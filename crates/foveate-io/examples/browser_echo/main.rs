@@ -8,32 +8,32 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use foveate_io::web::{Observe, Page, Web};
-use foveate_io::{Certificate, CloseCode, Endpoint, Event, Options};
+use foveate_io::web::{Observe, Page, WebOptions};
+use foveate_io::{Certificate, CloseCode, Endpoint, EndpointOptions, LinkEvent};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let here = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut server = Endpoint::server(here, Certificate::development(), Options::server())?;
+    let mut server = Endpoint::server(here, Certificate::development(), EndpointOptions::server())?;
     let page = |path: &str| {
         let html = || Page::fresh("text/html; charset=utf-8", include_str!("page.html"));
         (path == "/").then(html)
     };
-    let web = Web { observe: Observe::Loopback, ..Web::new(page) };
+    let web = WebOptions { observe: Observe::Loopback, ..WebOptions::new(page) };
     println!("http://{}/", server.listen_web(here, web)?);
     let mut events = Vec::new();
     loop {
         server.wait(Instant::now() + Duration::from_secs(1), &mut events)?;
         for event in events.drain(..) {
             match event {
-                Event::Connected { link, purpose, .. } => {
+                LinkEvent::Connected { link, purpose, .. } => {
                     println!("connected {} {purpose:?}", link.to_bits());
                 }
-                Event::Datagram { link, bytes } => server.send_datagram(link, &bytes)?,
-                Event::Message { link, bytes } if &bytes[..] == b"close me" => {
+                LinkEvent::Datagram { link, bytes } => server.send_datagram(link, &bytes)?,
+                LinkEvent::Message { link, bytes } if &bytes[..] == b"close me" => {
                     server.close(link, CloseCode(300), "as you wish");
                 }
-                Event::Message { link, bytes } => server.send_message(link, &bytes)?,
-                Event::Closed { link, reason } => {
+                LinkEvent::Message { link, bytes } => server.send_message(link, &bytes)?,
+                LinkEvent::Closed { link, reason } => {
                     println!("closed {} {reason}", link.to_bits());
                 }
             }

@@ -1,16 +1,15 @@
-//! From connections to events: timers, what QUIC reports, the end of links.
+//! What the loop does with every link, whatever carries it: timers, events, the end.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use foveate_wire::Bytes;
-use quinn_proto::StreamEvent;
-
 use super::{Core, absorb};
-use crate::event::{CloseCode, Event, Reason};
-use crate::link::{Carrier, Link, Passage, Stage};
+use crate::event::{CloseCode, LinkEvent, Reason};
+use crate::link::{Passage, Stage};
 use crate::options::duration;
 use crate::slots::LinkId;
+use foveate_node::node::Remote;
+use foveate_wire::Bytes;
 
 /// How long QUIC may keep an acknowledgement back.
 const ACK_DELAY: Duration = Duration::from_millis(25);
@@ -28,24 +27,18 @@ impl Core {
     /// Looks at every link whose time has come.
     pub(super) fn fire_timers(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop(now) {
-            self.release_held(now, index);
+            if let Some(link) = self.links.at(index) {
+                let release = link.carrier.steps().release;
+                release(self, now, index);
+            }
             let slack = duration(self.options.timer_slack);
             let Some(link) = self.links.at(index) else { continue };
             if link.due(now, slack).is_none_or(|due| due > now) {
                 self.arm(now, index);
                 continue;
             }
-            match &mut link.carrier {
-                Carrier::Quic(quic) => {
-                    quic.conn.handle_timeout(now);
-                    #[cfg(feature = "web")]
-                    self.session_timeout(now, index);
-                    self.touch(index);
-                    self.make_ready(index);
-                }
-                #[cfg(feature = "web")]
-                Carrier::WebSocket(_) => self.web_timeout(now, index),
-            }
+            let timeout = link.carrier.steps().timeout;
+            timeout(self, now, index);
         }
         while let Some(index) = self.asks.pop(now) {
             self.make_ready(index);
@@ -59,32 +52,9 @@ impl Core {
         let (origin, slack) = (self.origin, duration(self.options.timer_slack));
         let Some(link) = self.links.at(index) else { return };
         // A packet that is held for ever is never due.
-        let held = link.held_until().and_then(|due| origin.checked_add(duration(due)));
+        let held = link.carrier.held_until().and_then(|due| origin.checked_add(duration(due)));
         if let Some(due) = [link.due(now, slack), held].into_iter().flatten().min() {
             self.timers.arm(index, due);
-        }
-    }
-
-    /// Lets pass what a conditioner has held long enough.
-    fn release_held(&mut self, now: Instant, index: u32) {
-        #[cfg(feature = "web")]
-        self.release_units(now, index);
-        let time = self.micros(now);
-        while let Some(quic) = self.links.at(index).and_then(Link::quic)
-            && let Some(conditioning) = &mut quic.conditioning
-        {
-            if let Some(packet) = conditioning.received.pop(time) {
-                self.release(now, packet);
-            } else if let Some(packet) = conditioning.sent.pop(time) {
-                self.total.sent.packet(packet.bytes.len());
-                self.batch.push(packet.to, packet.source, &packet.bytes);
-            } else {
-                if conditioning.is_over() {
-                    quic.conditioning = None;
-                    self.conditioned -= 1;
-                }
-                return;
-            }
         }
     }
 
@@ -103,76 +73,17 @@ impl Core {
     fn drive(&mut self, now: Instant, index: u32) {
         let Some(link) = self.links.at(index) else { return };
         link.touched = false;
-        let Some(quic) = link.quic() else {
-            #[cfg(feature = "web")]
-            self.drive_web(now, index);
-            return;
-        };
-        let mut drained = false;
-        while let Some(event) = quic.conn.poll_endpoint_events() {
-            drained |= event.is_drained();
-            if let Some(answer) = self.quic.handle_event(quic.handle, event) {
-                quic.conn.handle_event(answer);
-            }
-        }
-        while let Some(event) =
-            self.links.at(index).and_then(Link::quic).and_then(|quic| quic.conn.poll())
-        {
-            self.happened(now, index, event);
-        }
-        match drained {
-            true => self.remove(index),
-            false => self.ask(now, index),
-        }
+        let drive = link.carrier.steps().drive;
+        drive(self, now, index);
     }
 
     /// Something happened, so that the link may have something to send. On a calm link it travels
     /// with the next datagram, if there is one before the acknowledgement is due.
-    fn ask(&mut self, now: Instant, index: u32) {
+    pub(super) fn ask(&mut self, now: Instant, index: u32) {
         let patience = ACK_DELAY + duration(self.options.timer_slack);
         match self.links.at(index) {
             Some(link) if link.is_calm(now) => self.asks.later(index, now + patience),
             _ => self.make_ready(index),
-        }
-    }
-
-    fn happened(&mut self, now: Instant, index: u32, event: quinn_proto::Event) {
-        let Some(link) = self.links.at(index) else { return };
-        let id = link.id;
-        let Some(quic) = link.carrier.quic() else { return };
-        match event {
-            // A link that was closed while it shook hands stays closed.
-            quinn_proto::Event::Connected if link.stage == Stage::Handshake => {
-                #[cfg(feature = "web")]
-                if quic.is_browser() {
-                    return self.begin_session(now, index);
-                }
-                let address = quic.conn.remote_address();
-                quic.open(now, link.origin.is_none());
-                self.connected(id, address);
-            }
-            quinn_proto::Event::ConnectionLost { reason } => {
-                self.ended(id, Reason::from(reason));
-            }
-            quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
-            #[cfg(feature = "web")]
-            quinn_proto::Event::Stream(ref stirred) if quic.is_sessions(stirred) => {
-                self.session_stirs(now, index);
-            }
-            quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
-                quic.stream_opened();
-                self.take_messages(now, index);
-            }
-            quinn_proto::Event::Stream(StreamEvent::Readable { .. }) => {
-                self.take_messages(now, index);
-            }
-            quinn_proto::Event::Stream(
-                StreamEvent::Finished { .. } | StreamEvent::Stopped { .. },
-            ) => {
-                quic.finishing = false;
-            }
-            // What waits is offered at every transmission.
-            _ => {}
         }
     }
 
@@ -181,18 +92,12 @@ impl Core {
         let Some(link) = self.links.get_mut(id) else { return };
         link.stage = Stage::Open;
         self.handshakes -= 1;
-        self.events.push(Event::Connected { link: id, address, purpose: link.purpose });
-    }
-
-    fn take_datagrams(&mut self, now: Instant, index: u32) {
-        while let Some(quic) = self.links.at(index).and_then(Link::quic)
-            && let Some(bytes) = quic.conn.datagrams().recv()
-        {
-            match quic.unwrap(bytes) {
-                Some(bytes) => self.take_datagram(now, index, bytes),
-                None => self.counters.packets_ignored += 1,
-            }
-        }
+        self.events.push(LinkEvent::Connected {
+            link: id,
+            address: Some(address),
+            remote: Remote::Anonymous,
+            purpose: link.purpose,
+        });
     }
 
     /// A datagram came: an event, if the link keeps to its rate.
@@ -202,7 +107,7 @@ impl Core {
         match link.flow.datagram(&self.options.limits, time, bytes.len()) {
             Passage::Free if link.stage == Stage::Open => {
                 link.received.datagrams += 1;
-                self.events.push(Event::Datagram { link: link.id, bytes });
+                self.events.push(LinkEvent::Datagram { link: link.id, bytes });
             }
             Passage::Free => {}
             Passage::Dropped => self.counters.datagrams_over_rate += 1,
@@ -210,29 +115,6 @@ impl Core {
                 self.counters.datagrams_over_rate += 1;
                 self.close_flood(now, index);
             }
-        }
-    }
-
-    pub(super) fn take_messages(&mut self, now: Instant, index: u32) {
-        let time = self.micros(now);
-        let limits = &self.options.limits;
-        let Some(link) = self.links.at(index) else { return };
-        if link.stage != Stage::Open {
-            return;
-        }
-        let Link { id, flow, received, carrier, .. } = link;
-        let Some(quic) = carrier.quic() else { return };
-        let (id, mut flooded) = (*id, false);
-        let events = &mut self.events;
-        let read = quic.read(now, limits.max_message, |bytes| {
-            flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
-            received.messages += 1;
-            events.push(Event::Message { link: id, bytes });
-        });
-        if let Err(size) = read {
-            self.close_oversized(now, id, size, limits.max_message);
-        } else if flooded {
-            self.close_flood(now, index);
         }
     }
 
@@ -246,17 +128,15 @@ impl Core {
     pub(super) fn ended(&mut self, id: LinkId, reason: Reason) {
         let Some(link) = self.links.get_mut(id) else { return };
         let stage = std::mem::replace(&mut link.stage, Stage::Closed);
-        if let Some(quic) = link.quic() {
-            quic.finishing = false;
-        }
+        link.carrier.ended();
         if stage == Stage::Handshake {
             self.handshakes -= 1;
             self.counters.handshakes_failed += 1;
         }
-        // Nobody was told of a link that others began and that never was connected.
+        // A link that the other side began and that was never connected was never reported.
         let told = stage == Stage::Open || (stage == Stage::Handshake && link.origin.is_none());
         if told {
-            self.events.push(Event::Closed { link: id, reason });
+            self.events.push(LinkEvent::Closed { link: id, reason });
         }
     }
 
@@ -265,10 +145,7 @@ impl Core {
         let Some(id) = self.links.at(index).map(|link| link.id) else { return };
         self.ended(id, Reason::Reset);
         let Some(mut link) = self.links.remove(index) else { return };
-        if let Some(quic) = link.quic() {
-            self.handles[quic.handle.0] = u32::MAX;
-            self.conditioned -= u32::from(quic.conditioning.is_some());
-        }
+        (link.carrier.steps().removed)(self, &mut link);
         absorb(&mut self.total, &link.meter());
         if let Some(origin) = link.origin {
             self.admission.release(origin);
@@ -281,9 +158,7 @@ impl Core {
         let finished: Vec<u32> = open
             .filter(|link| link.sent.messages > 0)
             .map(|link| {
-                if let Some(quic) = link.quic() {
-                    quic.finish();
-                }
+                link.carrier.finish();
                 link.id.index
             })
             .collect();

@@ -38,7 +38,7 @@ impl Core {
     pub(super) fn session_stirs(&mut self, now: Instant, index: u32) {
         while let Some(link) = self.links.at(index)
             && link.stage != Stage::Closed
-            && let Some(quic) = link.carrier.quic()
+            && let Some(quic) = link.quic()
             && let Some(session) = &mut quic.session
         {
             match session.turn(&mut quic.conn) {
@@ -93,7 +93,7 @@ impl Core {
     fn answer_session(&mut self, now: Instant, index: u32, status: u16) {
         let Some(link) = self.links.at(index) else { return };
         let id = link.id;
-        let Some(quic) = link.carrier.quic() else { return };
+        let Some(quic) = link.quic() else { return };
         let address = quic.conn.remote_address();
         let Some(session) = &mut quic.session else { return };
         if status != 200 {

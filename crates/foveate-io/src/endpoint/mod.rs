@@ -6,10 +6,17 @@
 mod drive;
 #[cfg(feature = "web")]
 mod h3;
+mod quic;
 mod receive;
 mod transmit;
 #[cfg(feature = "web")]
 mod web;
+#[cfg(feature = "web")]
+mod websocket;
+
+pub(crate) use quic::QUIC_STEPS;
+#[cfg(feature = "web")]
+pub(crate) use websocket::WEB_SOCKET_STEPS;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,16 +26,16 @@ use bytes::BytesMut;
 use foveate_wire::{Bytes, Micros};
 use quinn_proto::{
     EndpointConfig, HashedConnectionIdGenerator, NoneTokenStore, RandomConnectionIdGenerator,
-    SendDatagramError, TransportConfig,
+    TransportConfig,
 };
 
 use crate::admission::Admission;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason, Transport};
+use crate::event::{CloseCode, LinkEvent, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
-use crate::link::{Carrier, Conditioning, Flow, Link, Quic, Stage};
-use crate::meter::{Counters, Meter};
-use crate::options::{LinkConditions, Options, duration};
+use crate::link::{Carrier, Flow, Link, Quic, Stage};
+use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
+use crate::options::{EndpointOptions, LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Sockets};
 use crate::stagger::Stagger;
@@ -58,10 +65,10 @@ pub struct Endpoint {
 }
 
 /// Everything but the socket, so that packets can be handed on while the socket is read.
-struct Core {
+pub(crate) struct Core {
     quic: quinn_proto::Endpoint,
     role: Role,
-    options: Options,
+    options: EndpointOptions,
     origin: Instant,
     links: Slots<Link>,
     /// By connection handle: the link's index.
@@ -83,10 +90,10 @@ struct Core {
     arena_out: BytesMut,
     /// Links with conditions.
     conditioned: u32,
-    events: Vec<Event>,
-    counters: Counters,
+    events: Vec<LinkEvent>,
+    counters: EndpointCounters,
     /// Packets of the endpoint; datagrams, messages and losses of links that are gone.
-    total: Meter,
+    total: LinkMeter,
     last_received: Option<Instant>,
     closing: bool,
     /// The TCP side, if there is one, and where the UDP socket is bound.
@@ -94,6 +101,24 @@ struct Core {
     front: Option<Box<crate::web::Front>>,
     #[cfg(feature = "web")]
     udp: Option<SocketAddr>,
+}
+
+/// What the loop does with links of one carrier, each by its place or id.
+pub(crate) struct CarrierSteps {
+    /// A datagram that fits.
+    send_datagram: fn(&mut Core, LinkId, &[u8]) -> Result<(), Error>,
+    /// A message that is within its limits.
+    send_message: fn(&mut Core, LinkId, &[u8]),
+    /// The carrier's time has come.
+    timeout: fn(&mut Core, Instant, u32),
+    /// Lets pass what a conditioner has held long enough.
+    release: fn(&mut Core, Instant, u32),
+    /// Something happened to the link: from the carrier to events.
+    drive: fn(&mut Core, Instant, u32),
+    /// From the carrier to the socket.
+    transmit: fn(&mut Core, Instant, u32),
+    /// The link is gone.
+    removed: fn(&mut Core, &mut Link),
 }
 
 enum Role {
@@ -113,7 +138,7 @@ impl Endpoint {
     pub fn server(
         address: SocketAddr,
         certificate: Certificate,
-        options: Options,
+        options: EndpointOptions,
     ) -> Result<Endpoint, Error> {
         let identity = Identity::obtain(&certificate, SystemTime::now())?;
         let transport = Arc::new(transport::config(&options, Streams::MESSAGES)?);
@@ -129,7 +154,11 @@ impl Endpoint {
 
     /// Prepares to connect from `address`, mostly `0.0.0.0:0`. For servers of the other address family a
     /// second socket is opened when the first of them is connected to.
-    pub fn client(address: SocketAddr, trust: &Trust, options: Options) -> Result<Endpoint, Error> {
+    pub fn client(
+        address: SocketAddr,
+        trust: &Trust,
+        options: EndpointOptions,
+    ) -> Result<Endpoint, Error> {
         let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
         config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
         config.token_store(Arc::new(NoneTokenStore));
@@ -159,7 +188,7 @@ impl Endpoint {
         self.core.renew(now)
     }
 
-    /// Begins to connect; `Event::Connected` or `Event::Closed` follows. `name` is what the server's
+    /// Begins to connect; `LinkEvent::Connected` or `LinkEvent::Closed` follows. `name` is what the server's
     /// certificate must be for, unless its hash is pinned.
     pub fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
         if matches!(self.core.role, Role::Client(_)) {
@@ -184,12 +213,12 @@ impl Endpoint {
         self.core.max_datagram(link)
     }
 
-    /// Closes a link. What was not sent yet is lost; `Event::Closed` follows. A stale id does nothing.
+    /// Closes a link. What was not sent yet is lost; `LinkEvent::Closed` follows. A stale id does nothing.
     pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
         self.core.close(Instant::now(), link, code, reason);
     }
 
-    /// Transmits what was handed in, or begins to if `Options::spread` says so.
+    /// Transmits what was handed in, or begins to if `EndpointOptions::spread` says so.
     pub fn flush(&mut self) {
         let now = Instant::now();
         self.core.flush(now);
@@ -202,7 +231,7 @@ impl Endpoint {
     }
 
     /// What passed over a link so far.
-    pub fn meter(&self, link: LinkId) -> Option<Meter> {
+    pub fn meter(&self, link: LinkId) -> Option<LinkMeter> {
         self.core.links.get(link).map(Link::meter)
     }
 
@@ -212,12 +241,12 @@ impl Endpoint {
     }
 
     /// What passed over all links so far, those that are gone included.
-    pub fn total(&self) -> Meter {
+    pub fn total(&self) -> LinkMeter {
         self.core.total()
     }
 
     /// What was refused or dropped so far.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &EndpointCounters {
         &self.core.counters
     }
 
@@ -228,7 +257,7 @@ impl Endpoint {
 
     /// Runs the loop until there are events or the time is over, and appends the events. What was
     /// handed in is flushed first. A time that has passed receives what waits, and returns.
-    pub fn wait(&mut self, until: Instant, events: &mut Vec<Event>) -> Result<(), Error> {
+    pub fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error> {
         let mut readable = true;
         self.core.flush(Instant::now());
         loop {
@@ -249,7 +278,7 @@ impl Endpoint {
 
     /// Says goodbye: lets messages arrive, closes all links, and stays to answer stragglers. Takes
     /// at most `limit`; returns how many links were not done by then.
-    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<Event>) -> Result<usize, Error> {
+    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let begun = Instant::now();
         self.core.closing = true;
         self.core.finish_messages();
@@ -293,7 +322,7 @@ fn server_config(
 }
 
 impl Core {
-    fn new(quic: quinn_proto::Endpoint, role: Role, options: Options) -> Core {
+    fn new(quic: quinn_proto::Endpoint, role: Role, options: EndpointOptions) -> Core {
         Core {
             quic,
             role,
@@ -315,8 +344,8 @@ impl Core {
             arena_out: BytesMut::new(),
             conditioned: 0,
             events: Vec::new(),
-            counters: Counters::default(),
-            total: Meter::default(),
+            counters: EndpointCounters::default(),
+            total: LinkMeter::default(),
             last_received: None,
             closing: false,
             #[cfg(feature = "web")]
@@ -384,73 +413,46 @@ impl Core {
         Ok(link)
     }
 
-    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        let link = open(&mut self.links, link)?;
-        let id = link.id;
-        let Some(quic) = link.carrier.quic() else {
-            #[cfg(feature = "web")]
-            self.send_web_datagram(id, bytes)?;
-            return Ok(());
-        };
-        let limit = quic.max_datagram().ok_or(Error::NotConnected)?;
-        if bytes.len() > limit {
-            let (size, limit) = (Bytes(bytes.len() as u32), Bytes(limit as u32));
+    fn send_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, id)?;
+        let limit = link.carrier.max_datagram().ok_or(Error::NotConnected)?;
+        let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        if size > limit || limit.0 == 0 {
             return Err(Error::DatagramTooLarge { size, limit });
         }
-        let copy = copy(&mut self.arena_out, quic.prefix(), bytes).freeze();
-        let mut datagrams = quic.conn.datagrams();
-        if datagrams.send_buffer_space() < copy.len() {
-            self.counters.datagrams_outdated += 1;
-        }
-        datagrams.send(copy, true).map_err(|cause| match cause {
-            SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
-                Error::NotConnected
-            }
-            SendDatagramError::TooLarge | SendDatagramError::Blocked(_) => {
-                Error::DatagramTooLarge {
-                    size: Bytes(bytes.len() as u32),
-                    limit: Bytes(limit as u32),
-                }
-            }
-        })?;
-        link.sent.datagrams += 1;
-        if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(id.index);
-        }
+        let send = link.carrier.steps().send_datagram;
+        send(self, id, bytes)?;
+        self.queued(id, |sent| sent.datagrams += 1);
         Ok(())
     }
 
-    fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
-        match &mut self.links.get_mut(link)?.carrier {
-            Carrier::Quic(quic) => quic.max_datagram().map(|size| Bytes(size as u32)),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.max_datagram(),
+    /// Something waits for `flush`.
+    fn queued(&mut self, id: LinkId, count: impl FnOnce(&mut LinkTraffic)) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        count(&mut link.sent);
+        if !std::mem::replace(&mut link.dirty, true) {
+            self.dirty.push(id.index);
         }
     }
 
-    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        let link = open(&mut self.links, link)?;
+    fn max_datagram(&mut self, link: LinkId) -> Option<Bytes> {
+        self.links.get_mut(link)?.carrier.max_datagram()
+    }
+
+    fn send_message(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        let link = open(&mut self.links, id)?;
         let (limit, backlog) = link.purpose.message_limits(&self.options.limits);
         let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         if size > limit {
             return Err(Error::MessageTooLarge { size, limit });
         }
-        let waiting = link.backlog();
+        let waiting = link.carrier.backlog();
         if waiting.0.saturating_add(size.0) > backlog.0 {
             return Err(Error::BacklogFull { waiting, limit: backlog });
         }
-        link.sent.messages += 1;
-        if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(link.id.index);
-        }
-        match &mut link.carrier {
-            Carrier::Quic(quic) => quic.push_message(Instant::now(), bytes),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(_) => {
-                let id = link.id;
-                self.send_web_message(id, bytes);
-            }
-        }
+        let send = link.carrier.steps().send_message;
+        send(self, id, bytes);
+        self.queued(id, |sent| sent.messages += 1);
         Ok(())
     }
 
@@ -459,11 +461,7 @@ impl Core {
         if link.stage == Stage::Closed {
             return;
         }
-        match &mut link.carrier {
-            Carrier::Quic(quic) => quic.close(now, code, reason),
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => socket.close(now, code, reason),
-        }
+        link.carrier.close(now, code, reason);
         self.ended(id, Reason::Here { code, reason: reason.to_owned() });
         self.touch(id.index);
     }
@@ -471,16 +469,7 @@ impl Core {
     fn set_conditions(&mut self, id: LinkId, ways: Option<LinkConditions>) -> bool {
         let seed = self.seed(id);
         let Some(link) = self.links.get_mut(id) else { return false };
-        match &mut link.carrier {
-            Carrier::Quic(quic) => {
-                let fresh = Conditioning::set(&mut quic.conditioning, ways, seed);
-                self.conditioned += u32::from(fresh);
-            }
-            #[cfg(feature = "web")]
-            Carrier::WebSocket(socket) => {
-                Conditioning::set(&mut socket.conditioning, ways, seed);
-            }
-        }
+        self.conditioned += u32::from(link.carrier.set_conditions(ways, seed));
         true
     }
 
@@ -489,7 +478,7 @@ impl Core {
         self.options.seed ^ (u64::from(id.generation) << 32 | u64::from(id.index)) << 1
     }
 
-    fn total(&self) -> Meter {
+    fn total(&self) -> LinkMeter {
         self.total.with(self.links.iter().map(Link::meter), absorb)
     }
 
@@ -500,7 +489,7 @@ impl Core {
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let handle = begun.0;
-        let carrier = Carrier::Quic(Box::new(Quic::new(begun, now)));
+        let carrier = Box::new(Quic::new(begun, now));
         let id = self.add_link(now, carrier, origin);
         if self.handles.len() <= handle.0 {
             self.handles.resize(handle.0 + 1, u32::MAX);
@@ -513,7 +502,7 @@ impl Core {
     fn add_link(
         &mut self,
         now: Instant,
-        carrier: Carrier,
+        carrier: Box<dyn Carrier>,
         origin: Option<crate::admission::Origin>,
     ) -> LinkId {
         let flow = Flow::new(&self.options.limits, self.micros(now));
@@ -536,7 +525,7 @@ fn open(links: &mut Slots<Link>, id: LinkId) -> Result<&mut Link, Error> {
 }
 
 /// Adds what the endpoint does not count itself.
-fn absorb(total: &mut Meter, link: &Meter) {
+fn absorb(total: &mut LinkMeter, link: &LinkMeter) {
     total.received.datagrams += link.received.datagrams;
     total.received.messages += link.received.messages;
     total.sent.datagrams += link.sent.datagrams;

@@ -9,7 +9,7 @@ use super::{Core, RENEWAL_CHECK, Role, copy};
 use crate::admission::{Load, Origin, Verdict};
 use crate::error::Error;
 use crate::event::{CloseCode, Reason, Unreachable};
-use crate::link::{Incoming, Link, Passage, Stage};
+use crate::link::{Carrier, Incoming, Link, Passage, Stage};
 use crate::socket::{Arrived, Sockets};
 
 /// So often in a row must an open link's server be said to be gone.

@@ -2,14 +2,10 @@
 
 use std::time::Instant;
 
-use foveate_wire::{Bytes, Micros};
+use foveate_wire::Micros;
 
 use super::Core;
-use crate::link::Outgoing;
 use crate::socket::Sockets;
-
-/// Packets that one link sends before the others have their turn.
-const MAX_PACKETS_PER_TURN: usize = 16;
 
 impl Core {
     /// The link may have something to send.
@@ -64,36 +60,10 @@ impl Core {
     }
 
     fn transmit(&mut self, now: Instant, index: u32) {
-        let time = self.micros(now);
         let Some(link) = self.links.at(index) else { return };
         link.ready = false;
+        let transmit = link.carrier.steps().transmit;
         self.asks.done(index);
-        let Some(quic) = link.quic() else {
-            #[cfg(feature = "web")]
-            self.transmit_web(now, index);
-            return;
-        };
-        quic.pump();
-        let mut count = 0;
-        while count < MAX_PACKETS_PER_TURN {
-            self.scratch.clear();
-            let Some(packet) = quic.conn.poll_transmit(now, 1, &mut self.scratch) else { break };
-            let bytes = &self.scratch[..packet.size.min(self.scratch.len())];
-            count += 1;
-            let Some(conditioning) = &mut quic.conditioning else {
-                self.total.sent.packet(bytes.len());
-                self.batch.push(packet.destination, packet.src_ip, bytes);
-                continue;
-            };
-            let (to, source) = (packet.destination, packet.src_ip);
-            let held = Outgoing { to, source, bytes: bytes.to_vec() };
-            if !conditioning.sent.push(time, Bytes(bytes.len() as u32), held) {
-                self.counters.conditioned_away += 1;
-            }
-        }
-        match count < MAX_PACKETS_PER_TURN {
-            true => self.arm(now, index),
-            false => self.make_ready(index),
-        }
+        transmit(self, now, index);
     }
 }

@@ -1,20 +1,20 @@
-//! The TCP side: who is looked at, visits that are answered, links that WebSocket carries.
+//! The TCP side: HTTP connections, what they are answered, and which of them become links.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Core, Endpoint, Role, copy, open};
+use super::{Core, Endpoint, Role};
 use crate::admission::{Load, Origin, Verdict};
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Purpose, Reason};
+use crate::event::Purpose;
 use crate::identity::Certificate;
-use crate::link::{Carrier, Link, Passage, Stage};
-use crate::slots::LinkId;
+use crate::link::Link;
+use crate::metrics;
 use crate::web::{
-    Answer, Arrived, Front, MAX_OBSERVERS, Method, Observe, Page, Request, Timeout, Turn, Unit,
-    Web, WebSocket, switching,
+    Answer, Front, MAX_OBSERVERS, Method, Observe, Page, Request, Turn, WebOptions, WebSocket,
+    switching,
 };
 
 /// Visitors who come in, and requests of one of them that are answered, before others have their turn.
@@ -24,11 +24,12 @@ const MAX_REQUESTS: usize = 16;
 /// What can be watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
-    Authenticator,
-    /// By place in the list of visits.
-    HttpConnection(usize),
-    /// By index of the link.
-    Link(u32),
+    /// The TCP listener.
+    Listener,
+    /// An HTTP connection, by its place in the list.
+    Request(usize),
+    /// A WebSocket, by index of its link.
+    Socket(u32),
 }
 
 /// What becomes of a request.
@@ -41,7 +42,11 @@ enum Outcome {
 impl Endpoint {
     /// Serves pages by HTTP at this TCP address, and takes links of browsers by WebSocket there and by
     /// WebTransport at the endpoint's own. Where it listens, port 0 being any.
-    pub fn listen_web(&mut self, address: SocketAddr, web: Web) -> Result<SocketAddr, Error> {
+    pub fn listen_web(
+        &mut self,
+        address: SocketAddr,
+        web: WebOptions,
+    ) -> Result<SocketAddr, Error> {
         if let Role::Client(_) = self.core.role {
             return Err(Error::Option { name: "web", what: "expected a server".into() });
         }
@@ -65,22 +70,22 @@ impl Core {
         let Some(front) = &self.front else { return Vec::new() };
         let mut sources = Vec::with_capacity(1 + front.visits.len() + front.sockets.len());
         if front.is_open() {
-            sources.push((Source::Authenticator, PollFd::new(&front.listener, PollFlags::IN)));
+            sources.push((Source::Listener, PollFd::new(&front.listener, PollFlags::IN)));
         }
         for (place, visit) in front.visits.iter().enumerate() {
             let flags = flags(visit.listens(), visit.is_blocked());
-            sources.push((Source::HttpConnection(place), PollFd::new(visit.stream(), flags)));
+            sources.push((Source::Request(place), PollFd::new(visit.stream(), flags)));
         }
         for index in &front.sockets {
-            if let Some(Carrier::WebSocket(socket)) = self.links.peek(*index).map(|l| &l.carrier) {
+            if let Some(socket) = self.links.peek(*index).and_then(Link::carried::<WebSocket>) {
                 let fd = PollFd::new(socket.stream(), flags(true, socket.is_blocked()));
-                sources.push((Source::Link(*index), fd));
+                sources.push((Source::Socket(*index), fd));
             }
         }
         sources
     }
 
-    /// Takes in what waits at the door, in visits and in links.
+    /// Takes in new HTTP connections, requests, and what WebSockets brought.
     pub(super) fn look(&mut self, now: Instant) -> Result<(), Error> {
         if self.front.is_none() {
             return Ok(());
@@ -96,9 +101,9 @@ impl Core {
         // From the last visit to the first, since one that is over leaves its place to the last.
         for source in stirred.into_iter().rev() {
             match source {
-                Source::Authenticator => self.welcome(now),
-                Source::HttpConnection(place) => self.visit(now, place),
-                Source::Link(index) => {
+                Source::Listener => self.welcome(now),
+                Source::Request(place) => self.visit(now, place),
+                Source::Socket(index) => {
                     self.touch(index);
                     self.make_ready(index);
                 }
@@ -107,7 +112,7 @@ impl Core {
         Ok(())
     }
 
-    /// Lets go who was too slow. Nothing stirs then, so that it is a matter of time alone.
+    /// Closes HTTP connections that were too slow.
     pub(super) fn expire_visits(&mut self, now: Instant) {
         if let Some(front) = &mut self.front {
             self.counters.http_slow += front.expire(now);
@@ -191,7 +196,7 @@ impl Core {
             },
             (_, path) => match self.page(now, path) {
                 Some(answer) => return Outcome::Answer(answer),
-                None => Answer::text(404, "there is nothing here"),
+                None => Answer::text(404, "not found"),
             },
         };
         self.counters.http_refused += 1;
@@ -200,27 +205,11 @@ impl Core {
 
     fn page(&self, now: Instant, path: &str) -> Option<Answer> {
         let web = &self.front.as_ref()?.web;
-        let page = match (path, &web.metrics) {
-            ("/connect.json", _) => Page::fresh("application/json", self.connect_json()),
-            ("/metrics", Some(board)) => {
-                let text = bytes::Bytes::copy_from_slice(board.text().as_bytes());
-                Page::fresh("text/plain; version=0.0.4; charset=utf-8", text)
-            }
-            ("/healthz", Some(board)) => {
-                return Some(match board.is_fresh(now) {
-                    true => Answer::text(200, "ok"),
-                    false => Answer::text(503, "the game has not reported lately"),
-                });
-            }
-            _ => web.pages.page(path)?,
-        };
-        let keep = if page.forever { "public, max-age=31536000, immutable" } else { "no-cache" };
-        Some(Answer {
-            status: 200,
-            content_type: page.content_type.into_owned(),
-            headers: vec![("Cache-Control", keep.into())],
-            body: page.bytes,
-        })
+        if path == "/connect.json" {
+            return Some(Answer::page(Page::fresh("application/json", self.connect_json())));
+        }
+        let metrics = web.metrics.as_ref().and_then(|board| metrics::respond(board, path, now));
+        metrics.or_else(|| web.pages.page(path).map(Answer::page))
     }
 
     /// How a page connects. A hash is for certificates that no authority vouches for.
@@ -276,7 +265,7 @@ impl Core {
             let here = front.sockets.iter().filter(observers).count();
             if here >= MAX_OBSERVERS {
                 self.counters.refused_full += 1;
-                return Err(Answer::text(503, "enough operators are looking on"));
+                return Err(Answer::text(503, "too many operators are observing; try again later"));
             }
         }
         let load = Load { links: self.links.len() as u32, handshakes: self.handshakes };
@@ -304,8 +293,7 @@ impl Core {
         let times = (now, self.micros(now));
         let answer = (switching(key), rest);
         let socket = WebSocket::new(stream, answer, purpose, &self.options, times);
-        let carrier = Carrier::WebSocket(Box::new(socket));
-        let id = self.add_link(now, carrier, Some(Origin::from(address.ip())));
+        let id = self.add_link(now, Box::new(socket), Some(Origin::from(address.ip())));
         self.counters.accepted += 1;
         if let Some(link) = self.links.get_mut(id) {
             link.purpose = purpose;
@@ -317,200 +305,6 @@ impl Core {
         self.touch(id.index);
         self.make_ready(id.index);
     }
-
-    /// Reads what came in on a link.
-    pub(super) fn drive_web(&mut self, now: Instant, index: u32) {
-        let time = self.micros(now);
-        let limits = &self.options.limits;
-        let Some(link) = self.links.at(index) else { return };
-        let (id, Carrier::WebSocket(socket)) = (link.id, &mut link.carrier) else { return };
-        let heard = socket.receive(limits, now, time);
-        if heard.bytes > 0 {
-            self.total.received.packet(heard.bytes);
-            self.last_received = Some(now);
-        }
-        while let Some(socket) = self.socket_at(index)
-            && let Some(arrived) = socket.next(now)
-        {
-            self.arrived_web(now, id, arrived);
-        }
-        if heard.flood {
-            self.close_flood(now, index);
-        }
-        if heard.ended {
-            self.broke(index);
-            return;
-        }
-        self.make_ready(index);
-    }
-
-    fn arrived_web(&mut self, now: Instant, id: LinkId, arrived: Arrived) {
-        let time = self.micros(now);
-        match arrived {
-            Arrived::Unit(unit) => self.arrived_unit(now, id, unit),
-            Arrived::Control => {
-                let Some(link) = self.links.get_mut(id) else { return };
-                if link.flow.packet(&self.options.limits, time) == Passage::Flood {
-                    self.close_flood(now, id.index);
-                }
-            }
-            Arrived::Closed(reason) => self.ended(id, reason),
-            Arrived::Oversized(size, limit) => self.close_oversized(now, id, size, limit),
-            Arrived::Malformed(what) => {
-                self.counters.closed_malformed += 1;
-                self.close(now, id, CloseCode::MALFORMED, &what);
-            }
-        }
-    }
-
-    fn arrived_unit(&mut self, now: Instant, id: LinkId, unit: Unit) {
-        let time = self.micros(now);
-        let Some(socket) = self.socket_at(id.index) else { return };
-        let Some(conditioning) = &mut socket.conditioning else {
-            return self.deliver(now, id, unit);
-        };
-        let (size, reliable) = measure(&unit);
-        let held = match reliable {
-            true => conditioning.received.push_in_order(time, size, unit),
-            false => conditioning.received.push(time, size, unit),
-        };
-        self.counters.conditioned_away += u64::from(!held);
-        self.arm(now, id.index);
-    }
-
-    fn deliver(&mut self, now: Instant, id: LinkId, unit: Unit) {
-        let bytes = match unit {
-            Unit::Datagram(bytes) => return self.take_datagram(now, id.index, bytes),
-            Unit::Message(bytes) => bytes,
-        };
-        let time = self.micros(now);
-        let Some(link) = self.links.get_mut(id) else { return };
-        // Empty ones mean nothing, as on a stream of QUIC.
-        if link.stage != Stage::Open || bytes.is_empty() {
-            return;
-        }
-        let passage = link.flow.message(&self.options.limits, time, bytes.len());
-        link.received.messages += 1;
-        self.events.push(Event::Message { link: id, bytes });
-        if passage == Passage::Flood {
-            self.close_flood(now, id.index);
-        }
-    }
-
-    /// A datagram for a link that WebSocket carries.
-    pub(super) fn send_web_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        let limit = self.max_datagram(id).unwrap_or_default();
-        if bytes.len() > limit.0 as usize || limit.0 == 0 {
-            let size = foveate_wire::Bytes(bytes.len() as u32);
-            return Err(Error::DatagramTooLarge { size, limit });
-        }
-        let unit = Unit::Datagram(copy(&mut self.arena_out, &[], bytes).freeze());
-        let link = open(&mut self.links, id)?;
-        link.sent.datagrams += 1;
-        if !std::mem::replace(&mut link.dirty, true) {
-            self.dirty.push(id.index);
-        }
-        self.send_unit(id, unit);
-        Ok(())
-    }
-
-    /// A message that is within its limits.
-    pub(super) fn send_web_message(&mut self, id: LinkId, bytes: &[u8]) {
-        self.send_unit(id, Unit::Message(bytes::Bytes::copy_from_slice(bytes)));
-    }
-
-    fn send_unit(&mut self, id: LinkId, unit: Unit) {
-        let now = Instant::now();
-        let time = self.micros(now);
-        let Some(socket) = self.socket_at(id.index) else { return };
-        let (size, reliable) = measure(&unit);
-        let Some(conditioning) = &mut socket.conditioning else {
-            let late = !socket.push(now, &unit);
-            self.counters.datagrams_late += u64::from(late);
-            return;
-        };
-        let held = match reliable {
-            true => conditioning.sent.push_in_order(time, size, unit),
-            false => conditioning.sent.push(time, size, unit),
-        };
-        if held && reliable {
-            socket.hold(size.0 as usize, true);
-        }
-        self.counters.conditioned_away += u64::from(!held);
-        self.arm(now, id.index);
-    }
-
-    /// Lets pass what a conditioner has held long enough.
-    pub(super) fn release_units(&mut self, now: Instant, index: u32) {
-        let time = self.micros(now);
-        while let Some(link) = self.links.at(index)
-            && let (id, Carrier::WebSocket(socket)) = (link.id, &mut link.carrier)
-            && let Some(conditioning) = &mut socket.conditioning
-        {
-            if let Some(unit) = conditioning.received.pop(time) {
-                self.deliver(now, id, unit);
-            } else if let Some(unit) = conditioning.sent.pop(time) {
-                let (size, reliable) = measure(&unit);
-                if reliable {
-                    socket.hold(size.0 as usize, false);
-                }
-                let late = !socket.push(now, &unit);
-                self.counters.datagrams_late += u64::from(late);
-                self.make_ready(index);
-            } else {
-                if conditioning.is_over() {
-                    socket.conditioning = None;
-                }
-                return;
-            }
-        }
-    }
-
-    pub(super) fn transmit_web(&mut self, now: Instant, index: u32) {
-        let Some(socket) = self.socket_at(index) else { return };
-        match socket.transmit(now) {
-            Ok(0) => self.arm(now, index),
-            Ok(written) => {
-                self.total.sent.packet(written);
-                self.arm(now, index);
-            }
-            Err(_) => self.broke(index),
-        }
-    }
-
-    pub(super) fn web_timeout(&mut self, now: Instant, index: u32) {
-        let Some(link) = self.links.at(index) else { return };
-        let (id, Carrier::WebSocket(socket)) = (link.id, &mut link.carrier) else { return };
-        match socket.timeout(now) {
-            Timeout::Goes => self.make_ready(index),
-            Timeout::Over => self.hang_up(index),
-            Timeout::Idle => {
-                self.ended(id, Reason::Idle);
-                self.hang_up(index);
-            }
-        }
-    }
-
-    /// The connection ended, with or without a goodbye.
-    fn broke(&mut self, index: u32) {
-        let Some(id) = self.links.at(index).map(|link| link.id) else { return };
-        self.ended(id, Reason::Failed("the connection broke off".into()));
-        self.hang_up(index);
-    }
-
-    fn hang_up(&mut self, index: u32) {
-        if let Some(front) = &mut self.front {
-            front.sockets.retain(|other| *other != index);
-        }
-        self.remove(index);
-    }
-
-    fn socket_at(&mut self, index: u32) -> Option<&mut WebSocket> {
-        match self.links.at(index).map(|link: &mut Link| &mut link.carrier) {
-            Some(Carrier::WebSocket(socket)) => Some(socket),
-            _ => None,
-        }
-    }
 }
 
 fn flags(reads: bool, writes: bool) -> PollFlags {
@@ -520,22 +314,13 @@ fn flags(reads: bool, writes: bool) -> PollFlags {
     flags
 }
 
-/// Its size, and whether it must arrive.
-fn measure(unit: &Unit) -> (foveate_wire::Bytes, bool) {
-    let (bytes, reliable) = match unit {
-        Unit::Datagram(bytes) => (bytes, false),
-        Unit::Message(bytes) => (bytes, true),
-    };
-    (foveate_wire::Bytes(bytes.len() as u32), reliable)
-}
-
-/// Whether an operator may look on.
+/// Whether an operator may observe.
 fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Result<(), Answer> {
     let token = match observe {
-        Observe::Off => return Err(Answer::text(403, "nobody may look on")),
+        Observe::Off => return Err(Answer::text(403, "observing is disabled")),
         Observe::Loopback if address.ip().to_canonical().is_loopback() => return Ok(()),
         Observe::Loopback => {
-            return Err(Answer::text(403, "only who is on the server's machine may look on"));
+            return Err(Answer::text(403, "observing is allowed from the server's machine only"));
         }
         Observe::Token(token) => token,
     };
@@ -547,6 +332,6 @@ fn may_observe(observe: &Observe, request: &Request, address: SocketAddr) -> Res
     };
     match token.is(offered) {
         true => Ok(()),
-        false => Err(Answer::text(403, "this is not the operator's token")),
+        false => Err(Answer::text(403, "wrong operator token")),
     }
 }

@@ -1,19 +1,22 @@
 //! Many clients in one loop, or one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::client::ClientPhase;
 use foveate_node::game::{Game, PlayerId, World};
-use foveate_node::{Client, Link};
+use foveate_node::node::{ClientCommand, Node, NodeInput};
+use foveate_node::{Client, Link, Outbox};
 use foveate_wire::{Micros, ObjectId};
 
-use super::{Closing, EndCause, EndpointOutbox, SessionEnd, name};
+use super::driver::{Driver, EndpointOutbox, NodeHost};
+use super::{EndCause, SessionEnd, name};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{CloseCode, Event, Reason, Unreachable};
+use crate::event::{CloseCode, LinkEvent, Unreachable};
+use crate::link_endpoint::DialAddress;
 use crate::server_address::ServerAddress;
 use crate::slots::LinkId;
 
@@ -23,7 +26,7 @@ const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 const MAX_SERVERS: usize = 64;
 
 /// One of the clients.
-pub struct Player<G: Game> {
+pub struct HostedClient<G: Game> {
     /// The client: replicas, prediction, news.
     pub client: Client<G>,
     /// When it asked to be let in.
@@ -38,43 +41,207 @@ pub struct Player<G: Game> {
     tried: Instant,
     connected: bool,
     link: Option<Link>,
-    next: Instant,
 }
 
-/// Clients that share one endpoint and one loop. Their rounds are spread over time.
-pub struct ClientsHost<G: Game> {
-    /// The links.
-    pub endpoint: Endpoint,
-    players: Vec<Player<G>>,
+/// Clients as one node: each has its own link and its own rounds.
+struct ClientGroup<G: Game> {
+    players: Vec<HostedClient<G>>,
     by_link: BTreeMap<Link, usize>,
-    /// Addresses of servers as they were resolved last.
-    resolved: BTreeMap<ServerAddress, Vec<SocketAddr>>,
-    began: Instant,
-    round: Duration,
-    events: Vec<Event>,
-    closing: Closing,
+    /// Clients that were refused; their host has not been told yet. At most one entry for each message.
+    refused: VecDeque<usize>,
 }
 
-impl<G: Game> ClientsHost<G> {
-    /// No client yet. `round`: the server's.
-    pub fn new(endpoint: Endpoint, round: Micros) -> ClientsHost<G> {
-        ClientsHost {
-            endpoint,
-            players: Vec::new(),
-            by_link: BTreeMap::new(),
-            resolved: BTreeMap::new(),
-            began: Instant::now(),
-            round: Duration::from_micros(round.0),
-            events: Vec::new(),
-            closing: Closing::default(),
+impl<G: Game> Node for ClientGroup<G> {
+    /// For the client at this place.
+    type Command = (usize, ClientCommand<G>);
+    /// The client at this place was refused. News stay in the clients, for the program.
+    type Event = usize;
+
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, Self::Command>, out: &mut impl Outbox) {
+        let at = match &input {
+            NodeInput::Command((at, _)) => *at,
+            NodeInput::Wake => {
+                let players = self.players.iter_mut();
+                return players.for_each(|it| it.client.handle(now, NodeInput::Wake, out));
+            }
+            NodeInput::Connected(link, _)
+            | NodeInput::Datagram(link, _)
+            | NodeInput::Message(link, _)
+            | NodeInput::Closed(link) => match self.by_link.get(link) {
+                Some(at) => *at,
+                None => return,
+            },
+        };
+        let player = &mut self.players[at];
+        match input {
+            NodeInput::Connected(..) => player.connected = true,
+            NodeInput::Closed(link) => {
+                (player.link, player.connected) = (None, false);
+                self.by_link.remove(&link);
+            }
+            _ => {}
+        }
+        let is_message = matches!(input, NodeInput::Message(..));
+        let Some(input) = input.map_command(|(_, command)| Some(command)) else { return };
+        player.client.handle(now, input, out);
+        if is_message && matches!(player.client.phase(), ClientPhase::Refused(..)) {
+            self.refused.push_back(at);
         }
     }
 
-    /// One more client, who joins as `name`. Returns its place.
+    fn poll(&mut self) -> Option<usize> {
+        self.refused.pop_front()
+    }
+
+    fn next_wake(&self, now: Micros) -> Micros {
+        let wakes = self.players.iter().map(|player| player.client.next_wake(now));
+        wakes.min().unwrap_or(Micros::UNBOUNDED)
+    }
+}
+
+impl<G: Game> ClientGroup<G> {
+    /// Tries the next address. One of a family that this system does not have is passed over, unless it is
+    /// the last.
+    fn dial_next(&mut self, at: usize, endpoint: &mut impl DialAddress) -> Result<(), Error> {
+        self.hang_up(at, endpoint);
+        let player = &mut self.players[at];
+        while let Some(address) = player.untried.pop() {
+            (player.address, player.tried) = (Some(address), Instant::now());
+            match endpoint.connect(address, player.server.host()) {
+                Ok(link) => {
+                    player.link = Some(name(link));
+                    self.by_link.insert(name(link), at);
+                    return Ok(());
+                }
+                Err(Error::Bind { .. } | Error::Connect { .. }) if !player.untried.is_empty() => {}
+                Err(Error::Bind { .. }) => {
+                    player.end(EndCause::Unreachable(Unreachable::Host));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a client's link, without a word to the client.
+    fn hang_up(&mut self, at: usize, endpoint: &mut impl DialAddress) {
+        let player = &mut self.players[at];
+        player.connected = false;
+        if let Some(link) = player.link.take() {
+            self.by_link.remove(&link);
+            endpoint.close(LinkId::from_bits(link.0), CloseCode::DONE, "");
+        }
+    }
+}
+
+/// What is around the clients in a step.
+struct Surroundings<F> {
+    decide: F,
+    /// Why the host cannot go on.
+    failed: Result<(), Error>,
+}
+
+impl<G, E, F> NodeHost<ClientGroup<G>, E> for Surroundings<F>
+where
+    G: Game,
+    E: DialAddress,
+    F: FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+{
+    fn on_link<'a>(
+        &mut self,
+        event: &'a LinkEvent,
+        group: &mut ClientGroup<G>,
+        out: &mut EndpointOutbox<'_, E>,
+    ) -> Option<NodeInput<'a, (usize, ClientCommand<G>)>> {
+        let at = *group.by_link.get(&name(event.link()))?;
+        if let LinkEvent::Closed { reason, .. } = event {
+            let player = &mut group.players[at];
+            let cause = EndCause::of(reason.clone(), player.connected);
+            // Perhaps another address serves.
+            if !player.untried.is_empty() && cause.is_of_address() {
+                self.note(group.dial_next(at, out.endpoint));
+                return None;
+            }
+            player.end(cause);
+        }
+        Some(event.input())
+    }
+
+    /// Gives each client whose round is due its input.
+    fn before_wake(&mut self, group: &mut ClientGroup<G>, out: &mut EndpointOutbox<'_, E>) {
+        for at in 0..group.players.len() {
+            let player = &mut group.players[at];
+            let waits = !player.connected && player.ended.is_none() && !player.untried.is_empty();
+            if waits && player.tried.elapsed() >= NEXT_ADDRESS {
+                self.note(group.dial_next(at, out.endpoint));
+                continue;
+            }
+            let client = &mut player.client;
+            let Some(me) = client.joined().map(|joined| joined.avatar) else { continue };
+            if client.next_wake(out.now) <= out.now && client.replicas.get(me).is_some() {
+                let mut asked = Vec::new();
+                let input = client.see(out.now, |world| (self.decide)(at, world, me, &mut asked));
+                client.set_input(input);
+                for (object, action) in asked {
+                    client.ask(object, action, out.now, out);
+                }
+            }
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        at: usize,
+        group: &mut ClientGroup<G>,
+        out: &mut EndpointOutbox<'_, E>,
+    ) -> Option<(usize, ClientCommand<G>)> {
+        let player = &mut group.players[at];
+        if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
+            player.end(EndCause::Refused { code, text });
+            group.hang_up(at, out.endpoint);
+        }
+        None
+    }
+}
+
+impl<F> Surroundings<F> {
+    fn note(&mut self, done: Result<(), Error>) {
+        if self.failed.is_ok() {
+            self.failed = done;
+        }
+    }
+}
+
+/// Clients that share one endpoint and one loop. Their rounds are spread over time.
+pub struct ClientsHost<G: Game, E: DialAddress = Endpoint> {
+    /// The links.
+    pub endpoint: E,
+    group: ClientGroup<G>,
+    driver: Driver,
+    /// Addresses of servers as they were resolved last.
+    resolved: BTreeMap<ServerAddress, Vec<SocketAddr>>,
+}
+
+impl<G: Game, E: DialAddress> ClientsHost<G, E> {
+    /// No client yet.
+    pub fn new(endpoint: E) -> ClientsHost<G, E> {
+        ClientsHost {
+            endpoint,
+            group: ClientGroup {
+                players: Vec::new(),
+                by_link: BTreeMap::new(),
+                refused: VecDeque::new(),
+            },
+            driver: Driver::new(),
+            resolved: BTreeMap::new(),
+        }
+    }
+
+    /// One more client, which joins as `name`. Returns its place.
     ///
     /// The server's certificate must be for the host that is asked for, unless its hash is pinned. Addresses of
     /// a host with several are tried in turn. The first time a host is named, its name is resolved, which
-    /// blocks; a name without an address, like any other failure on the way, stands in [`Player::ended`].
+    /// blocks; a name without an address, like any other failure on the way, stands in [`HostedClient::ended`].
     pub fn join(
         &mut self,
         game: Arc<G>,
@@ -82,8 +249,8 @@ impl<G: Game> ClientsHost<G> {
         name: &str,
         token: &[u8],
     ) -> Result<usize, Error> {
-        let (now, at) = (Instant::now(), self.players.len());
-        self.players.push(Player {
+        let (now, at) = (Instant::now(), self.group.players.len());
+        self.group.players.push(HostedClient {
             client: Client::new(game, name, token),
             asked: now,
             ended: None,
@@ -93,9 +260,8 @@ impl<G: Game> ClientsHost<G> {
             tried: now,
             connected: false,
             link: None,
-            next: now,
         });
-        self.dial(at).inspect_err(|_| drop(self.players.pop()))?;
+        self.dial(at).inspect_err(|_| drop(self.group.players.pop()))?;
         Ok(at)
     }
 
@@ -104,8 +270,8 @@ impl<G: Game> ClientsHost<G> {
     pub fn rejoin(&mut self, at: usize, server: impl Into<ServerAddress>) -> Result<(), Error> {
         let server = server.into();
         self.resolved.remove(&server);
-        self.players[at].server = server;
-        self.players[at].client.closed();
+        self.group.players[at].server = server;
+        self.group.players[at].client.closed();
         self.dial(at)
     }
 
@@ -120,7 +286,7 @@ impl<G: Game> ClientsHost<G> {
 
     /// Begins with the first of the server's addresses.
     fn dial(&mut self, at: usize) -> Result<(), Error> {
-        let player = &mut self.players[at];
+        let player = &mut self.group.players[at];
         (player.ended, player.address) = (None, None);
         let found = match self.resolved.get(&player.server) {
             Some(known) => Ok(known.clone()),
@@ -131,62 +297,28 @@ impl<G: Game> ClientsHost<G> {
                 player.untried = addresses.iter().rev().copied().collect();
                 let server = player.server.clone();
                 self.set_addresses(server, &addresses);
-                self.dial_next(at)
+                self.group.dial_next(at, &mut self.endpoint)
             }
             Err(why) => {
-                player.ended = Some(player.end(EndCause::NotResolved(why)));
+                player.end(EndCause::NotResolved(why));
                 Ok(())
             }
         }
     }
 
-    /// Tries the next address. One of a family that this system does not have is passed over, unless it is
-    /// the last.
-    fn dial_next(&mut self, at: usize) -> Result<(), Error> {
-        self.hang_up(at);
-        let player = &mut self.players[at];
-        while let Some(address) = player.untried.pop() {
-            (player.address, player.tried) = (Some(address), Instant::now());
-            match self.endpoint.connect(address, player.server.host()) {
-                Ok(link) => {
-                    player.link = Some(name(link));
-                    self.by_link.insert(name(link), at);
-                    return Ok(());
-                }
-                Err(Error::Bind { .. } | Error::Connect { .. }) if !player.untried.is_empty() => {}
-                Err(Error::Bind { .. }) => {
-                    let cause = EndCause::Unreachable(Unreachable::Host);
-                    player.ended = Some(player.end(cause));
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets go of a client's link, without a word to the client.
-    fn hang_up(&mut self, at: usize) {
-        let player = &mut self.players[at];
-        player.connected = false;
-        if let Some(link) = player.link.take() {
-            self.by_link.remove(&link);
-            self.endpoint.close(LinkId::from_bits(link.0), CloseCode::DONE, "");
-        }
-    }
-
     /// All clients.
-    pub fn players(&self) -> &[Player<G>] {
-        &self.players
+    pub fn players(&self) -> &[HostedClient<G>] {
+        &self.group.players
     }
 
     /// One of them.
-    pub fn player(&mut self, at: usize) -> &mut Player<G> {
-        &mut self.players[at]
+    pub fn player(&mut self, at: usize) -> &mut HostedClient<G> {
+        &mut self.group.players[at]
     }
 
     /// The time that clients go by.
     pub fn now(&self) -> Micros {
-        Micros(self.began.elapsed().as_micros() as u64)
+        self.driver.now()
     }
 
     /// Takes in what arrives until `until`, and plays the rounds that begin before then: `decide` gives
@@ -194,21 +326,14 @@ impl<G: Game> ClientsHost<G> {
     pub fn step(
         &mut self,
         until: Instant,
-        mut decide: impl FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
+        decide: impl FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
     ) -> Result<(), Error> {
+        let mut around = Surroundings { decide, failed: Ok(()) };
         loop {
-            let soonest = self.players.iter().map(|player| player.next).min().unwrap_or(until);
-            self.endpoint.wait(soonest.min(until), &mut self.events)?;
-            self.take_in()?;
-            let now = Instant::now();
-            self.try_next_addresses(now)?;
-            for at in 0..self.players.len() {
-                if self.players[at].next <= now {
-                    self.play(at, now, &mut decide);
-                }
-            }
-            self.endpoint.flush();
-            if now >= until {
+            let ClientsHost { driver, group, endpoint, .. } = self;
+            driver.step_until(group, endpoint, &mut around, until)?;
+            std::mem::replace(&mut around.failed, Ok(()))?;
+            if Instant::now() >= until {
                 return Ok(());
             }
         }
@@ -224,125 +349,41 @@ impl<G: Game> ClientsHost<G> {
 
     /// Asks something of an object for a client, between its rounds. It leaves with the next step.
     pub fn ask(&mut self, at: usize, object: ObjectId, action: G::Action) {
-        let time = self.now();
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        self.players[at].client.ask(object, action, time, out);
+        self.command(at, ClientCommand::Ask(object, action));
     }
 
     /// Asks for another view for a client; it counts at once.
     pub fn set_view(&mut self, at: usize, which: u8) {
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        self.players[at].client.set_view(which, out);
+        self.command(at, ClientCommand::SetView(which));
     }
 
     /// Lets a client look from another object, too, if the game allows it; with none, only from its own again.
     pub fn watch(&mut self, at: usize, object: Option<ObjectId>) {
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        self.players[at].client.watch(object, out);
+        self.command(at, ClientCommand::Watch(object));
     }
 
     /// Asks for a player's name for a client; [`News::Named`](foveate_node::client::News::Named) answers.
     pub fn who(&mut self, at: usize, player: PlayerId) {
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        self.players[at].client.who(player, out);
+        self.command(at, ClientCommand::Who(player));
     }
 
-    fn play(
-        &mut self,
-        at: usize,
-        now: Instant,
-        decide: &mut impl FnMut(
-            usize,
-            &World<'_>,
-            ObjectId,
-            &mut Vec<(ObjectId, G::Action)>,
-        ) -> G::Input,
-    ) {
-        let (time, mut asked) = (self.now(), Vec::new());
-        let player = &mut self.players[at];
-        player.next += self.round;
-        if player.next < now {
-            player.next = now + self.round;
-        }
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        player.client.tick(time, out, |world, me| decide(at, world, me, &mut asked));
-        for (object, action) in asked {
-            player.client.ask(object, action, time, out);
-        }
+    fn command(&mut self, at: usize, command: ClientCommand<G>) {
+        self.driver.command(&mut self.group, &mut self.endpoint, (at, command));
     }
 
-    fn take_in(&mut self) -> Result<(), Error> {
-        let now = self.now();
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            let (Event::Connected { link, .. }
-            | Event::Datagram { link, .. }
-            | Event::Message { link, .. }
-            | Event::Closed { link, .. }) = event;
-            let Some(at) = self.by_link.get(&name(link)).copied() else { continue };
-            let player = &mut self.players[at];
-            match event {
-                Event::Connected { link, .. } => {
-                    player.connected = true;
-                    player.client.connected(
-                        name(link),
-                        &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
-                    );
-                }
-                Event::Datagram { bytes, .. } => player.client.datagram(&bytes, now),
-                Event::Message { bytes, .. } => {
-                    player.client.message(&bytes);
-                    if let ClientPhase::Refused(code, text) = player.client.phase().clone() {
-                        player.ended = Some(player.end(EndCause::Refused { code, text }));
-                        self.hang_up(at);
-                    }
-                }
-                Event::Closed { reason, .. } => self.closed(at, reason)?,
-            }
-        }
-        self.events = events;
-        Ok(())
-    }
-
-    /// A client's link ended: perhaps another address serves.
-    fn closed(&mut self, at: usize, reason: Reason) -> Result<(), Error> {
-        let player = &mut self.players[at];
-        let cause = EndCause::of(reason, player.connected);
-        if !player.untried.is_empty() && cause.is_of_address() {
-            return self.dial_next(at);
-        }
-        player.client.closed();
-        player.ended = Some(player.end(cause));
-        self.hang_up(at);
-        Ok(())
-    }
-
-    /// Passes on to the next address of servers that do not answer.
-    fn try_next_addresses(&mut self, now: Instant) -> Result<(), Error> {
-        for at in 0..self.players.len() {
-            let player = &self.players[at];
-            let waits = !player.connected && player.ended.is_none() && !player.untried.is_empty();
-            if waits && now.saturating_duration_since(player.tried) >= NEXT_ADDRESS {
-                self.dial_next(at)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Says good-bye for all.
+    /// All clients leave their sessions; links are closed within `limit`.
     pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
-        for player in &mut self.players {
-            player.client.leave(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
+        for at in 0..self.group.players.len() {
+            self.command(at, ClientCommand::Leave);
         }
-        self.endpoint.flush();
-        self.endpoint.wait(Instant::now() + Duration::from_millis(50), &mut self.events)?;
-        self.endpoint.shutdown(limit, &mut self.events)?;
+        self.driver.shutdown(&mut self.endpoint, limit)?;
         Ok(())
     }
 }
 
-impl<G: Game> Player<G> {
-    fn end(&self, cause: EndCause) -> SessionEnd {
-        SessionEnd { server: self.server.clone(), address: self.address, cause }
+impl<G: Game> HostedClient<G> {
+    fn end(&mut self, cause: EndCause) {
+        let (server, address) = (self.server.clone(), self.address);
+        self.ended = Some(SessionEnd { server, address, cause });
     }
 }

@@ -1,4 +1,4 @@
-//! A peer's loop: a node of a game without a server, on real links.
+//! A peer: a node of a game without a server, on real links.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::game::Game;
+use foveate_node::node::{NodeInput, PeerCommand};
 use foveate_node::peer::{Key, PeerEvent, PeerSettings, Signer};
 use foveate_node::{Link, Peer};
 use foveate_wire::{Micros, Tick};
 
-use super::{Closing, EndpointOutbox, LinkSender, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::driver::{Driver, EndpointOutbox, NodeHost};
+use super::{MAX_HAPPENED, remember};
 use crate::error::Error;
-use crate::event::CloseCode;
+use crate::event::LinkEvent;
 use crate::keys::KeyPair;
-use crate::peer::{self, PeerEndpoint, contact};
+use crate::meter::LinkMeter;
+use crate::peer::{PeerEndpoint, contact};
 use crate::slots::LinkId;
-use crate::time::since_boot;
 
 /// A contact has so long to let this peer in before the next one is asked.
 const CONTACT_FOR: Duration = Duration::from_secs(4);
@@ -30,18 +32,103 @@ pub struct PeerHost<G: Game> {
     /// Whether states keep within what each link's congestion controller lets through, so that a narrow
     /// link gets less instead of later. True at first.
     pub follow_congestion: bool,
-    began: Duration,
     round: Micros,
     tick: Tick,
+    driver: Driver,
+    dialler: Dialler,
+    happened: VecDeque<PeerEvent<G::Event>>,
+}
+
+/// Whom this peer connects to.
+struct Dialler {
     /// Links that were dialled and are not open yet.
     dialled: BTreeMap<LinkId, Key>,
-    /// Links to be closed once what was said last has had time to arrive.
-    closing: Closing,
     /// Contacts that were not asked yet, and when the last one was.
     contacts: VecDeque<(Key, Vec<SocketAddr>)>,
     asked: Instant,
-    events: Vec<peer::PeerEvent>,
-    happened: VecDeque<PeerEvent<G::Event>>,
+}
+
+impl Dialler {
+    fn ask_next<G: Game>(&mut self, peer: &mut Peer<G>, now: Micros) {
+        if let Some((key, addresses)) = self.contacts.pop_front() {
+            self.asked = Instant::now();
+            peer.join(key, contact::write(&addresses), now);
+        }
+    }
+}
+
+/// What is around the peer in a step.
+struct Surroundings<'a, G: Game, F> {
+    act: Option<F>,
+    tick: &'a mut Tick,
+    dialler: &'a mut Dialler,
+    happened: &'a mut VecDeque<PeerEvent<G::Event>>,
+    /// The length of a round, if budgets follow the links.
+    measured: Option<Micros>,
+}
+
+impl<G, F> NodeHost<Peer<G>, PeerEndpoint> for Surroundings<'_, G, F>
+where
+    G: Game,
+    F: FnOnce(&mut Peer<G>),
+{
+    const MEASURES: bool = true;
+
+    fn on_link<'a>(
+        &mut self,
+        event: &'a LinkEvent,
+        _: &mut Peer<G>,
+        _: &mut EndpointOutbox<'_, PeerEndpoint>,
+    ) -> Option<NodeInput<'a, PeerCommand<G>>> {
+        let dialled = match event {
+            LinkEvent::Connected { link, .. } | LinkEvent::Closed { link, .. } => {
+                self.dialler.dialled.remove(link)
+            }
+            _ => None,
+        };
+        Some(match (event, dialled) {
+            (LinkEvent::Closed { .. }, Some(key)) => {
+                NodeInput::Command(PeerCommand::Unreachable(key))
+            }
+            _ => event.input(),
+        })
+    }
+
+    fn on_meter(&mut self, link: Link, meter: Option<LinkMeter>) -> Option<PeerCommand<G>> {
+        let capacity = self.measured.and_then(|round| meter?.capacity(round));
+        Some(PeerCommand::SetCapacity(link, capacity))
+    }
+
+    fn before_wake(&mut self, peer: &mut Peer<G>, out: &mut EndpointOutbox<'_, PeerEndpoint>) {
+        *self.tick = peer.tick_at(out.now);
+        if peer.is_inside() {
+            if let Some(act) = self.act.take() {
+                act(peer);
+            }
+        } else if self.dialler.asked.elapsed() > CONTACT_FOR {
+            self.dialler.ask_next(peer, out.now);
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        event: PeerEvent<G::Event>,
+        _: &mut Peer<G>,
+        out: &mut EndpointOutbox<'_, PeerEndpoint>,
+    ) -> Option<PeerCommand<G>> {
+        let PeerEvent::Connect(key, contact) = event else {
+            remember(self.happened, event, MAX_HAPPENED);
+            return None;
+        };
+        let addresses = contact::read(&contact).unwrap_or_default();
+        match out.endpoint.connect(key, &addresses) {
+            Ok(link) => {
+                self.dialler.dialled.insert(link, key);
+                None
+            }
+            Err(_) => Some(PeerCommand::Unreachable(key)),
+        }
+    }
 }
 
 impl<G: Game> PeerHost<G> {
@@ -57,19 +144,18 @@ impl<G: Game> PeerHost<G> {
         let contact = contact::write(&endpoint.addresses());
         let round = settings.rounds.length;
         let signer: Box<dyn Signer> = Box::new(keys);
-        let now = Instant::now();
         PeerHost {
             peer: Peer::new(game, PeerSettings { contact, ..settings }, signer, name),
             endpoint,
             follow_congestion: true,
-            began: since_boot(),
             round,
             tick: Tick(0),
-            dialled: BTreeMap::new(),
-            closing: Closing::default(),
-            contacts: VecDeque::new(),
-            asked: now,
-            events: Vec::new(),
+            driver: Driver::through_sleep(),
+            dialler: Dialler {
+                dialled: BTreeMap::new(),
+                contacts: VecDeque::new(),
+                asked: Instant::now(),
+            },
             happened: VecDeque::new(),
         }
     }
@@ -81,25 +167,20 @@ impl<G: Game> PeerHost<G> {
 
     /// Asks to be let in by one of these, one after the other.
     pub fn join(&mut self, contacts: impl IntoIterator<Item = (Key, Vec<SocketAddr>)>) {
-        self.contacts = contacts.into_iter().filter(|it| it.0 != self.endpoint.key()).collect();
-        self.ask_next();
+        let own = self.endpoint.key();
+        self.dialler.contacts = contacts.into_iter().filter(|it| it.0 != own).collect();
+        self.dialler.ask_next(&mut self.peer, self.driver.now());
     }
 
-    /// Whether nobody of those named has let this peer in, and nobody is left to ask.
+    /// Whether none of the contacts has let this peer in, and none is left to ask.
     pub fn is_stranded(&self) -> bool {
-        !self.peer.is_inside() && self.contacts.is_empty() && self.asked.elapsed() > CONTACT_FOR
-    }
-
-    fn ask_next(&mut self) {
-        if let Some((key, addresses)) = self.contacts.pop_front() {
-            self.asked = Instant::now();
-            self.peer.join(key, contact::write(&addresses), self.now());
-        }
+        let Dialler { contacts, asked, .. } = &self.dialler;
+        !self.peer.is_inside() && contacts.is_empty() && asked.elapsed() > CONTACT_FOR
     }
 
     /// The time that the node goes by. While the machine sleeps the game goes on, and so does this.
     pub fn now(&self) -> Micros {
-        Micros((since_boot() - self.began).as_micros() as u64)
+        self.driver.now()
     }
 
     /// The tick that was last.
@@ -115,126 +196,37 @@ impl<G: Game> PeerHost<G> {
     /// Waits for the next round of the world, taking in what arrives, and plays it. In `act` the player,
     /// if it is inside, gives its input and may ask things of objects.
     pub fn step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<(), Error> {
-        let now = self.now();
-        let until = Instant::now() + Duration::from_micros((self.peer.next_round(now) - now).0);
-        loop {
-            self.endpoint.wait(until, &mut self.events)?;
-            self.take_in();
-            if Instant::now() >= until {
-                self.play(act);
-                return Ok(());
-            }
-        }
+        let (driver, peer, endpoint, mut around) = self.parts(act);
+        driver.step(peer, endpoint, &mut around)?;
+        Ok(())
     }
 
     /// The same without waiting, for programs that have a loop of their own; true if a round was played.
     pub fn poll_step(&mut self, act: impl FnOnce(&mut Peer<G>)) -> Result<bool, Error> {
-        self.endpoint.wait(Instant::now(), &mut self.events)?;
-        self.take_in();
-        let due = self.peer.tick_at(self.now()) != self.tick;
-        if due {
-            self.play(act);
-        }
-        Ok(due)
+        let (driver, peer, endpoint, mut around) = self.parts(act);
+        Ok(driver.poll(peer, endpoint, &mut around)?.is_some())
     }
 
-    fn play(&mut self, act: impl FnOnce(&mut Peer<G>)) {
-        let now = self.now();
-        self.tick = self.peer.tick_at(now);
-        if self.peer.is_inside() {
-            act(&mut self.peer);
-        } else if self.asked.elapsed() > CONTACT_FOR {
-            self.ask_next();
-        }
-        self.measure_links();
-        self.peer.tick(now, &mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
-        self.answer();
-        self.closing.close_due(&mut self.endpoint, Instant::now());
+    /// The loop, the node, its links, and what answers the node.
+    fn parts<F: FnOnce(&mut Peer<G>)>(
+        &mut self,
+        act: F,
+    ) -> (&mut Driver, &mut Peer<G>, &mut PeerEndpoint, Surroundings<'_, G, F>) {
+        let surroundings = Surroundings {
+            act: Some(act),
+            tick: &mut self.tick,
+            dialler: &mut self.dialler,
+            happened: &mut self.happened,
+            measured: self.follow_congestion.then_some(self.round),
+        };
+        (&mut self.driver, &mut self.peer, &mut self.endpoint, surroundings)
     }
 
-    /// Tells the node what links carry, each in every fourth round.
-    fn measure_links(&mut self) {
-        let turn =
-            |link: &Link| self.tick.0.wrapping_add(link.0 as u32).is_multiple_of(MEASURE_EVERY);
-        let links: Vec<Link> = self.peer.links().map(|it| it.0).filter(turn).collect();
-        for link in links {
-            let meter = self.endpoint.meter(LinkId::from_bits(link.0));
-            let capacity = meter.filter(|_| self.follow_congestion);
-            let capacity = capacity.and_then(|meter| meter.capacity(self.round));
-            self.peer.set_capacity(link, capacity);
-        }
-    }
-
-    fn take_in(&mut self) {
-        let now = self.now();
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..) {
-            let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-            match event {
-                peer::PeerEvent::Connected { link, peer, dialled, .. } => {
-                    self.dialled.remove(&link);
-                    self.peer.connected(name(link), (peer, dialled), now, out);
-                }
-                peer::PeerEvent::Datagram { link, bytes } => {
-                    self.peer.datagram(name(link), &bytes, now);
-                }
-                peer::PeerEvent::Message { link, bytes } => {
-                    self.peer.message(name(link), &bytes, now, out);
-                }
-                peer::PeerEvent::Closed { link, .. } => match self.dialled.remove(&link) {
-                    Some(key) => self.peer.unreachable(key, now),
-                    None => self.peer.closed(name(link), now),
-                },
-            }
-        }
-        self.events = events;
-        self.answer();
-    }
-
-    /// Does what the node asks for.
-    fn answer(&mut self) {
-        while let Some(event) = self.peer.poll() {
-            match event {
-                PeerEvent::Connect(key, contact) => self.dial(key, &contact),
-                other => {
-                    if self.happened.len() >= MAX_HAPPENED {
-                        self.happened.pop_front();
-                    }
-                    self.happened.push_back(other);
-                }
-            }
-        }
-    }
-
-    fn dial(&mut self, key: Key, contact: &[u8]) {
-        let addresses = contact::read(contact).unwrap_or_default();
-        match self.endpoint.connect(key, &addresses) {
-            Ok(link) => {
-                self.dialled.insert(link, key);
-            }
-            Err(_) => self.peer.unreachable(key, self.now()),
-        }
-    }
-
-    /// Hands over what others can have, says good-bye, and ends. Takes at most `limit`.
+    /// Hands over what others can own, leaves, and closes all links within `limit`.
     pub fn leave(mut self, limit: Micros) -> Result<(), Error> {
-        let now = self.now();
-        self.peer.leave(now, &mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
-        self.endpoint.shutdown(limit, &mut self.events)?;
+        let PeerHost { driver, peer, endpoint, .. } = &mut self;
+        driver.command(peer, endpoint, PeerCommand::Leave);
+        driver.shutdown(endpoint, limit)?;
         Ok(())
-    }
-}
-
-impl LinkSender for PeerEndpoint {
-    fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        PeerEndpoint::send_datagram(self, link, bytes)
-    }
-
-    fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        PeerEndpoint::send_message(self, link, bytes)
-    }
-
-    fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
-        PeerEndpoint::close(self, link, code, reason);
     }
 }

@@ -1,10 +1,11 @@
-//! A server's loop.
+//! A server on real links, and who may join it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate_node::game::{Game, PlayerId};
+use foveate_node::node::{NodeInput, ServerCommand};
 use foveate_node::persistence::MemoryStorage;
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
@@ -13,10 +14,13 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 use ring::rand::SecureRandom;
 
-use super::{Closing, EndpointOutbox, MAX_HAPPENED, MEASURE_EVERY, name};
+use super::driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
+use super::{MAX_HAPPENED, remember};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{Event, Purpose};
+use crate::event::{LinkEvent, Purpose};
+use crate::link_endpoint::LinkEndpoint;
+use crate::meter::LinkMeter;
 use crate::slots::LinkId;
 
 /// What operators did and the program has not looked at, at most.
@@ -73,37 +77,20 @@ impl Authenticator for AllowAll {
     }
 }
 
-/// How long the parts of a step took.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct StepTimings {
-    /// Taking datagrams and messages in.
-    pub receive: Duration,
-    /// Inputs, rules, interest, encoding, handing over to QUIC.
-    pub tick: Duration,
-    /// QUIC and system calls after the tick.
-    pub flush: Duration,
-    /// By how much the tick began late.
-    pub late: Duration,
-}
-
 /// A server on real links.
-pub struct ServerHost<G: Game, D: Authenticator> {
+pub struct ServerHost<G: Game, A: Authenticator, E: LinkEndpoint = Endpoint> {
     /// The server: world, players, refusals.
     pub server: Server<G>,
     /// The links: meters, conditions, limits.
-    pub endpoint: Endpoint,
+    pub endpoint: E,
     /// Decides which players may join.
-    pub door: D,
+    pub authenticator: A,
     /// Whether states keep within what each link's congestion controller lets through, so that a narrow
     /// link gets less instead of later. True at first.
     pub follow_congestion: bool,
-    began: Instant,
-    round: Duration,
-    tick: Tick,
-    next: Instant,
-    events: Vec<Event>,
-    closing: Closing,
-    happened: Vec<ServerEvent>,
+    round: Micros,
+    driver: Driver,
+    happened: VecDeque<ServerEvent>,
     observers: Observers,
 }
 
@@ -111,103 +98,171 @@ pub struct ServerHost<G: Game, D: Authenticator> {
 #[derive(Default)]
 struct Observers {
     links: BTreeSet<LinkId>,
-    events: VecDeque<Event>,
+    events: VecDeque<LinkEvent>,
 }
 
 impl Observers {
-    /// Takes what is an operator's, and leaves the rest.
-    fn take(&mut self, event: Event) -> Option<Event> {
-        let ours = match &event {
-            Event::Connected { link, purpose: Purpose::Observe, .. } => self.links.insert(*link),
-            Event::Closed { link, .. } => self.links.remove(link),
-            Event::Connected { link, .. }
-            | Event::Datagram { link, .. }
-            | Event::Message { link, .. } => self.links.contains(link),
+    /// Whether the event is an operator's; then it is kept.
+    fn take(&mut self, event: &LinkEvent) -> bool {
+        let ours = match event {
+            LinkEvent::Connected { link, purpose: Purpose::Observe, .. } => {
+                self.links.insert(*link)
+            }
+            LinkEvent::Closed { link, .. } => self.links.remove(link),
+            other => self.links.contains(&other.link()),
         };
-        if !ours {
-            return Some(event);
+        if ours {
+            remember(&mut self.events, event.clone(), MAX_OBSERVER_EVENTS);
         }
-        if self.events.len() == MAX_OBSERVER_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-        None
+        ours
     }
 }
 
-impl<G: Game, D: Authenticator> ServerHost<G, D> {
+/// What is around the server in a step.
+struct Surroundings<'a, A> {
+    authenticator: &'a mut A,
+    happened: &'a mut VecDeque<ServerEvent>,
+    observers: &'a mut Observers,
+    /// The length of a round, if budgets follow the links.
+    measured: Option<Micros>,
+}
+
+impl<G: Game, A: Authenticator, E: LinkEndpoint> NodeHost<Server<G>, E> for Surroundings<'_, A> {
+    const MEASURES: bool = true;
+
+    fn on_link<'a>(
+        &mut self,
+        event: &'a LinkEvent,
+        _: &mut Server<G>,
+        _: &mut EndpointOutbox<'_, E>,
+    ) -> Option<NodeInput<'a, ServerCommand>> {
+        (!self.observers.take(event)).then(|| event.input())
+    }
+
+    fn on_meter(&mut self, link: Link, meter: Option<LinkMeter>) -> Option<ServerCommand> {
+        let capacity = self.measured.and_then(|round| meter?.capacity(round));
+        Some(ServerCommand::SetCapacity(link, capacity))
+    }
+
+    fn on_event(
+        &mut self,
+        event: ServerEvent,
+        _: &mut Server<G>,
+        _: &mut EndpointOutbox<'_, E>,
+    ) -> Option<ServerCommand> {
+        let noted = match event {
+            ServerEvent::Asked { link, name, token } => {
+                return command(link, self.authenticator.enter(link, &name, &token));
+            }
+            ServerEvent::Left(player, kept) => {
+                self.authenticator.leave(player, kept);
+                ServerEvent::Left(player, Vec::new())
+            }
+            ServerEvent::Joined(player, name) => {
+                self.authenticator.joined(player);
+                ServerEvent::Joined(player, name)
+            }
+            other => other,
+        };
+        remember(self.happened, noted, MAX_HAPPENED);
+        None
+    }
+
+    fn next_answer(&mut self) -> Option<ServerCommand> {
+        loop {
+            let (link, reply) = self.authenticator.answered()?;
+            if let Some(command) = command(link, reply) {
+                return Some(command);
+            }
+        }
+    }
+}
+
+fn command(link: Link, reply: LoginReply) -> Option<ServerCommand> {
+    match reply {
+        LoginReply::Pending => None,
+        LoginReply::Accepted(player, kept) => Some(ServerCommand::Admit(link, player, kept)),
+        LoginReply::Rejected(why) => Some(ServerCommand::Reject(link, why)),
+    }
+}
+
+impl<G: Game, A: Authenticator, E: LinkEndpoint> ServerHost<G, A, E> {
     /// A server that begins at tick 0; populate or restore its world before the first step.
     pub fn new(
         game: Arc<G>,
         settings: ServerSettings,
-        endpoint: Endpoint,
-        door: D,
-    ) -> ServerHost<G, D> {
-        let round = Duration::from_micros(settings.rounds.length.0);
-        let now = Instant::now();
+        endpoint: E,
+        authenticator: A,
+    ) -> ServerHost<G, A, E> {
         ServerHost {
             server: Server::new(game, settings, Box::new(key)),
             endpoint,
-            door,
+            authenticator,
             follow_congestion: true,
-            began: now,
-            round,
-            tick: Tick(0),
-            next: now + round,
-            events: Vec::new(),
-            closing: Closing::default(),
-            happened: Vec::new(),
+            round: settings.rounds.length,
+            driver: Driver::new(),
+            happened: VecDeque::new(),
             observers: Observers::default(),
         }
     }
 
     /// The tick that was last.
     pub fn tick(&self) -> Tick {
-        self.tick
+        self.server.simulation.publisher.store.tick()
     }
 
     /// What players did since the last call: joined, left, were refused. Beyond [`MAX_HAPPENED`] the oldest
     /// are forgotten.
-    pub fn drain_events(&mut self) -> std::vec::Drain<'_, ServerEvent> {
+    pub fn drain_events(&mut self) -> std::collections::vec_deque::Drain<'_, ServerEvent> {
         self.happened.drain(..)
     }
 
     /// What operators' pages did since the last call: connected, asked, closed. Answer with
     /// [`Endpoint::send_message`]. Beyond [`MAX_OBSERVER_EVENTS`] the oldest are forgotten.
-    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, Event> {
+    pub fn observers(&mut self) -> std::collections::vec_deque::Drain<'_, LinkEvent> {
         self.observers.events.drain(..)
     }
 
-    fn now(&self) -> Micros {
-        Micros(self.began.elapsed().as_micros() as u64)
+    /// The loop, the node, its links, and what answers the node.
+    fn parts(&mut self) -> (&mut Driver, &mut Server<G>, &mut E, Surroundings<'_, A>) {
+        let surroundings = Surroundings {
+            authenticator: &mut self.authenticator,
+            happened: &mut self.happened,
+            observers: &mut self.observers,
+            measured: self.follow_congestion.then_some(self.round),
+        };
+        (&mut self.driver, &mut self.server, &mut self.endpoint, surroundings)
     }
 
     /// Waits for the next round's beginning, taking in what arrives, and plays it.
     pub fn step(&mut self) -> Result<StepTimings, Error> {
-        let mut receive = Duration::ZERO;
-        loop {
-            receive += self.receive_until(self.next)?;
-            if Instant::now() >= self.next {
-                return Ok(self.play(receive));
-            }
-        }
+        let (driver, server, endpoint, mut around) = self.parts();
+        let timings = driver.step(server, endpoint, &mut around)?;
+        self.end_round(timings);
+        Ok(timings)
     }
 
     /// The same without waiting, for programs that have a loop of their own: takes in what has arrived,
     /// and plays the round that is due, if one is. Call it more often than rounds begin.
     pub fn poll_step(&mut self) -> Result<Option<StepTimings>, Error> {
-        let receive = self.receive_until(Instant::now())?;
-        let due = Instant::now() >= self.next;
-        Ok(due.then(|| self.play(receive)))
+        let (driver, server, endpoint, mut around) = self.parts();
+        let played = driver.poll(server, endpoint, &mut around)?;
+        if let Some(timings) = played {
+            self.end_round(timings);
+        }
+        Ok(played)
+    }
+
+    fn end_round(&mut self, timings: StepTimings) {
+        let took = ServerCommand::EndRound(timings.busy());
+        self.driver.command(&mut self.server, &mut self.endpoint, took);
     }
 
     /// For a window (see [`Server::show`]), whose rounds are played elsewhere: takes in what arrives until
     /// then; the time that took, waiting left out.
     pub fn receive_until(&mut self, until: Instant) -> Result<Duration, Error> {
-        self.endpoint.wait(until, &mut self.events)?;
-        let woke = Instant::now();
-        self.take_in();
-        Ok(woke.elapsed())
+        let (driver, server, endpoint, mut around) = self.parts();
+        driver.receive(server, endpoint, &mut around, until)
     }
 
     /// The same: shows a round that was played by another simulation.
@@ -216,136 +271,46 @@ impl<G: Game, D: Authenticator> ServerHost<G, D> {
         played: &Simulation<G>,
         happened: &[G::Event],
     ) -> Result<StepTimings, StoreError> {
-        let (begin, now) = (Instant::now(), self.now());
-        self.tick = played.publisher.store.tick();
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        self.server.show(played, happened, now, out)?;
-        Ok(self.send(StepTimings::default(), begin))
-    }
-
-    fn play(&mut self, receive: Duration) -> StepTimings {
         let begin = Instant::now();
-        let late = begin - self.next;
-        self.tick = self.tick.plus(1);
-        let now = self.now();
-        self.measure_links();
-        self.server.tick(
-            self.tick,
-            now,
-            &mut EndpointOutbox(&mut self.endpoint, &mut self.closing),
-        );
-        let spent = self.send(StepTimings { late, receive, ..StepTimings::default() }, begin);
-        let took = spent.receive + spent.tick + spent.flush;
-        self.server.end_round(Micros(took.as_micros() as u64));
-        self.next += self.round;
-        // Whoever cannot keep up drops rounds instead of falling behind for ever.
-        if Instant::now() > self.next + self.round {
-            self.next = Instant::now();
-        }
-        spent
+        let (driver, server, endpoint, mut around) = self.parts();
+        driver.with_outbox(endpoint, |out| server.show(played, happened, out.now, out))?;
+        Ok(driver.finish(server, endpoint, &mut around, begin))
     }
 
-    /// Tells the server what links carry, each in every fourth round.
-    fn measure_links(&mut self) {
-        let turn =
-            |link: &Link| self.tick.0.wrapping_add(link.0 as u32).is_multiple_of(MEASURE_EVERY);
-        let links: Vec<Link> =
-            self.server.present_players().filter_map(|it| it.link).filter(turn).collect();
-        let round = Micros(self.round.as_micros() as u64);
-        for link in links {
-            let meter = self.endpoint.meter(LinkId::from_bits(link.0));
-            let capacity = meter.filter(|_| self.follow_congestion);
-            let capacity = capacity.and_then(|meter| meter.capacity(round));
-            self.server.set_capacity(link, capacity);
-        }
-    }
-
-    /// Sends what a round left behind; with how long both took.
-    fn send(&mut self, spent: StepTimings, begin: Instant) -> StepTimings {
-        self.answer();
-        let told = Instant::now();
-        self.closing.close_due(&mut self.endpoint, told);
-        self.endpoint.flush();
-        StepTimings { tick: told - begin, flush: told.elapsed(), ..spent }
-    }
-
-    fn take_in(&mut self) {
-        let now = self.now();
-        let mut events = std::mem::take(&mut self.events);
-        for event in events.drain(..).filter_map(|event| self.observers.take(event)) {
-            let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-            match event {
-                Event::Connected { link, .. } => self.server.connected(name(link), out),
-                Event::Datagram { link, bytes } => self.server.datagram(name(link), &bytes, now),
-                Event::Message { link, bytes } => {
-                    self.server.message(name(link), &bytes, now, out);
-                }
-                Event::Closed { link, .. } => self.server.closed(name(link), now),
-            }
-        }
-        self.events = events;
-        self.answer();
-    }
-
-    /// Answers what the server asks.
-    fn answer(&mut self) {
-        while let Some((link, entry)) = self.door.answered() {
-            self.open(link, entry);
-        }
-        while let Some(event) = self.server.poll() {
-            match event {
-                ServerEvent::Asked { link, name, token } => {
-                    let entry = self.door.enter(link, &name, &token);
-                    self.open(link, entry);
-                }
-                ServerEvent::Left(player, kept) => {
-                    self.note(ServerEvent::Left(player, Vec::new()));
-                    self.door.leave(player, kept);
-                }
-                ServerEvent::Joined(player, name) => {
-                    self.door.joined(player);
-                    self.note(ServerEvent::Joined(player, name));
-                }
-                other => self.note(other),
-            }
-        }
-    }
-
-    fn note(&mut self, event: ServerEvent) {
-        if self.happened.len() == MAX_HAPPENED {
-            self.happened.remove(0);
-        }
-        self.happened.push(event);
-    }
-
-    fn open(&mut self, link: Link, entry: LoginReply) {
-        let now = self.now();
-        let out = &mut EndpointOutbox(&mut self.endpoint, &mut self.closing);
-        match entry {
-            LoginReply::Pending => {}
-            LoginReply::Accepted(player, kept) => {
-                // What was kept may not fit any more, or the world is full.
-                if self.server.admit(link, player, &kept, now, out).is_err() {
-                    self.server.refuse(link, Refusal::Full, out);
-                }
-            }
-            LoginReply::Rejected(why) => self.server.refuse(link, why, out),
-        }
-    }
-
-    /// Tells everybody, lets what they had be kept, and ends.
-    pub fn close(mut self, limit: Micros) -> Result<D, Error> {
-        self.server.close(&mut EndpointOutbox(&mut self.endpoint, &mut self.closing));
-        self.answer();
-        self.endpoint.shutdown(limit, &mut self.events)?;
-        Ok(self.door)
+    /// Ends every session, lets what players had be kept, and closes all links within `limit`.
+    pub fn close(mut self, limit: Micros) -> Result<A, Error> {
+        let (driver, server, endpoint, mut around) = self.parts();
+        driver.command(server, endpoint, ServerCommand::Close);
+        driver.finish(server, endpoint, &mut around, Instant::now());
+        driver.shutdown(endpoint, limit)?;
+        Ok(self.authenticator)
     }
 }
 
-/// 128 bits from the system, which nobody can guess, whatever other keys they know.
+/// 128 random bits from the system, independent of all other keys.
 fn key() -> ResumeKey {
     let mut bytes = [0; 16];
     // Without randomness from the system QUIC would not have started either.
     ring::rand::SystemRandom::new().fill(&mut bytes).unwrap_or(());
     ResumeKey(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_player_that_left_before_it_was_let_in_finds_everything_the_next_time() {
+        let (mut authenticator, kept) = (AllowAll::default(), vec![(ObjectId(7), vec![1, 2])]);
+        let LoginReply::Accepted(ada, _) = authenticator.enter(Link(1), "ada", b"") else {
+            panic!("it is open")
+        };
+        authenticator.leave(ada, kept.clone());
+        for link in 2..4 {
+            assert_eq!(
+                authenticator.enter(Link(link), "ada", b""),
+                LoginReply::Accepted(ada, kept.clone())
+            );
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub enum EndCause {
     #[error("timed out: the server did not answer")]
     TimedOut,
     /// The server takes no further link, in all or from this address.
-    #[error("the server is full, or has enough links from this address; retry later")]
+    #[error("the server is full, or has too many links from this address; retry later")]
     Full,
     /// The server refused the player.
     #[error("refused ({code:?}): {text}")]

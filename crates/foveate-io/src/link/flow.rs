@@ -69,11 +69,11 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::Rate;
+    use crate::bucket::RateLimit;
 
     fn fates(per_second: u64) -> [usize; 3] {
         let limits =
-            Limits { datagrams: Rate::per_second(100), flood_factor: 4, ..Limits::server() };
+            Limits { datagrams: RateLimit::per_second(100), flood_factor: 4, ..Limits::server() };
         let mut flow = Flow::new(&limits, Micros::ZERO);
         let mut count = [0; 3];
         for n in 0..per_second * 10 {

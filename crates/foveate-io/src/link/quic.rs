@@ -10,10 +10,12 @@ use quinn_proto::{
 #[cfg(feature = "web")]
 use quinn_proto::{StreamEvent, crypto::rustls::HandshakeData};
 
-use super::Conditioning;
-use crate::event::CloseCode;
+use super::{Carrier, Conditioning};
+use crate::endpoint::{CarrierSteps, QUIC_STEPS};
+use crate::event::{CloseCode, Transport};
 use crate::messages::{Inbox, Outbox};
-use crate::meter::Meter;
+use crate::meter::LinkMeter;
+use crate::options::LinkConditions;
 #[cfg(feature = "web")]
 use crate::web::{H3, Session};
 
@@ -48,6 +50,7 @@ pub(crate) struct Quic {
 }
 
 /// A packet held on its way in.
+#[derive(Clone)]
 pub(crate) struct Incoming {
     pub(crate) from: SocketAddr,
     pub(crate) to: Option<IpAddr>,
@@ -56,6 +59,7 @@ pub(crate) struct Incoming {
 }
 
 /// A packet held on its way out.
+#[derive(Clone)]
 pub(crate) struct Outgoing {
     pub(crate) to: SocketAddr,
     pub(crate) source: Option<IpAddr>,
@@ -96,17 +100,6 @@ impl Quic {
         }
     }
 
-    /// The largest datagram that fits; none before the other side has told.
-    pub(crate) fn max_datagram(&mut self) -> Option<usize> {
-        let prefix = self.prefix().len();
-        Some(self.conn.datagrams().max_size()?.saturating_sub(prefix))
-    }
-
-    /// Messages that wait.
-    pub(crate) fn backlog(&self) -> Bytes {
-        Bytes(self.outbox.waiting().len() as u32)
-    }
-
     pub(crate) fn push_message(&mut self, now: Instant, message: &[u8]) {
         self.outbox.push(message);
         self.restless_until = now + RESTLESS;
@@ -121,16 +114,6 @@ impl Quic {
                 Ok(count) => self.outbox.taken(count),
                 Err(_) => return,
             }
-        }
-    }
-
-    /// Ends the stream, so that its last acknowledgement tells that all messages arrived.
-    pub(crate) fn finish(&mut self) {
-        self.pump();
-        if let Some(stream) = self.stream {
-            let ended = self.conn.send_stream(stream).finish();
-            self.finishing =
-                !matches!(ended, Err(FinishError::Stopped(_) | FinishError::ClosedStream));
         }
     }
 
@@ -161,14 +144,59 @@ impl Quic {
         let _ = chunks.finalize();
         verdict
     }
+}
 
-    /// Whether nothing is urgent: datagrams come and go, and no message is under way.
-    pub(crate) fn is_calm(&self, now: Instant) -> bool {
+impl Carrier for Quic {
+    fn transport(&self) -> Transport {
+        if self.has_session() { Transport::WebTransport } else { Transport::Quic }
+    }
+
+    fn steps(&self) -> &'static CarrierSteps {
+        &QUIC_STEPS
+    }
+
+    fn backlog(&self) -> Bytes {
+        Bytes(self.outbox.waiting().len() as u32)
+    }
+
+    fn max_datagram(&mut self) -> Option<Bytes> {
+        let prefix = self.prefix().len();
+        let size = self.conn.datagrams().max_size()?.saturating_sub(prefix);
+        Some(Bytes(size as u32))
+    }
+
+    /// Ends the stream, so that its last acknowledgement tells that all messages arrived.
+    fn finish(&mut self) {
+        self.pump();
+        if let Some(stream) = self.stream {
+            let ended = self.conn.send_stream(stream).finish();
+            self.finishing =
+                !matches!(ended, Err(FinishError::Stopped(_) | FinishError::ClosedStream));
+        }
+    }
+
+    fn is_finishing(&self) -> bool {
+        self.finishing
+    }
+
+    fn is_calm(&self, now: Instant) -> bool {
         now >= self.restless_until && self.backlog().0 == 0
     }
 
-    /// Adds what QUIC knows.
-    pub(crate) fn measure(&self, meter: &mut Meter) {
+    fn due(&mut self, slack: Duration) -> Option<Instant> {
+        let due = self.conn.poll_timeout().map(|due| due + slack);
+        [due, self.until()].into_iter().flatten().min()
+    }
+
+    fn held_until(&self) -> Option<Micros> {
+        self.conditioning.as_ref()?.next_due()
+    }
+
+    fn set_conditions(&mut self, ways: Option<LinkConditions>, seed: u64) -> bool {
+        Conditioning::set(&mut self.conditioning, ways, seed)
+    }
+
+    fn measure(&self, meter: &mut LinkMeter) {
         let stats = self.conn.stats();
         let micros = |span: Duration| Micros(span.as_micros() as u64);
         meter.received.packets = stats.udp_rx.datagrams;
@@ -180,10 +208,22 @@ impl Quic {
         meter.shortest_round_trip = micros(stats.path.min_rtt);
         meter.window = stats.path.cwnd;
     }
+
+    fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        self.say_goodbye(now, code, reason);
+    }
+
+    fn ended(&mut self) {
+        self.finishing = false;
+    }
 }
 
 #[cfg(not(feature = "web"))]
 impl Quic {
+    fn has_session(&self) -> bool {
+        false
+    }
+
     /// What stands before each datagram.
     pub(crate) fn prefix(&self) -> &[u8] {
         &[]
@@ -197,7 +237,7 @@ impl Quic {
         None
     }
 
-    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+    fn say_goodbye(&mut self, now: Instant, code: CloseCode, reason: &str) {
         let said = bytes::Bytes::copy_from_slice(reason.as_bytes());
         self.conn.close(now, VarInt::from_u32(code.0), said);
     }
@@ -206,6 +246,10 @@ impl Quic {
 /// A browser's connection has a session on top.
 #[cfg(feature = "web")]
 impl Quic {
+    fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Whether the other side speaks HTTP/3.
     pub(crate) fn is_browser(&self) -> bool {
         let agreed = self.conn.crypto_session().handshake_data();
@@ -236,7 +280,7 @@ impl Quic {
         self.session.as_ref().map_or(&[], |session| session.prefix())
     }
 
-    /// A datagram without what stands before it; `None` if it is nobody's.
+    /// A datagram without its prefix; `None` if it belongs to no session.
     pub(crate) fn unwrap(&self, datagram: bytes::Bytes) -> Option<bytes::Bytes> {
         match &self.session {
             Some(session) => session.unwrap(datagram),
@@ -250,7 +294,7 @@ impl Quic {
     }
 
     /// Says goodbye: by the session if there is one, and then the connection lives a little longer.
-    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+    fn say_goodbye(&mut self, now: Instant, code: CloseCode, reason: &str) {
         if let Some(session) = &mut self.session {
             match session.close(&mut self.conn, code, reason) {
                 true => session.until = Some(now + GOODBYE),

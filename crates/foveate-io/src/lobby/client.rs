@@ -35,7 +35,7 @@ pub enum LobbyError {
     Socket(#[from] std::io::Error),
 }
 
-/// Somebody who asks a lobby.
+/// A client of a lobby.
 pub struct LobbyClient {
     lobby: SocketAddr,
     socket: UdpSocket,
@@ -200,7 +200,7 @@ impl LobbyClient {
             };
             match self.exchange(until, |client| request(client, cookie))? {
                 Reply::Refused(No::Cookie) => self.cookie = None,
-                // Somebody else at this address, or an earlier try of ours that was answered late.
+                // From another sender, or a late answer to an earlier try.
                 Reply::Refused(No::Rate) if Instant::now() + AGAIN < until => {
                     std::thread::sleep(AGAIN);
                 }
@@ -247,7 +247,7 @@ impl LobbyClient {
                     Some(answered) => return Some(answered),
                     None => continue,
                 },
-                // Nothing waits; or nobody listens there, so far.
+                // Nothing waits; or no lobby listens there yet.
                 Err(_) => return None,
             }
         }
@@ -255,7 +255,7 @@ impl LobbyClient {
     }
 }
 
-/// A number that nobody can guess.
+/// An unguessable number.
 fn chance() -> u64 {
     let mut bytes = [0; 8];
     // Without randomness from the system there would be no key pair either.

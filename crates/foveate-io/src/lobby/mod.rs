@@ -112,12 +112,12 @@ fn answer(socket: &UdpSocket, lobby: &mut Lobby, now: Micros) -> Result<(), Erro
         match socket.recv_from(&mut bytes) {
             Ok((length, from)) => {
                 if let Some(reply) = lobby.handle(now, from, &bytes[..length]) {
-                    // Lost is lost: whoever wants to know asks again.
+                    // Lost is lost: clients ask again.
                     let _ = socket.send_to(&reply, from);
                 }
             }
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(()),
-            // "Nobody listens there": about an earlier reply, not about us.
+            // "Connection refused": about an earlier reply, not about this socket.
             Err(cause) if cause.kind() == ErrorKind::ConnectionReset => {}
             Err(cause) => return Err(cause.into()),
         }

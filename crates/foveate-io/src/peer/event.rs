@@ -1,57 +1,8 @@
-//! What a peer's endpoint reports.
+//! What iroh's errors are to a link.
 
-use std::net::SocketAddr;
-
-use foveate_node::peer::Key;
 use iroh::endpoint::{ConnectingError, ConnectionError, TransportErrorCode};
 
 use crate::event::{CloseCode, Reason};
-use crate::slots::LinkId;
-
-impl CloseCode {
-    /// There are enough links between the same two peers.
-    pub const ENOUGH: CloseCode = CloseCode(4);
-}
-
-/// Something happened to a link between peers.
-///
-/// Of each link `Connected` comes first and `Closed` last, each once. A link that was begun by
-/// `connect` may be closed without having been connected.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PeerEvent {
-    /// The other side has proved its key; both sides may send.
-    Connected {
-        /// Which.
-        link: LinkId,
-        /// Who: whoever has this key's secret, and nobody else.
-        peer: Key,
-        /// Where it is; none if it is reached through a relay.
-        address: Option<SocketAddr>,
-        /// Whether this side began the link.
-        dialled: bool,
-    },
-    /// A datagram came.
-    Datagram {
-        /// On which link.
-        link: LinkId,
-        /// The datagram.
-        bytes: bytes::Bytes,
-    },
-    /// A whole message came, after all that were sent before it.
-    Message {
-        /// On which link.
-        link: LinkId,
-        /// The message.
-        bytes: bytes::Bytes,
-    },
-    /// It is over; the id names nothing any more.
-    Closed {
-        /// Which.
-        link: LinkId,
-        /// Why.
-        reason: Reason,
-    },
-}
 
 impl From<ConnectionError> for Reason {
     fn from(error: ConnectionError) -> Reason {

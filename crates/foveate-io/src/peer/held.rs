@@ -59,11 +59,11 @@ impl Held {
     }
 
     pub(super) fn arrive(&mut self, now: Micros, arrival: Arrival) {
-        self.arriving.push(now + self.ways.received.delay, arrival);
+        self.arriving.push(now + self.ways.received.latency.typical(), arrival);
     }
 
     pub(super) fn leave(&mut self, now: Micros, message: bytes::Bytes) {
-        self.leaving.push(now + self.ways.sent.delay, message);
+        self.leaving.push(now + self.ways.sent.latency.typical(), message);
     }
 
     pub(super) fn received(&mut self, now: Micros) -> Option<bytes::Bytes> {

@@ -1,6 +1,6 @@
 //! Links between peers, dialled by key: iroh behind the same synchronous face as [`Endpoint`](crate::Endpoint).
 //!
-//! A [`PeerEndpoint`] connects to a [`Key`] at addresses that somebody named, and is connected to;
+//! A [`PeerEndpoint`] connects to a [`Key`] at known addresses, and accepts connections;
 //! both sides prove their keys in the handshake (TLS 1.3 with raw public keys). A link carries
 //! datagrams and messages as between client and server. If two peers dial each other at once there
 //! are two links; which one stays is the node's to decide.
@@ -14,7 +14,9 @@
 //!
 //! ```
 //! use foveate_io::keys::KeyPair;
-//! use foveate_io::peer::{PeerEndpoint, PeerEvent, PeerOptions};
+//! use foveate_io::LinkEvent;
+//! use foveate_io::peer::{PeerEndpoint, PeerOptions};
+//! use foveate_node::node::Remote;
 //! use foveate_node::peer::Signer;
 //! use std::time::{Duration, Instant};
 //!
@@ -29,13 +31,13 @@
 //! while !heard && Instant::now() < deadline {
 //!     one.wait(Instant::now() + Duration::from_millis(5), &mut events)?;
 //!     for event in events.drain(..) {
-//!         if let PeerEvent::Connected { peer, .. } = event {
-//!             assert_eq!(peer, bob.key());
+//!         if let LinkEvent::Connected { remote, .. } = event {
+//!             assert_eq!(remote, Remote::Keyed { key: bob.key(), dialled: true });
 //!             one.send_datagram(link, b"hello")?;
 //!         }
 //!     }
 //!     two.wait(Instant::now() + Duration::from_millis(5), &mut events)?;
-//!     heard |= events.drain(..).any(|event| matches!(event, PeerEvent::Datagram { .. }));
+//!     heard |= events.drain(..).any(|event| matches!(event, LinkEvent::Datagram { .. }));
 //! }
 //! assert!(heard);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -60,14 +62,13 @@ use iroh::{EndpointAddr, RelayMode, RelayUrl, SecretKey};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-pub use event::PeerEvent;
 pub use options::PeerOptions;
 pub use state::{MAX_LINKS_PER_PEER, MAX_UNREAD};
 
 use crate::error::Error;
-use crate::event::CloseCode;
+use crate::event::{CloseCode, LinkEvent};
 use crate::keys::KeyPair;
-use crate::meter::{Counters, Meter};
+use crate::meter::{EndpointCounters, LinkMeter};
 use crate::options::{LinkConditions, duration};
 use crate::slots::LinkId;
 use state::Shared;
@@ -140,11 +141,11 @@ impl PeerEndpoint {
         self.quic.bound_sockets()
     }
 
-    /// Begins to connect to a peer; `PeerEvent::Connected` or `PeerEvent::Closed` follows. At most
+    /// Begins to connect to a peer; `LinkEvent::Connected` or `LinkEvent::Closed` follows. At most
     /// [`MAX_TRIED`] addresses are tried, and the relay, if there is one.
     pub fn connect(&mut self, peer: Key, addresses: &[SocketAddr]) -> Result<LinkId, Error> {
         let refused = |what: &str| Error::Peer { peer, what: what.into() };
-        let id = iroh::EndpointId::from_bytes(&peer.0).map_err(|_| refused("that is no key"))?;
+        let id = iroh::EndpointId::from_bytes(&peer.0).map_err(|_| refused("not a valid key"))?;
         let mut to = EndpointAddr::new(id);
         for address in addresses.iter().take(MAX_TRIED) {
             to = to.with_ip_addr(*address);
@@ -178,7 +179,7 @@ impl PeerEndpoint {
         self.shared.lock().max_datagram(link)
     }
 
-    /// Closes a link. What was not sent yet is lost; `PeerEvent::Closed` follows. A stale id does
+    /// Closes a link. What was not sent yet is lost; `LinkEvent::Closed` follows. A stale id does
     /// nothing.
     pub fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {
         self.shared.lock().close(link, code, reason);
@@ -191,17 +192,17 @@ impl PeerEndpoint {
     }
 
     /// What passed over a link so far.
-    pub fn meter(&self, link: LinkId) -> Option<Meter> {
+    pub fn meter(&self, link: LinkId) -> Option<LinkMeter> {
         self.shared.lock().meter(link)
     }
 
     /// What passed over all links so far, those that are gone included.
-    pub fn total(&self) -> Meter {
+    pub fn total(&self) -> LinkMeter {
         self.shared.lock().total()
     }
 
     /// What was refused or dropped so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> EndpointCounters {
         self.shared.lock().counters
     }
 
@@ -211,7 +212,7 @@ impl PeerEndpoint {
     }
 
     /// Waits until there are events or the time is over, and appends the events.
-    pub fn wait(&mut self, until: Instant, events: &mut Vec<PeerEvent>) -> Result<(), Error> {
+    pub fn wait(&mut self, until: Instant, events: &mut Vec<LinkEvent>) -> Result<(), Error> {
         loop {
             let now = Instant::now();
             let gathered = self.last.map_or(now, |last| last + self.gather).min(until);
@@ -237,7 +238,7 @@ impl PeerEndpoint {
 
     /// Says goodbye: lets messages arrive, and closes all links. Takes at most `limit`; returns how
     /// many links had messages that were not known to have arrived by then.
-    pub fn shutdown(mut self, limit: Micros, events: &mut Vec<PeerEvent>) -> Result<usize, Error> {
+    pub fn shutdown(&mut self, limit: Micros, events: &mut Vec<LinkEvent>) -> Result<usize, Error> {
         let begun = Instant::now();
         self.shared.lock().closing = true;
         self.shared.lock().finish_messages();
@@ -291,7 +292,7 @@ impl Background {
 
     fn stop(&mut self, limit: Duration) {
         if let Some(stop) = self.stop.take() {
-            // If nobody hears it, the thread has ended.
+            // It fails if the thread has ended.
             stop.send(limit).unwrap_or(());
         }
         if let Some(thread) = self.thread.take() {

@@ -3,7 +3,7 @@
 use foveate_wire::{Bytes, Micros};
 use iroh::endpoint::{AckFrequencyConfig, IdleTimeout, QuicTransportConfig, VarInt};
 
-use crate::bucket::Rate;
+use crate::bucket::RateLimit;
 use crate::error::Error;
 use crate::options::{DATAGRAM_BUFFER, Limits, LinkConditions, MIN_PACKET, duration};
 
@@ -54,10 +54,10 @@ impl Limits {
     pub fn peer() -> Limits {
         Limits {
             max_links: 64,
-            handshakes_per_address: Rate { per_second: 8, burst: 64 },
+            handshakes_per_address: RateLimit { per_second: 8, burst: 64 },
             max_links_per_address: 64,
-            datagrams: Rate::per_second(512),
-            bytes: Rate::per_second(512 * 1024),
+            datagrams: RateLimit::per_second(512),
+            bytes: RateLimit::per_second(512 * 1024),
             ..Limits::server()
         }
     }

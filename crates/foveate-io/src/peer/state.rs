@@ -8,19 +8,19 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use foveate_node::node::Remote;
 use foveate_node::peer::Key;
 use foveate_wire::{Bytes, Micros};
 use iroh::endpoint::{Connection, VarInt};
 use tokio::sync::{Notify, mpsc};
 
-use super::event::PeerEvent;
 use super::held::{Arrival, Held};
 use super::options::PeerOptions;
 use crate::admission::{Admission, Load, Origin, Verdict};
 use crate::error::Error;
-use crate::event::{CloseCode, Reason};
+use crate::event::{CloseCode, LinkEvent, Purpose, Reason};
 use crate::link::{Flow, Passage, Stage};
-use crate::meter::{Counters, Meter, Traffic};
+use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
 use crate::options::{LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 
@@ -56,7 +56,7 @@ impl Shared {
 
 pub(super) struct State {
     pub(super) options: PeerOptions,
-    pub(super) counters: Counters,
+    pub(super) counters: EndpointCounters,
     pub(super) closing: bool,
     key: Key,
     origin: Instant,
@@ -65,9 +65,9 @@ pub(super) struct State {
     handshakes: u32,
     /// Links that hold something back.
     conditioned: u32,
-    events: VecDeque<PeerEvent>,
+    events: VecDeque<LinkEvent>,
     /// What links that are gone had.
-    total: Meter,
+    total: LinkMeter,
 }
 
 struct PeerLink {
@@ -88,8 +88,8 @@ struct PeerLink {
     unread_messages: usize,
     /// Rung when the caller has read messages.
     room: Arc<Notify>,
-    received: Traffic,
-    sent: Traffic,
+    received: LinkTraffic,
+    sent: LinkTraffic,
     shortest: Micros,
     held: Option<Box<Held>>,
 }
@@ -105,7 +105,7 @@ impl State {
     fn new(key: Key, options: PeerOptions) -> State {
         State {
             options,
-            counters: Counters::default(),
+            counters: EndpointCounters::default(),
             closing: false,
             key,
             origin: Instant::now(),
@@ -114,7 +114,7 @@ impl State {
             handshakes: 0,
             conditioned: 0,
             events: VecDeque::new(),
-            total: Meter::default(),
+            total: LinkMeter::default(),
         }
     }
 
@@ -142,8 +142,8 @@ impl State {
             unread_datagrams: 0,
             unread_messages: 0,
             room: Arc::default(),
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             shortest: Micros::UNBOUNDED,
             held: None,
         });
@@ -165,7 +165,7 @@ impl State {
         Ok(self.add(now, None))
     }
 
-    /// What to do with somebody who begins a link. All who come through a relay count as one address.
+    /// What to do with a handshake from outside. All that come through a relay count as one address.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -214,7 +214,12 @@ impl State {
         (link.stage, link.outbox) = (Stage::Open, Some(sender));
         let (dialled, room) = (link.origin.is_none(), Arc::clone(&link.room));
         self.handshakes -= 1;
-        self.events.push_back(PeerEvent::Connected { link: id, peer, address, dialled });
+        self.events.push_back(LinkEvent::Connected {
+            link: id,
+            address,
+            remote: Remote::Keyed { key: peer, dialled },
+            purpose: Purpose::Play,
+        });
         Some(Opened { dialled, outbox, room })
     }
 
@@ -245,7 +250,7 @@ impl State {
     fn finish(&mut self, id: LinkId, reason: Reason) {
         let Some(link) = self.links.get_mut(id) else { return };
         let was = std::mem::replace(&mut link.stage, Stage::Closed);
-        // A link that nobody here knows of ends in silence.
+        // The end of a link that was never reported is not reported either.
         let silent = was == Stage::Handshake && link.origin.is_some();
         link.finishing = false;
         link.outbox = None;
@@ -260,7 +265,7 @@ impl State {
         }
         match silent {
             true => self.forget(id),
-            false => self.events.push_back(PeerEvent::Closed { link: id, reason }),
+            false => self.events.push_back(LinkEvent::Closed { link: id, reason }),
         }
     }
 
@@ -273,7 +278,7 @@ impl State {
         }
     }
 
-    /// A datagram came; false if nobody wants more of this link.
+    /// A datagram came; false if the link is closed.
     pub(super) fn datagram(&mut self, now: Instant, id: LinkId, bytes: bytes::Bytes) -> bool {
         let at = self.micros(now);
         let Some(link) = self.links.get_mut(id) else { return false };
@@ -310,7 +315,7 @@ impl State {
         }
         link.unread_datagrams += bytes.len();
         link.received.datagrams += 1;
-        self.events.push_back(PeerEvent::Datagram { link: id, bytes });
+        self.events.push_back(LinkEvent::Datagram { link: id, bytes });
     }
 
     fn flood(&mut self, id: LinkId) {
@@ -341,7 +346,7 @@ impl State {
     fn hand_over(&mut self, id: LinkId, bytes: bytes::Bytes) {
         if let Some(link) = self.links.get_mut(id) {
             link.received.messages += 1;
-            self.events.push_back(PeerEvent::Message { link: id, bytes });
+            self.events.push_back(LinkEvent::Message { link: id, bytes });
         }
     }
 
@@ -529,39 +534,39 @@ impl State {
     }
 
     /// Hands out what happened.
-    pub(super) fn take(&mut self, events: &mut Vec<PeerEvent>) {
+    pub(super) fn take(&mut self, events: &mut Vec<LinkEvent>) {
         while let Some(event) = self.events.pop_front() {
             match &event {
-                PeerEvent::Connected { .. } => {}
-                PeerEvent::Datagram { link, bytes } => {
+                LinkEvent::Connected { .. } => {}
+                LinkEvent::Datagram { link, bytes } => {
                     if let Some(link) = self.links.get_mut(*link) {
                         link.unread_datagrams -= bytes.len();
                     }
                 }
-                PeerEvent::Message { link, bytes } => {
+                LinkEvent::Message { link, bytes } => {
                     if let Some(link) = self.links.get_mut(*link) {
                         link.unread_messages -= bytes.len();
                         link.room.notify_one();
                     }
                 }
-                PeerEvent::Closed { link, .. } => self.forget(*link),
+                LinkEvent::Closed { link, .. } => self.forget(*link),
             }
             events.push(event);
         }
     }
 
-    pub(super) fn meter(&mut self, id: LinkId) -> Option<Meter> {
+    pub(super) fn meter(&mut self, id: LinkId) -> Option<LinkMeter> {
         self.links.get_mut(id).map(PeerLink::meter)
     }
 
-    pub(super) fn total(&mut self) -> Meter {
+    pub(super) fn total(&mut self) -> LinkMeter {
         self.total.with(self.links.iter_mut().map(PeerLink::meter), add)
     }
 }
 
 impl PeerLink {
-    fn meter(&mut self) -> Meter {
-        let Some(conn) = &self.conn else { return Meter::default() };
+    fn meter(&mut self) -> LinkMeter {
+        let Some(conn) = &self.conn else { return LinkMeter::default() };
         let stats = conn.stats();
         let paths = conn.paths();
         let path = paths.iter().find(|path| path.is_selected()).map(|path| path.stats());
@@ -569,12 +574,12 @@ impl PeerLink {
         if round_trip > Micros::ZERO {
             self.shortest = self.shortest.min(round_trip);
         }
-        let traffic = |udp: iroh::endpoint::UdpStats, ours: Traffic| Traffic {
+        let traffic = |udp: iroh::endpoint::UdpStats, ours: LinkTraffic| LinkTraffic {
             packets: udp.datagrams,
             bytes: udp.bytes,
             ..ours
         };
-        Meter {
+        LinkMeter {
             received: traffic(stats.udp_rx, self.received),
             sent: traffic(stats.udp_tx, self.sent),
             lost_packets: stats.lost_packets,
@@ -595,7 +600,7 @@ fn open(links: &mut Slots<PeerLink>, id: LinkId) -> Result<&mut PeerLink, Error>
 }
 
 /// Hands a datagram to QUIC, whose queue lets newer ones push out older ones.
-fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut Counters) {
+fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut EndpointCounters) {
     if conn.datagram_send_buffer_space() < bytes.len() {
         counters.datagrams_outdated += 1;
     }
@@ -604,7 +609,7 @@ fn transmit(conn: &Connection, bytes: bytes::Bytes, counters: &mut Counters) {
 }
 
 /// Adds what passed over a link to what passed in all.
-fn add(total: &mut Meter, link: &Meter) {
+fn add(total: &mut LinkMeter, link: &LinkMeter) {
     for (sum, part) in [(&mut total.received, &link.received), (&mut total.sent, &link.sent)] {
         sum.packets += part.packets;
         sum.bytes += part.bytes;

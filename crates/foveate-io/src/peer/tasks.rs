@@ -45,7 +45,7 @@ pub(super) async fn accept(
             }
         }
     });
-    // Whoever dropped the other end does not want to wait.
+    // A dropped sender means: do not wait.
     let limit = stop.await.unwrap_or(Duration::ZERO);
     listening.abort();
     // If the time is over, the sockets close without a word.

@@ -13,7 +13,7 @@
 //! database. After a power cut the same holds if the disk flushes when it is told to.
 //!
 //! ```
-//! use foveate_io::{unix_now, storage::{Change, PlayerStorage, Storage}};
+//! use foveate_io::{unix_now, storage::{StorageChange, PlayerStorage, Storage}};
 //! use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
 //! # let folder = std::env::temp_dir().join(format!("foveate-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
@@ -26,7 +26,7 @@
 //! let (ada, _) = storage.player("Ada", unix_now())?;
 //! let door = ObjectId::new(KindId(0), ada.0, 0);
 //! let mut writer = storage.write_behind()?;
-//! writer.save([Change::Saved(door, &[0, 0, 1])]);
+//! writer.save([StorageChange::Saved(door, &[0, 0, 1])]);
 //! writer.close()?;
 //!
 //! let (_, saved) = Storage::open(&path, &schema)?.player("Ada", unix_now())?;
@@ -44,10 +44,10 @@ mod writer;
 
 pub use error::StorageError;
 pub use foveate_node::persistence::{
-    Change, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, PlayerStorage, Question, RESERVED, Saved,
-    StorageReport, Taken, UsedTokens,
+    JoinQuestion, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, PlayerStorage, RESERVED, Saved,
+    StorageChange, Taken, UsedTokens, WriterReport,
 };
-pub use writer::{Answer, FLUSH_EVERY, Writer};
+pub use writer::{FLUSH_EVERY, StorageAnswer, Writer};
 
 use crate::token::{MAX_NAME, is_name};
 use database::{Database, refusal};

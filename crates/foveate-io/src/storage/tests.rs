@@ -63,10 +63,10 @@ fn filled(file: &Path) {
     let mut writer = storage.write_behind().unwrap();
     let door = ObjectId::new(KindId(1), 0, 3);
     let taken = writer.save([
-        Change::Saved(avatar(1, 0), &[0, 4, 50, 7]),
-        Change::Saved(avatar(1, 9), &[0, 0, 1, 1]),
-        Change::Saved(door, &[0, 0, 1]),
-        Change::Removed(avatar(1, 9)),
+        StorageChange::Saved(avatar(1, 0), &[0, 4, 50, 7]),
+        StorageChange::Saved(avatar(1, 9), &[0, 0, 1, 1]),
+        StorageChange::Saved(door, &[0, 0, 1]),
+        StorageChange::Removed(avatar(1, 9)),
     ]);
     assert_eq!(taken, Taken { taken: 4, ..Taken::default() });
     writer.close().unwrap();
@@ -81,10 +81,10 @@ fn eventually(mut holds: impl FnMut() -> bool) {
 }
 
 fn ask(writer: &mut Writer, name: &str, token: Option<(TokenId, UnixTime)>) -> bool {
-    writer.ask(Question { ticket: 0, name: name.into(), token, now: NOW })
+    writer.ask(JoinQuestion { ticket: 0, name: name.into(), token, now: NOW })
 }
 
-fn answer(writer: &mut Writer) -> Answer {
+fn answer(writer: &mut Writer) -> StorageAnswer {
     let mut joined = None;
     eventually(|| {
         joined = writer.next_answer();
@@ -135,17 +135,17 @@ fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
     let folder = Folder::new("coalesce");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     for gold in 0..1_000 {
-        writer.save([Change::Saved(avatar(1, 0), &[0, 0, 50, gold])]);
+        writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 50, gold])]);
     }
-    let unchanged = writer.save([Change::Saved(avatar(1, 0), &[0, 0, 50, 999])]);
+    let unchanged = writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 50, 999])]);
     assert_eq!(unchanged, Taken { unchanged: 1, ..Taken::default() });
     eventually(|| writer.report().waiting == 0 && writer.report().turns > 0);
     // Once a turn, however many turns there were meanwhile.
     let report = writer.report();
     assert!(report.written <= report.turns && report.turns < 1_000, "{report:?}");
     let unfit = [
-        Change::Saved(avatar(1, 0), &[0, 0, 50]),
-        Change::Saved(ObjectId::new(KindId(9), 1, 0), &[0, 0]),
+        StorageChange::Saved(avatar(1, 0), &[0, 0, 50]),
+        StorageChange::Saved(ObjectId::new(KindId(9), 1, 0), &[0, 0]),
     ];
     assert_eq!(writer.save(unfit).unfit, 2);
     writer.close().unwrap();
@@ -161,14 +161,14 @@ fn a_player_who_joins_gets_what_was_saved_a_moment_ago() {
     assert!(ask(&mut writer, "Ada", None));
     let (ada, saved) = answer(&mut writer).player.unwrap();
     assert!(saved.is_empty());
-    writer.save([Change::Saved(avatar(ada.0, 0), &[0, 0, 12, 34])]);
+    writer.save([StorageChange::Saved(avatar(ada.0, 0), &[0, 0, 12, 34])]);
     writer.forget(avatar(ada.0, 0));
     assert!(ask(&mut writer, "Ada", None));
     let joined = answer(&mut writer);
     let (again, saved) = joined.player.unwrap();
     assert_eq!((joined.question.name.as_str(), again), ("Ada", ada));
     assert_eq!(saved[0].lanes, [0, 0, 12, 34]);
-    assert_eq!(writer.save([Change::Saved(saved[0].id, &saved[0].lanes)]).unchanged, 1);
+    assert_eq!(writer.save([StorageChange::Saved(saved[0].id, &saved[0].lanes)]).unchanged, 1);
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let hidden = folder.0.join("elsewhere.db");
     std::fs::rename(folder.file(), &hidden).unwrap();
-    writer.save([Change::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
+    writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
     eventually(|| writer.report().errors > 0);
     assert!(writer.report().trouble.is_some_and(|why| why.contains("not there any more")));
     assert!(ask(&mut writer, "Ada", None));
     let refused = answer(&mut writer).player.expect_err("the store is away");
     assert!(refused.is_retryable(), "{refused}");
-    writer.save([Change::Saved(avatar(1, 0), &[0, 0, 2, 2])]);
+    writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 2, 2])]);
     assert_eq!(writer.report().waiting, 1);
     std::fs::rename(&hidden, folder.file()).unwrap();
     eventually(|| writer.report().turns > 0);
@@ -332,7 +332,7 @@ fn somebody_who_locks_the_file_is_waited_for() {
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let other = Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    writer.save([Change::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
+    writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
     eventually(|| writer.report().errors > 0);
     other.execute_batch("ROLLBACK").unwrap();
     eventually(|| writer.report().waiting == 0 && writer.report().turns == 1);
@@ -362,7 +362,7 @@ fn a_full_disk_is_reported_and_the_database_stays_sound() {
     storage.database.connection.query_row(&limit, [], pages).unwrap();
     let mut writer = storage.write_behind().unwrap();
     let lanes = [0, 0, 1, 1];
-    let taken = writer.save((0..10_000).map(|n| Change::Saved(avatar(1, n), &lanes)));
+    let taken = writer.save((0..10_000).map(|n| StorageChange::Saved(avatar(1, n), &lanes)));
     assert_eq!(taken.taken, 10_000);
     eventually(|| writer.report().errors > 0);
     assert!(writer.report().trouble.is_some_and(|why| why.contains("the disk is full")));
@@ -378,8 +378,9 @@ fn what_finds_no_room_is_refused_and_counted() {
     let other = Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let lanes = [0, 0, 1, 1];
-    let all = |lanes| (0..MAX_WAITING as u32).map(move |n| Change::Saved(avatar(1, n), lanes));
-    writer.save([Change::Saved(avatar(2, 0), &lanes)]);
+    let all =
+        |lanes| (0..MAX_WAITING as u32).map(move |n| StorageChange::Saved(avatar(1, n), lanes));
+    writer.save([StorageChange::Saved(avatar(2, 0), &lanes)]);
     eventually(|| writer.report().errors > 0);
     let mut refused = 0;
     eventually(|| {
@@ -388,7 +389,11 @@ fn what_finds_no_room_is_refused_and_counted() {
     });
     assert_eq!(writer.report().refused, refused as u64);
     assert!(writer.report().waiting <= 2 * MAX_WAITING);
-    assert_eq!(writer.save([Change::Saved(avatar(2, 0), &[0, 0, 2, 2])]).taken, 1, "a newer state");
+    assert_eq!(
+        writer.save([StorageChange::Saved(avatar(2, 0), &[0, 0, 2, 2])]).taken,
+        1,
+        "a newer state"
+    );
     other.execute_batch("ROLLBACK").unwrap();
     eventually(|| writer.report().waiting == 0);
     writer.close().unwrap();
@@ -409,7 +414,7 @@ fn a_token_is_used_with_its_answer_and_stays_so_whatever_the_clock_says() {
     let mut writer = storage.write_behind().unwrap();
     let (now, token) =
         (late.plus(Duration::from_secs(864_000)), Some(([2; 16], UnixTime(u64::MAX))));
-    assert!(writer.ask(Question { ticket: 0, name: "Bea".into(), token, now }));
+    assert!(writer.ask(JoinQuestion { ticket: 0, name: "Bea".into(), token, now }));
     assert!(answer(&mut writer).player.is_ok());
     writer.close().unwrap();
     let used = Storage::open(&folder.file(), &schema()).unwrap().used_tokens().unwrap();
@@ -430,8 +435,8 @@ fn ids_are_never_reserved_twice_and_created_objects_come_back() {
     assert_eq!(storage.player("Ada", NOW).unwrap().0, PlayerId(1));
     let mut writer = storage.write_behind().unwrap();
     let doors = made.iter().chain([&late]);
-    writer.save(doors.map(|id| Change::Saved(*id, &[0, 0, 1])));
-    writer.save([Change::Saved(own, &[0, 0, 9, 9]), Change::Removed(made[1])]);
+    writer.save(doors.map(|id| StorageChange::Saved(*id, &[0, 0, 1])));
+    writer.save([StorageChange::Saved(own, &[0, 0, 9, 9]), StorageChange::Removed(made[1])]);
     let end = RESERVED + 77;
     writer.reserve_ids(end);
     let began = Instant::now();

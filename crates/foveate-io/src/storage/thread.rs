@@ -2,10 +2,10 @@
 
 use super::database::refusal;
 use super::error::StorageError;
-use super::writer::{Answer, FLUSH_EVERY};
+use super::writer::{FLUSH_EVERY, StorageAnswer};
 use super::{Storage, player, put_next_id};
 use foveate_node::UnixTime;
-use foveate_node::persistence::{Batch, Question, WriteQueue};
+use foveate_node::persistence::{Batch, JoinQuestion, WriteQueue};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -116,7 +116,7 @@ impl Thread {
     }
 
     /// One transaction: changes first, so that a player who is asked for is up to date.
-    fn write(&mut self, batch: &Batch) -> Result<Vec<Answer>, StorageError> {
+    fn write(&mut self, batch: &Batch) -> Result<Vec<StorageAnswer>, StorageError> {
         let Storage { database, kinds } = &mut self.storage;
         database.check_place()?;
         let path = database.path.clone();
@@ -144,7 +144,7 @@ impl Thread {
                 put_token(&transaction, question).map_err(failed)?;
             }
             match theirs {
-                true => answers.push(Answer { question: question.clone(), player: found }),
+                true => answers.push(StorageAnswer { question: question.clone(), player: found }),
                 false => drop(found?),
             }
         }
@@ -161,7 +161,7 @@ impl Thread {
 /// Marks a question's token as used. Room is made where room is taken: the table never outgrows what tokens
 /// in use need. The latest expiry of those that are deleted stays known, in case the clock is wrong: see
 /// [`UsedTokens`](foveate_node::persistence::UsedTokens).
-fn put_token(connection: &Connection, question: &Question) -> rusqlite::Result<()> {
+fn put_token(connection: &Connection, question: &JoinQuestion) -> rusqlite::Result<()> {
     let Some((id, until)) = question.token else { return Ok(()) };
     let seconds = |time: UnixTime| time.0.min(i64::MAX as u64) as i64;
     let now = seconds(question.now);

@@ -3,9 +3,9 @@
 use super::error::StorageError;
 use super::kinds::Kinds;
 use super::thread::{self, Shared};
-use super::{Change, Storage};
+use super::{Storage, StorageChange};
 use foveate_node::persistence::{
-    self, PlayerStorage, Question, SavedStates, StorageReport, StoredPlayer, Taken,
+    self, JoinQuestion, PlayerStorage, SavedStates, StoredPlayer, Taken, WriterReport,
 };
 use foveate_wire::ObjectId;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const FLUSH_EVERY: Duration = Duration::from_millis(400);
 
 /// The answer to a question.
-pub type Answer = persistence::Answer<StorageError>;
+pub type StorageAnswer = persistence::JoinAnswer<StorageError>;
 
 /// A store that is written by a thread of its own. Dropped, it writes what waits, like
 /// [`close`](Writer::close), but cannot say whether that worked.
@@ -44,7 +44,7 @@ impl Writer {
     }
 
     /// The next answer, if there is one. With an error that is retryable, ask again later.
-    pub fn next_answer(&mut self) -> Option<Answer> {
+    pub fn next_answer(&mut self) -> Option<StorageAnswer> {
         let answer = self.shared.lock().queue.poll()?;
         for saved in answer.player.iter().flat_map(|(_, saved)| saved) {
             self.known.remember(saved.id, Some(saved.lanes.as_slice().into()));
@@ -53,7 +53,7 @@ impl Writer {
     }
 
     /// How it is doing.
-    pub fn report(&self) -> StorageReport {
+    pub fn report(&self) -> WriterReport {
         self.shared.lock().queue.report()
     }
 
@@ -72,7 +72,7 @@ impl Writer {
 }
 
 impl PlayerStorage for Writer {
-    fn save<'a>(&mut self, batch: impl IntoIterator<Item = Change<'a>>) -> Taken {
+    fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken {
         // Compared outside the lock, entered in one go.
         let fits = |id: ObjectId, lanes: usize| self.kinds.check(id, lanes).is_ok();
         let (mut taken, fresh) = self.known.sort_out(batch, fits);
@@ -92,13 +92,13 @@ impl PlayerStorage for Writer {
         self.known.forget(id);
     }
 
-    fn ask(&mut self, question: Question) -> bool {
+    fn ask(&mut self, question: JoinQuestion) -> bool {
         let asked = self.shared.lock().queue.ask(question);
         self.shared.wake.notify_one();
         asked
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
+    fn poll(&mut self) -> Option<(JoinQuestion, Option<StoredPlayer>)> {
         self.next_answer().map(|answer| (answer.question, answer.player.ok()))
     }
 

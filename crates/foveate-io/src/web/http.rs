@@ -4,12 +4,14 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
+use super::options::Page;
+
 /// Bytes of a request's line and headers at most.
 pub const MAX_HEAD: usize = 8 * 1024;
 /// Headers of a request at most.
 const MAX_HEADERS: usize = 64;
 
-/// What somebody asks for.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -18,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) host: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) authorization: Option<String>,
-    /// The key of somebody who asks to go on by WebSocket.
+    /// The key of a request to upgrade to WebSocket.
     pub(crate) socket_key: Option<String>,
     /// Whether more requests may follow on the same connection.
     pub(crate) stays: bool,
@@ -49,6 +51,17 @@ impl Answer {
             content_type: "text/plain; charset=utf-8".into(),
             headers: vec![("Cache-Control", "no-store".into())],
             body: format!("{text}\n").into(),
+        }
+    }
+
+    /// A page, kept by browsers for ever or never.
+    pub(crate) fn page(page: Page) -> Answer {
+        let keep = if page.forever { "public, max-age=31536000, immutable" } else { "no-cache" };
+        Answer {
+            status: 200,
+            content_type: page.content_type.into_owned(),
+            headers: vec![("Cache-Control", keep.into())],
+            body: page.bytes,
         }
     }
 

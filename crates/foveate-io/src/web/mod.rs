@@ -13,7 +13,7 @@
 //! | `/play` | WebSocket, a player's link |
 //! | `/observe` | WebSocket, an operator's link, if [`Observe`] allows |
 //! | `/connect.json` | how to connect to this server, for a page's script |
-//! | `/metrics`, `/healthz` | if [`Web::metrics`] is given |
+//! | `/metrics`, `/healthz` | if [`WebOptions::metrics`] is given |
 //! | all others | what [`Pages`] has there |
 
 mod h3;
@@ -24,7 +24,7 @@ mod websocket;
 
 pub use h3::MAX_FRAME;
 pub use http::MAX_HEAD;
-pub use options::{Observe, Page, Pages, TOKEN_LENGTH, Token, Web};
+pub use options::{Observe, OperatorToken, Page, Pages, TOKEN_LENGTH, WebOptions};
 pub use visit::{MAX_VISITS, MAX_VISITS_PER_ADDRESS};
 pub use websocket::{MAX_ASKED, MAX_LAG};
 

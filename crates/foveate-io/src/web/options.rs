@@ -1,4 +1,4 @@
-//! What a web listener is told: its pages, whose pages may connect, who may look on.
+//! Options of the web listener: its pages, origins that may connect, operators that may observe.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::metrics::Board;
+use crate::metrics::MetricsBoard;
 
 /// Letters of an operator's token.
 pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
@@ -15,14 +15,14 @@ pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
 /// How a server serves pages and links to them.
 ///
 /// ```
-/// use foveate_io::web::{Page, Web};
-/// let web = Web::new(|path: &str| match path {
+/// use foveate_io::web::{Page, WebOptions};
+/// let web = WebOptions::new(|path: &str| match path {
 ///     "/" => Some(Page::fresh("text/html", "<h1>Hello</h1>")),
 ///     _ => None,
 /// });
 /// assert!(web.origins.is_empty());
 /// ```
-pub struct Web {
+pub struct WebOptions {
     /// What is answered to a GET.
     pub pages: Box<dyn Pages>,
     /// Pages that may connect beside the server's own, such as `https://play.example.org`; `*` for
@@ -31,20 +31,25 @@ pub struct Web {
     /// Who may connect to `/observe`.
     pub observe: Observe,
     /// What `/metrics` and `/healthz` tell; without it there are none.
-    pub metrics: Option<Board>,
+    pub metrics: Option<MetricsBoard>,
 }
 
-impl Web {
-    /// Pages alone: nobody may look on, and no metrics.
-    pub fn new(pages: impl Pages) -> Web {
-        Web { pages: Box::new(pages), origins: Vec::new(), observe: Observe::Off, metrics: None }
+impl WebOptions {
+    /// Pages alone: no operators, no metrics.
+    pub fn new(pages: impl Pages) -> WebOptions {
+        WebOptions {
+            pages: Box::new(pages),
+            origins: Vec::new(),
+            observe: Observe::Off,
+            metrics: None,
+        }
     }
 }
 
-impl fmt::Debug for Web {
+impl fmt::Debug for WebOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Web { origins, observe, .. } = self;
-        f.debug_struct("Web").field("origins", origins).field("observe", observe).finish()
+        let WebOptions { origins, observe, .. } = self;
+        f.debug_struct("WebOptions").field("origins", origins).field("observe", observe).finish()
     }
 }
 
@@ -65,7 +70,7 @@ impl<F: Fn(&str) -> Option<Page> + Send + Sync + 'static> Pages for F {
 pub struct Page {
     /// Such as `text/html; charset=utf-8`.
     pub content_type: Cow<'static, str>,
-    /// The content, shared with whoever gave it.
+    /// The content; it may be shared.
     pub bytes: Bytes,
     /// Whether it never changes under this path, because its name has a hash.
     pub forever: bool,
@@ -86,29 +91,29 @@ impl Page {
 /// Who may connect to `/observe`: an operator's view has no secrets.
 #[derive(Clone, Debug, Default)]
 pub enum Observe {
-    /// Nobody.
+    /// None.
     #[default]
     Off,
-    /// Whoever connects from this machine. Not behind a proxy: all visitors look like that there.
+    /// Those on this machine. Not behind a proxy: all connections come from this machine there.
     Loopback,
-    /// Whoever has the token.
-    Token(Token),
+    /// Those with the token.
+    Token(OperatorToken),
 }
 
 /// An operator's token, as its SHA-256. Whether an offered one is the same is found in constant time.
 #[derive(Clone)]
-pub struct Token([u8; 32]);
+pub struct OperatorToken([u8; 32]);
 
-impl Token {
+impl OperatorToken {
     /// Letters, digits and `-._~`, [`TOKEN_LENGTH`] of them: it must fit into an address.
-    pub fn new(secret: &str) -> Result<Token, Error> {
+    pub fn new(secret: &str) -> Result<OperatorToken, Error> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         if !TOKEN_LENGTH.contains(&secret.len()) || !secret.bytes().all(fits) {
             let (least, most) = (TOKEN_LENGTH.start(), TOKEN_LENGTH.end());
             let what = format!("expected {least} to {most} letters, digits or -._~");
             return Err(Error::Option { name: "operator token", what });
         }
-        Ok(Token(hash(secret)))
+        Ok(OperatorToken(hash(secret)))
     }
 
     pub(crate) fn is(&self, offered: &str) -> bool {
@@ -124,9 +129,9 @@ fn hash(text: &str) -> [u8; 32] {
     hash
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for OperatorToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("OperatorToken(…)")
     }
 }
 
@@ -226,13 +231,13 @@ mod tests {
 
     #[test]
     fn a_token_is_itself_and_nothing_else() {
-        let token = Token::new("0123456789abcdef").expect("16 letters");
+        let token = OperatorToken::new("0123456789abcdef").expect("16 letters");
         assert!(token.is("0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF"] {
             assert!(!token.is(wrong), "{wrong}");
         }
-        assert_eq!(format!("{token:?}"), "Token(…)");
-        assert!(Token::new("short").is_err());
-        assert!(Token::new("0123456789abcdef&x=1").is_err());
+        assert_eq!(format!("{token:?}"), "OperatorToken(…)");
+        assert!(OperatorToken::new("short").is_err());
+        assert!(OperatorToken::new("0123456789abcdef&x=1").is_err());
     }
 }

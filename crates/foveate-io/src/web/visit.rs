@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::http::{self, Answer, MAX_HEAD, Method, Request};
-use super::options::{Origins, Web};
+use super::options::{Origins, WebOptions};
 use crate::admission::Origin;
 
 /// Connections that speak HTTP at once; further ones are told to come back.
@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Front {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
-    pub(crate) web: Web,
+    pub(crate) web: WebOptions,
     pub(crate) origins: Origins,
     pub(crate) visits: Vec<HttpConnection>,
     /// Links that WebSocket carries, by index.
@@ -38,7 +38,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    pub(crate) fn listen(address: SocketAddr, web: Web) -> io::Result<Front> {
+    pub(crate) fn listen(address: SocketAddr, web: WebOptions) -> io::Result<Front> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -52,12 +52,12 @@ impl Front {
         self.accept_after.is_none()
     }
 
-    /// Takes in one who waits at the door; true if there was somebody. Who finds no room is told.
+    /// Accepts one connection; true if one waited. Beyond the limits it is answered 503 and closed.
     pub(crate) fn accept(&mut self, now: Instant, refused: &mut u64) -> bool {
         let (stream, address) = match self.listener.accept() {
             Ok(accepted) => accepted,
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => return false,
-            // Somebody who left at once.
+            // The other side closed at once.
             Err(cause) if cause.kind() == ErrorKind::ConnectionAborted => return true,
             Err(_) => {
                 self.accept_after = Some(now + ACCEPT_PAUSE);
@@ -73,7 +73,7 @@ impl Front {
         if self.visits.len() >= MAX_VISITS || neighbours >= MAX_VISITS_PER_ADDRESS {
             *refused += 1;
             visit.answer(&Answer::text(503, "too many connections"), None, now);
-            // Whoever does not take it at once has no claim to more.
+            // It is not waited for.
             let _ = visit.write();
             return true;
         }
@@ -81,7 +81,7 @@ impl Front {
         true
     }
 
-    /// When somebody's patience ends.
+    /// When the next connection times out.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let visits = self.visits.iter().map(|visit| visit.deadline);
         visits.chain(self.accept_after).min()
@@ -122,7 +122,7 @@ pub(crate) struct HttpConnection {
 pub(crate) enum Turn {
     /// It waits.
     Waits,
-    /// Somebody asks for something.
+    /// A request arrived.
     Asks(Request),
     /// Something that cannot be read was refused.
     Refused,
@@ -271,7 +271,7 @@ mod tests {
 
     fn front() -> Front {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
-        Front::listen(here, Web::new(|_: &str| None)).expect("a free port")
+        Front::listen(here, WebOptions::new(|_: &str| None)).expect("a free port")
     }
 
     /// A visitor who has said this much.

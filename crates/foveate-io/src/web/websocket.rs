@@ -18,10 +18,11 @@ use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, WebSocketContext}
 use tungstenite::{Message, Utf8Bytes, error::CapacityError};
 
 use crate::bucket::Bucket;
-use crate::event::{CloseCode, Purpose, Reason};
-use crate::link::Conditioning;
-use crate::meter::{Meter, Traffic};
-use crate::options::{DATAGRAM_BUFFER, Limits, Options, duration};
+use crate::endpoint::{CarrierSteps, WEB_SOCKET_STEPS};
+use crate::event::{CloseCode, Purpose, Reason, Transport};
+use crate::link::{Carrier, Conditioning};
+use crate::meter::{LinkMeter, LinkTraffic};
+use crate::options::{DATAGRAM_BUFFER, EndpointOptions, Limits, LinkConditions, duration};
 
 /// Datagrams are dropped while a ping is unanswered for this long beyond the shortest round trip.
 pub const MAX_LAG: Duration = Duration::from_millis(300);
@@ -73,8 +74,8 @@ pub(crate) struct WebSocket {
     pub(crate) conditioning: Option<Box<Conditioning<Unit, Unit>>>,
     /// Bytes of messages that the conditioner holds on their way out.
     held: usize,
-    received: Traffic,
-    sent: Traffic,
+    received: LinkTraffic,
+    sent: LinkTraffic,
     heard: Instant,
     idle: Duration,
     pinged: Instant,
@@ -131,7 +132,7 @@ impl WebSocket {
         stream: TcpStream,
         (answer, rest): (Bytes, BytesMut),
         purpose: Purpose,
-        options: &Options,
+        options: &EndpointOptions,
         (now, time): (Instant, Micros),
     ) -> WebSocket {
         let limit = match purpose {
@@ -151,8 +152,8 @@ impl WebSocket {
             raw: Bucket::full(raw_rate(&options.limits), time),
             conditioning: None,
             held: 0,
-            received: Traffic::default(),
-            sent: Traffic::default(),
+            received: LinkTraffic::default(),
+            sent: LinkTraffic::default(),
             heard: now,
             idle: duration(options.idle_timeout),
             pinged: now,
@@ -169,26 +170,9 @@ impl WebSocket {
         &self.stream
     }
 
-    /// Whether something waits to be written.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.pipe.outgoing.is_empty() || self.held > 0
-    }
-
     /// Whether the socket is to be watched for room to write.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.pipe.outgoing.is_empty()
-    }
-
-    /// What waits.
-    pub(crate) fn backlog(&self) -> foveate_wire::Bytes {
-        foveate_wire::Bytes((self.pipe.outgoing.len() + self.held) as u32)
-    }
-
-    pub(crate) fn max_datagram(&self) -> Option<foveate_wire::Bytes> {
-        Some(foveate_wire::Bytes(match self.purpose {
-            Purpose::Play => self.max_datagram,
-            Purpose::Observe => 0,
-        }))
     }
 
     /// Reads a turn's worth.
@@ -364,27 +348,9 @@ impl WebSocket {
         Ok(written)
     }
 
-    /// Says goodbye, with a number and words.
-    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
-        let number = PRIVATE_CODES + code.0.min(999);
-        let mut end = reason.len().min(MAX_REASON);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        let code = SocketCode::from(number as u16);
-        let frame = CloseFrame { code, reason: reason[..end].into() };
-        let _ = self.codec.close(&mut self.pipe, Some(frame));
-        self.leave(now);
-    }
-
     fn leave(&mut self, now: Instant) {
         self.leaving.get_or_insert(now + GOODBYE);
         self.pipe.incoming = BytesMut::new();
-    }
-
-    /// When it wants to be called although nothing came.
-    pub(crate) fn due(&self) -> Instant {
-        self.leaving.unwrap_or((self.heard + self.idle).min(self.pinged + self.idle / 3))
     }
 
     /// Its time has come. A link that is over is told apart from one that was pinged.
@@ -400,9 +366,47 @@ impl WebSocket {
         }
         Timeout::Goes
     }
+}
 
-    /// Adds what is known about the connection.
-    pub(crate) fn measure(&self, meter: &mut Meter) {
+impl Carrier for WebSocket {
+    fn transport(&self) -> Transport {
+        Transport::WebSocket
+    }
+
+    fn steps(&self) -> &'static CarrierSteps {
+        &WEB_SOCKET_STEPS
+    }
+
+    fn backlog(&self) -> foveate_wire::Bytes {
+        foveate_wire::Bytes((self.pipe.outgoing.len() + self.held) as u32)
+    }
+
+    fn max_datagram(&mut self) -> Option<foveate_wire::Bytes> {
+        Some(foveate_wire::Bytes(match self.purpose {
+            Purpose::Play => self.max_datagram,
+            Purpose::Observe => 0,
+        }))
+    }
+
+    fn is_finishing(&self) -> bool {
+        !self.pipe.outgoing.is_empty() || self.held > 0
+    }
+
+    fn due(&mut self, _: Duration) -> Option<Instant> {
+        let idle = (self.heard + self.idle).min(self.pinged + self.idle / 3);
+        Some(self.leaving.unwrap_or(idle))
+    }
+
+    fn held_until(&self) -> Option<Micros> {
+        self.conditioning.as_ref()?.next_due()
+    }
+
+    fn set_conditions(&mut self, ways: Option<LinkConditions>, seed: u64) -> bool {
+        Conditioning::set(&mut self.conditioning, ways, seed);
+        false
+    }
+
+    fn measure(&self, meter: &mut LinkMeter) {
         let micros = |span: Duration| Micros(span.as_micros() as u64);
         (meter.received.packets, meter.received.bytes) =
             (self.received.packets, self.received.bytes);
@@ -412,6 +416,19 @@ impl WebSocket {
         meter.shortest_round_trip = if known { micros(self.shortest) } else { Micros::ZERO };
         // TCP does not tell its window. What has not left yet is on top of what is under way.
         meter.window = DATAGRAM_BUFFER.saturating_sub(self.backlog().0 as usize).max(1) as u64;
+    }
+
+    /// Says goodbye, with a number and words.
+    fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
+        let number = PRIVATE_CODES + code.0.min(999);
+        let mut end = reason.len().min(MAX_REASON);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        let code = SocketCode::from(number as u16);
+        let frame = CloseFrame { code, reason: reason[..end].into() };
+        let _ = self.codec.close(&mut self.pipe, Some(frame));
+        self.leave(now);
     }
 }
 
@@ -425,7 +442,7 @@ pub(crate) enum Timeout {
     Over,
 }
 
-fn raw_rate(limits: &Limits) -> crate::bucket::Rate {
+fn raw_rate(limits: &Limits) -> crate::bucket::RateLimit {
     limits.bytes.times(limits.flood_factor)
 }
 

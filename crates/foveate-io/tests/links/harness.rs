@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use foveate_io::{
-    Certificate, CertificateHash, Endpoint, Event, Limits, LinkId, Options, Rate, Reason, Trust,
+    Certificate, CertificateHash, Endpoint, EndpointOptions, Limits, LinkEvent, LinkId, RateLimit,
+    Reason, Trust,
 };
 
 /// Only a hang takes this long.
@@ -27,28 +28,28 @@ pub fn anywhere() -> SocketAddr {
 }
 
 /// A server's options, with room for many clients on one address.
-pub fn roomy() -> Options {
+pub fn roomy() -> EndpointOptions {
     let limits = Limits {
         max_links_per_address: 1_000,
-        handshakes_per_address: Rate::per_second(1_000),
+        handshakes_per_address: RateLimit::per_second(1_000),
         retry_above: 1_000,
         ..Limits::server()
     };
-    Options { limits, ..Options::server() }
+    EndpointOptions { limits, ..EndpointOptions::server() }
 }
 
 impl Party {
-    pub fn server(options: Options) -> Party {
+    pub fn server(options: EndpointOptions) -> Party {
         let endpoint = Endpoint::server(anywhere(), Certificate::development(), options);
         Party::of(endpoint.expect("a free port"))
     }
 
     /// Trusts whatever this server shows.
-    pub fn client(server: &Party, options: Options) -> Party {
+    pub fn client(server: &Party, options: EndpointOptions) -> Party {
         Party::trusting(&Trust::Pinned(vec![server.hash()]), options)
     }
 
-    pub fn trusting(trust: &Trust, options: Options) -> Party {
+    pub fn trusting(trust: &Trust, options: EndpointOptions) -> Party {
         Party::of(Endpoint::client(anywhere(), trust, options).expect("a free port"))
     }
 
@@ -74,13 +75,13 @@ impl Party {
         self.note(events);
     }
 
-    pub fn note(&mut self, events: Vec<Event>) {
+    pub fn note(&mut self, events: Vec<LinkEvent>) {
         for event in events {
             match event {
-                Event::Connected { link, .. } => self.connected.push(link),
-                Event::Datagram { link, bytes } => self.datagrams.push((link, bytes.to_vec())),
-                Event::Message { link, bytes } => self.messages.push((link, bytes.to_vec())),
-                Event::Closed { link, reason } => self.closed.push((link, reason)),
+                LinkEvent::Connected { link, .. } => self.connected.push(link),
+                LinkEvent::Datagram { link, bytes } => self.datagrams.push((link, bytes.to_vec())),
+                LinkEvent::Message { link, bytes } => self.messages.push((link, bytes.to_vec())),
+                LinkEvent::Closed { link, reason } => self.closed.push((link, reason)),
             }
         }
     }
@@ -106,7 +107,7 @@ pub fn until(
 }
 
 /// A server and a client with one link, as each of them calls it.
-pub fn pair(server: Options, client: Options) -> (Party, Party, LinkId, LinkId) {
+pub fn pair(server: EndpointOptions, client: EndpointOptions) -> (Party, Party, LinkId, LinkId) {
     let mut server = Party::server(server);
     let mut client = Party::client(&server, client);
     let theirs = client.connect(&server);

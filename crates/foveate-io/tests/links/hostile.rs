@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use foveate_io::Options;
+use foveate_io::EndpointOptions;
 
 use crate::harness::{anywhere, pair, roomy, until};
 
@@ -20,7 +20,7 @@ fn garbage(random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[test]
 fn random_and_malformed_packets_do_no_harm() {
-    let (mut server, mut client, ours, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     let stranger = UdpSocket::bind(anywhere()).expect("a free port");
     let mut random = fastrand::Rng::with_seed(11);
     let targets = [&server, &client].map(|party| party.endpoint.address().expect("bound"));
@@ -40,13 +40,14 @@ fn random_and_malformed_packets_do_no_harm() {
 
 #[test]
 fn a_peer_that_vanishes_in_the_handshake_leaves_nothing() {
-    let options = Options { idle_timeout: foveate_wire::Micros::from_millis(200), ..roomy() };
+    let options =
+        EndpointOptions { idle_timeout: foveate_wire::Micros::from_millis(200), ..roomy() };
     let mut server = crate::harness::Party::server(options);
-    let mut client = crate::harness::Party::client(&server, Options::client());
+    let mut client = crate::harness::Party::client(&server, EndpointOptions::client());
     client.connect(&server);
     client.step();
     drop(client);
-    let mut nobody = crate::harness::Party::client(&server, Options::client());
+    let mut nobody = crate::harness::Party::client(&server, EndpointOptions::client());
     until(&mut server, &mut nobody, "the handshake begins", |server, _| {
         server.endpoint.counters().accepted == 1
     });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use foveate_io::{CertificateHash, Error, Options, Reason, Trust};
+use foveate_io::{CertificateHash, EndpointOptions, Error, Reason, Trust};
 
 use crate::harness::{Party, pair, roomy, until};
 
@@ -21,7 +21,7 @@ fn failure(server: &mut Party, client: &mut Party) -> String {
 fn another_certificate_than_the_pinned_one_is_refused() {
     let mut server = Party::server(roomy());
     let pin = Trust::Pinned(vec![CertificateHash([1; 32])]);
-    let mut client = Party::trusting(&pin, Options::client());
+    let mut client = Party::trusting(&pin, EndpointOptions::client());
     let why = failure(&mut server, &mut client);
     assert!(why.contains("not pinned") && why.contains(&server.hash().to_string()), "{why}");
     assert!(server.connected.is_empty());
@@ -33,10 +33,10 @@ fn a_development_certificate_is_not_trusted_by_the_system() {
     match foveate_io::Endpoint::client(
         crate::harness::anywhere(),
         &Trust::System,
-        Options::client(),
+        EndpointOptions::client(),
     ) {
         Ok(_) => {
-            let mut client = Party::trusting(&Trust::System, Options::client());
+            let mut client = Party::trusting(&Trust::System, EndpointOptions::client());
             assert!(failure(&mut server, &mut client).contains("certificate"));
         }
         // A system without root certificates says so.
@@ -47,14 +47,14 @@ fn a_development_certificate_is_not_trusted_by_the_system() {
 #[test]
 fn insecure_trust_takes_anyone() {
     let mut server = Party::server(roomy());
-    let mut client = Party::trusting(&Trust::InsecureDevelopmentOnly, Options::client());
+    let mut client = Party::trusting(&Trust::InsecureDevelopmentOnly, EndpointOptions::client());
     client.connect(&server);
     until(&mut server, &mut client, "a connection", |_, client| client.connected.len() == 1);
 }
 
 #[test]
 fn a_renewed_certificate_is_shown_to_new_links_only() {
-    let (mut server, mut client, ours, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     let old = server.hash();
     let now = SystemTime::now();
     assert!(!server.endpoint.renew(now).expect("made"), "it is fresh");
@@ -66,9 +66,9 @@ fn a_renewed_certificate_is_shown_to_new_links_only() {
     until(&mut server, &mut client, "the old link", |server, _| !server.datagrams.is_empty());
     assert_eq!(server.datagrams, [(ours, b"old link".to_vec())]);
 
-    let mut stale = Party::trusting(&Trust::Pinned(vec![old]), Options::client());
+    let mut stale = Party::trusting(&Trust::Pinned(vec![old]), EndpointOptions::client());
     assert!(failure(&mut server, &mut stale).contains("not pinned"));
-    let mut fresh = Party::client(&server, Options::client());
+    let mut fresh = Party::client(&server, EndpointOptions::client());
     fresh.connect(&server);
     until(&mut server, &mut fresh, "the new pin", |_, fresh| fresh.connected.len() == 1);
 }

@@ -1,11 +1,11 @@
 //! What is beyond a limit is refused and counted, and hurts nobody else.
 
-use foveate_io::{CloseCode, Limits, Options, Rate, Reason};
+use foveate_io::{CloseCode, EndpointOptions, Limits, RateLimit, Reason};
 use foveate_wire::Bytes;
 
 use crate::harness::{Party, pair, roomy, until};
 
-fn limited(change: impl FnOnce(&mut Limits)) -> Options {
+fn limited(change: impl FnOnce(&mut Limits)) -> EndpointOptions {
     let mut options = roomy();
     change(&mut options.limits);
     options
@@ -22,7 +22,7 @@ fn connect_all(server: &mut Party, client: &mut Party, count: usize) {
 #[test]
 fn a_full_server_refuses() {
     let mut server = Party::server(limited(|limits| limits.max_links = 3));
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     connect_all(&mut server, &mut client, 5);
     assert_eq!(client.connected.len(), 3);
     assert!(client.closed.iter().all(|(_, reason)| *reason == Reason::Refused));
@@ -32,7 +32,7 @@ fn a_full_server_refuses() {
 #[test]
 fn one_address_gets_its_share_of_links() {
     let mut server = Party::server(limited(|limits| limits.max_links_per_address = 2));
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     connect_all(&mut server, &mut client, 5);
     assert_eq!(client.connected.len(), 2);
     assert_eq!(server.endpoint.counters().refused_per_address, 3);
@@ -46,9 +46,9 @@ fn one_address_gets_its_share_of_links() {
 
 #[test]
 fn one_address_begins_handshakes_at_its_rate() {
-    let rate = Rate { per_second: 0, burst: 4 };
+    let rate = RateLimit { per_second: 0, burst: 4 };
     let mut server = Party::server(limited(|limits| limits.handshakes_per_address = rate));
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     connect_all(&mut server, &mut client, 20);
     // Four unproved, four that proved their address by a retry, and no more.
     assert_eq!(client.connected.len(), 8);
@@ -60,7 +60,7 @@ fn one_address_begins_handshakes_at_its_rate() {
 #[test]
 fn a_busy_server_asks_for_proof_of_address() {
     let mut server = Party::server(limited(|limits| limits.retry_above = 0));
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     connect_all(&mut server, &mut client, 10);
     assert_eq!(client.connected.len(), 10);
     assert!(server.endpoint.counters().retried >= 10);
@@ -69,11 +69,11 @@ fn a_busy_server_asks_for_proof_of_address() {
 #[test]
 fn a_flood_is_dropped_and_counted_while_others_go_on() {
     let options = limited(|limits| {
-        limits.datagrams = Rate { per_second: 1, burst: 50 };
+        limits.datagrams = RateLimit { per_second: 1, burst: 50 };
         limits.flood_factor = 100;
     });
     let mut server = Party::server(options);
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     connect_all(&mut server, &mut client, 2);
     let (flooder, quiet) = (client.connected[0], client.connected[1]);
     for _ in 0..60 {
@@ -94,10 +94,10 @@ fn a_flood_is_dropped_and_counted_while_others_go_on() {
 #[test]
 fn a_flood_far_beyond_the_rate_closes_the_link() {
     let options = limited(|limits| {
-        limits.datagrams = Rate { per_second: 1, burst: 20 };
+        limits.datagrams = RateLimit { per_second: 1, burst: 20 };
         limits.flood_factor = 2;
     });
-    let (mut server, mut client, ours, theirs) = pair(options, Options::client());
+    let (mut server, mut client, ours, theirs) = pair(options, EndpointOptions::client());
     until(&mut server, &mut client, "the end of the flood", |server, client| {
         _ = client.endpoint.send_datagram(theirs, b"flood");
         client.endpoint.flush();
@@ -111,7 +111,7 @@ fn a_flood_far_beyond_the_rate_closes_the_link() {
 #[test]
 fn an_oversized_message_closes_the_link_with_a_clear_reason() {
     let small = limited(|limits| limits.max_message = Bytes(1_000));
-    let (mut server, mut client, ours, theirs) = pair(small, Options::client());
+    let (mut server, mut client, ours, theirs) = pair(small, EndpointOptions::client());
     client.endpoint.send_message(theirs, &[1; 1_000]).expect("connected");
     client.endpoint.send_message(theirs, &[2; 1_001]).expect("within the client's own limit");
     until(&mut server, &mut client, "both ends closed", |server, client| {

@@ -1,20 +1,20 @@
 //! Links under bad conditions.
 
-use foveate_io::{Conditions, LinkConditions, Loss, Options};
+use foveate_io::{EndpointOptions, LinkConditions};
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_wire::Micros;
 
 use crate::harness::{Party, pair, roomy, until};
 
 #[test]
 fn messages_arrive_in_order_despite_loss_delay_and_jitter() {
-    let bad = Conditions {
-        delay: Micros::from_millis(5),
-        jitter: Micros::from_millis(10),
-        loss: Loss::bursts(0.1, 2.0),
-        pipe: None,
+    let bad = LinkSpec {
+        loss: Loss::Bursty { share: 0.1, burst: 2.0 },
+        ..LinkSpec::jittered(Micros::from_millis(5), Micros::from_millis(10))
     };
     let ways = LinkConditions { received: bad, sent: bad };
-    let conditioned = Options { conditions: Some(ways), seed: 3, ..Options::client() };
+    let conditioned =
+        EndpointOptions { conditions: Some(ways), seed: 3, ..EndpointOptions::client() };
     let (mut server, mut client, ours, theirs) = pair(roomy(), conditioned);
     let sent: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 500]).collect();
     for message in &sent {
@@ -50,10 +50,10 @@ fn send_many(server: &mut Party, client: &mut Party, count: usize) -> usize {
 
 #[test]
 fn conditions_change_at_run_time_and_vanish() {
-    let (mut server, mut client, _, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, _, theirs) = pair(roomy(), EndpointOptions::client());
     assert_eq!(send_many(&mut server, &mut client, 50), 50);
 
-    let nothing = Conditions { loss: Loss::Each(1.0), ..Conditions::default() };
+    let nothing = LinkSpec { loss: Loss::Bernoulli(1.0), ..LinkSpec::PERFECT };
     let ways = LinkConditions { sent: nothing, ..LinkConditions::default() };
     assert!(client.endpoint.set_conditions(theirs, Some(ways)));
     assert_eq!(send_many(&mut server, &mut client, 20), 0);

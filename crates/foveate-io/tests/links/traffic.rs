@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use foveate_io::{CloseCode, Error, Options, Reason};
+use foveate_io::{CloseCode, EndpointOptions, Error, Reason};
 use foveate_wire::{Bytes, Micros};
 
 use crate::harness::{PATIENCE, Party, pair, roomy, until};
 
 #[test]
 fn datagrams_and_messages_pass_both_ways() {
-    let (mut server, mut client, ours, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     client.endpoint.send_datagram(theirs, b"input").expect("connected");
     client.endpoint.send_message(theirs, b"join").expect("connected");
     server.endpoint.send_datagram(ours, b"state").expect("connected");
@@ -37,7 +37,7 @@ fn datagrams_and_messages_pass_both_ways() {
 #[test]
 fn two_hundred_clients_share_one_socket_and_one_loop() {
     let mut server = Party::server(roomy());
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     let links: Vec<_> = (0..200).map(|_| client.connect(&server)).collect();
     until(&mut server, &mut client, "200 connections", |server, client| {
         server.connected.len() == 200 && client.connected.len() == 200
@@ -60,9 +60,9 @@ fn two_hundred_clients_share_one_socket_and_one_loop() {
 
 #[test]
 fn spread_datagrams_all_arrive() {
-    let spread = Options { spread: Micros::from_millis(20), ..roomy() };
+    let spread = EndpointOptions { spread: Micros::from_millis(20), ..roomy() };
     let mut server = Party::server(spread);
-    let mut client = Party::client(&server, Options::client());
+    let mut client = Party::client(&server, EndpointOptions::client());
     (0..50).for_each(|_| _ = client.connect(&server));
     until(&mut server, &mut client, "50 connections", |server, client| {
         server.connected.len() == 50 && client.connected.len() == 50
@@ -76,7 +76,7 @@ fn spread_datagrams_all_arrive() {
 
 #[test]
 fn a_close_tells_the_peer_its_code_and_words() {
-    let (mut server, mut client, ours, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     server.endpoint.close(ours, CloseCode(400), "out of the match");
     until(&mut server, &mut client, "both ends closed", |server, client| {
         server.closed.len() == 1 && client.closed.len() == 1
@@ -90,7 +90,7 @@ fn a_close_tells_the_peer_its_code_and_words() {
 
 #[test]
 fn a_stale_link_is_harmless() {
-    let (mut server, mut client, _, theirs) = pair(roomy(), Options::client());
+    let (mut server, mut client, _, theirs) = pair(roomy(), EndpointOptions::client());
     client.endpoint.close(theirs, CloseCode::DONE, "");
     until(&mut server, &mut client, "forgotten links", |server, client| {
         server.endpoint.links() == 0 && client.endpoint.links() == 0
@@ -110,8 +110,8 @@ fn a_stale_link_is_harmless() {
 fn a_silent_link_is_closed_after_the_idle_timeout() {
     // Longer than this thread is ever kept from the processor: the handshake must not be cut off.
     let idle_timeout = Micros::from_millis(3_000);
-    let server = Options { idle_timeout, ..roomy() };
-    let (mut server, mut client, ours, theirs) = pair(server, Options::client());
+    let server = EndpointOptions { idle_timeout, ..roomy() };
+    let (mut server, mut client, ours, theirs) = pair(server, EndpointOptions::client());
     until(&mut server, &mut client, "both ends idle", |server, client| {
         server.closed.len() == 1 && client.closed.len() == 1
     });
@@ -122,7 +122,7 @@ fn a_silent_link_is_closed_after_the_idle_timeout() {
 
 #[test]
 fn shutdown_delivers_messages_and_tells_clients() {
-    let (mut server, client, ours, theirs) = pair(roomy(), Options::client());
+    let (mut server, client, ours, theirs) = pair(roomy(), EndpointOptions::client());
     server.endpoint.send_message(ours, b"the server restarts").expect("connected");
     let clients = std::thread::spawn(move || {
         let mut client = client;
@@ -148,7 +148,7 @@ fn shutdown_delivers_messages_and_tells_clients() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_limit() {
-    let (_server, mut client, _, theirs) = pair(roomy(), Options::client());
+    let (_server, mut client, _, theirs) = pair(roomy(), EndpointOptions::client());
     let limit = client.endpoint.max_datagram(theirs).expect("connected");
     assert!(limit >= Bytes(1_200), "a packet of the wire fits: {limit:?}");
     client.endpoint.send_datagram(theirs, &vec![0; limit.0 as usize]).expect("fits");

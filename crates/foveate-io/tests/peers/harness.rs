@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use foveate_io::keys::KeyPair;
-use foveate_io::peer::{PeerEndpoint, PeerEvent, PeerOptions};
-use foveate_io::{LinkId, Reason};
+use foveate_io::peer::{PeerEndpoint, PeerOptions};
+use foveate_io::{LinkEvent, LinkId, Reason};
+use foveate_node::node::Remote;
 use foveate_node::peer::Key;
 
 /// Only a hang takes this long.
@@ -54,10 +55,13 @@ impl Party {
         self.endpoint.wait(until, &mut events).expect("the links' thread works");
         for event in events {
             match event {
-                PeerEvent::Connected { link, peer, .. } => self.connected.push((link, peer)),
-                PeerEvent::Datagram { link, bytes } => self.datagrams.push((link, bytes.to_vec())),
-                PeerEvent::Message { link, bytes } => self.messages.push((link, bytes.to_vec())),
-                PeerEvent::Closed { link, reason } => self.closed.push((link, reason)),
+                LinkEvent::Connected { link, remote: Remote::Keyed { key, .. }, .. } => {
+                    self.connected.push((link, key));
+                }
+                LinkEvent::Connected { .. } => panic!("a link without a key"),
+                LinkEvent::Datagram { link, bytes } => self.datagrams.push((link, bytes.to_vec())),
+                LinkEvent::Message { link, bytes } => self.messages.push((link, bytes.to_vec())),
+                LinkEvent::Closed { link, reason } => self.closed.push((link, reason)),
             }
         }
     }

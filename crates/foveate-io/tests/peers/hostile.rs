@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 
 use foveate_io::peer::PeerOptions;
-use foveate_io::{Endpoint, Event, Options, Trust};
+use foveate_io::{Endpoint, EndpointOptions, LinkEvent, Trust};
 use std::time::{Duration, Instant};
 
 use crate::harness::{PATIENCE, Party, anywhere, pair, until};
@@ -34,10 +34,11 @@ fn random_packets_change_nothing() {
 fn a_client_of_servers_is_turned_away() {
     let mut peer = Party::new(1, PeerOptions::default());
     let trust = Trust::Pinned(Vec::new());
-    let mut client = Endpoint::client(anywhere(), &trust, Options::client()).expect("a free port");
+    let mut client =
+        Endpoint::client(anywhere(), &trust, EndpointOptions::client()).expect("a free port");
     client.connect(peer.endpoint.addresses()[0], "localhost").expect("room");
     let (mut events, deadline) = (Vec::new(), Instant::now() + PATIENCE);
-    while !events.iter().any(|event| matches!(event, Event::Closed { .. })) {
+    while !events.iter().any(|event| matches!(event, LinkEvent::Closed { .. })) {
         assert!(Instant::now() < deadline, "waited in vain");
         client.wait(Instant::now() + Duration::from_millis(2), &mut events).expect("it works");
         peer.step();

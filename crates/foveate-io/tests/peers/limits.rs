@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use foveate_io::peer::{MAX_LINKS_PER_PEER, PeerOptions};
-use foveate_io::{CloseCode, Error, Limits, Rate, Reason};
+use foveate_io::{CloseCode, Error, Limits, RateLimit, Reason};
 use foveate_wire::{Bytes, Micros};
 
 use crate::harness::{PATIENCE, Party, keys, pair, until};
@@ -51,8 +51,11 @@ fn one_peer_cannot_take_every_link() {
 
 #[test]
 fn who_sends_too_much_is_cut_down_and_who_floods_is_closed() {
-    let strict =
-        Limits { datagrams: Rate { per_second: 1, burst: 20 }, flood_factor: 4, ..Limits::peer() };
+    let strict = Limits {
+        datagrams: RateLimit { per_second: 1, burst: 20 },
+        flood_factor: 4,
+        ..Limits::peer()
+    };
     let (mut one, mut two, there, _) = pair(PeerOptions::default(), limited(strict));
     for _ in 0..40 {
         one.endpoint.send_datagram(there, b"much").expect("open");
@@ -75,8 +78,8 @@ fn who_sends_too_much_is_cut_down_and_who_floods_is_closed() {
 #[test]
 fn a_reader_that_sleeps_costs_bounded_memory_and_loses_no_message() {
     let roomy = Limits {
-        datagrams: Rate::per_second(100_000),
-        bytes: Rate::per_second(100_000_000),
+        datagrams: RateLimit::per_second(100_000),
+        bytes: RateLimit::per_second(100_000_000),
         max_message: Bytes(8 * 1024),
         max_backlog: Bytes(32 * 1024),
         ..Limits::peer()

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use foveate_io::peer::{PeerEndpoint, PeerOptions};
-use foveate_io::{CloseCode, Conditions, LinkConditions, Loss, Reason};
+use foveate_io::{CloseCode, LinkConditions, Reason};
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_node::session::SERVER_DATAGRAM_ROOM;
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros};
@@ -54,7 +55,7 @@ fn messages_arrive_whole_in_order_and_before_a_shutdown_ends() {
     for message in &sent {
         one.endpoint.send_message(there, message).expect("the backlog takes it");
     }
-    let Party { endpoint, .. } = one;
+    let Party { mut endpoint, .. } = one;
     let reader = std::thread::spawn(move || {
         let deadline = Instant::now() + PATIENCE;
         while two.messages.len() < 200 && Instant::now() < deadline {
@@ -114,7 +115,7 @@ fn the_meter_counts_what_passed() {
 fn conditions_delay_and_lose_datagrams_but_no_message() {
     let (mut one, mut two, there, _) = pair(PeerOptions::default(), PeerOptions::default());
     let delay = Micros::from_millis(60);
-    let sent = Conditions { delay, loss: Loss::Each(0.5), ..Conditions::default() };
+    let sent = LinkSpec { loss: Loss::Bernoulli(0.5), ..LinkSpec::delayed(delay) };
     let ways = LinkConditions { sent, ..LinkConditions::default() };
     assert!(one.endpoint.set_conditions(there, Some(ways)));
     let begun = Instant::now();

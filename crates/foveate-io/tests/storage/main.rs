@@ -6,7 +6,7 @@
 mod probe;
 
 use foveate_io::UnixTime;
-use foveate_io::storage::{Change, PlayerStorage, Question, Storage};
+use foveate_io::storage::{JoinQuestion, PlayerStorage, Storage, StorageChange};
 use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
 use probe::Probe;
 use std::io::{BufRead, BufReader, Write};
@@ -53,11 +53,12 @@ fn child_saves_steadily() {
     let mut out = std::io::stdout();
     for count in first.. {
         let lanes = [0, 0, count];
-        writer.save((0..OBJECTS).map(|serial| Change::Saved(counter(serial), &lanes)));
+        writer.save((0..OBJECTS).map(|serial| StorageChange::Saved(counter(serial), &lanes)));
         // Seldom: a question has everything written at once, which would hide what waiting loses.
         if count % 200 == 0 {
             let name = format!("player {count}");
-            let question = Question { ticket: count as u64, name, token: None, now: UnixTime(0) };
+            let question =
+                JoinQuestion { ticket: count as u64, name, token: None, now: UnixTime(0) };
             assert!(writer.ask(question), "answers are taken");
         }
         while writer.poll().is_some() {}

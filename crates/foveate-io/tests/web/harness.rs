@@ -7,8 +7,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use foveate_io::web::{Page, Web};
-use foveate_io::{Certificate, Endpoint, Event, Limits, LinkId, Options, Purpose, Rate, Reason};
+use foveate_io::web::{Page, WebOptions};
+use foveate_io::{
+    Certificate, Endpoint, EndpointOptions, Limits, LinkEvent, LinkId, Purpose, RateLimit, Reason,
+};
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, protocol::CloseFrame};
 
@@ -32,17 +34,17 @@ pub fn pages(path: &str) -> Option<Page> {
     }
 }
 
-pub fn options() -> Options {
+pub fn options() -> EndpointOptions {
     let limits = Limits {
         max_links_per_address: 1_000,
-        handshakes_per_address: Rate::per_second(1_000),
+        handshakes_per_address: RateLimit::per_second(1_000),
         ..Limits::server()
     };
-    Options { limits, ..Options::server() }
+    EndpointOptions { limits, ..EndpointOptions::server() }
 }
 
 impl Server {
-    pub fn start(web: Web, options: Options) -> Server {
+    pub fn start(web: WebOptions, options: EndpointOptions) -> Server {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut endpoint =
             Endpoint::server(here, Certificate::development(), options).expect("a free port");
@@ -57,10 +59,10 @@ impl Server {
         self.endpoint.wait(until, &mut events).expect("the sockets work");
         for event in events {
             match event {
-                Event::Connected { link, purpose, .. } => self.connected.push((link, purpose)),
-                Event::Datagram { bytes, .. } => self.datagrams.push(bytes.to_vec()),
-                Event::Message { bytes, .. } => self.messages.push(bytes.to_vec()),
-                Event::Closed { reason, .. } => self.closed.push(reason),
+                LinkEvent::Connected { link, purpose, .. } => self.connected.push((link, purpose)),
+                LinkEvent::Datagram { bytes, .. } => self.datagrams.push(bytes.to_vec()),
+                LinkEvent::Message { bytes, .. } => self.messages.push(bytes.to_vec()),
+                LinkEvent::Closed { reason, .. } => self.closed.push(reason),
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Pages.
 
-use foveate_io::metrics::Board;
-use foveate_io::web::{MAX_HEAD, MAX_VISITS_PER_ADDRESS, Web};
+use foveate_io::metrics::MetricsBoard;
+use foveate_io::web::{MAX_HEAD, MAX_VISITS_PER_ADDRESS, WebOptions};
 use std::time::Instant;
 
 use crate::harness::{PATIENCE, Server, options, pages};
 
 fn server() -> Server {
-    Server::start(Web::new(pages), options())
+    Server::start(WebOptions::new(pages), options())
 }
 
 fn get(path: &str) -> String {
@@ -76,9 +76,11 @@ fn a_page_is_told_how_to_connect() {
 
 #[test]
 fn metrics_are_there_if_given() {
-    let board = Board::default();
-    let mut server =
-        Server::start(Web { metrics: Some(board.clone()), ..Web::new(pages) }, options());
+    let board = MetricsBoard::default();
+    let mut server = Server::start(
+        WebOptions { metrics: Some(board.clone()), ..WebOptions::new(pages) },
+        options(),
+    );
     assert!(server.ask(&get("/healthz")).starts_with("HTTP/1.1 503 "));
     // As of later: however long the next lines take, it is not out of date.
     board.publish("foveate_players 3\n".into(), Instant::now() + PATIENCE);

@@ -1,6 +1,6 @@
 //! Operators' links.
 
-use foveate_io::web::{MAX_ASKED, MAX_OBSERVERS, Observe, Token, Web};
+use foveate_io::web::{MAX_ASKED, MAX_OBSERVERS, Observe, OperatorToken, WebOptions};
 use foveate_io::{Error, MAX_OBSERVED, Purpose};
 use tungstenite::Message;
 
@@ -9,11 +9,11 @@ use crate::harness::{Server, options, pages};
 const TOKEN: &str = "correct-horse-battery";
 
 fn server(observe: Observe) -> Server {
-    Server::start(Web { observe, ..Web::new(pages) }, options())
+    Server::start(WebOptions { observe, ..WebOptions::new(pages) }, options())
 }
 
 fn guarded() -> Server {
-    server(Observe::Token(Token::new(TOKEN).expect("fits")))
+    server(Observe::Token(OperatorToken::new(TOKEN).expect("fits")))
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use foveate_io::web::Web;
-use foveate_io::{CloseCode, Conditions, Error, LinkConditions, Loss, Options, Purpose, Reason};
+use foveate_io::web::WebOptions;
+use foveate_io::{CloseCode, EndpointOptions, Error, LinkConditions, Purpose, Reason};
+use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_wire::{Bytes, Micros};
 use tungstenite::Message;
 
@@ -13,8 +14,8 @@ fn joined() -> (Server, Socket) {
     joined_with(options())
 }
 
-fn joined_with(options: Options) -> (Server, Socket) {
-    let mut server = Server::start(Web::new(pages), options);
+fn joined_with(options: EndpointOptions) -> (Server, Socket) {
+    let mut server = Server::start(WebOptions::new(pages), options);
     let socket = server.upgrade("/play", "Origin: http://localhost:1\r\n").expect("welcome");
     server.until("a link", |server| server.connected.len() == 1);
     (server, socket)
@@ -134,7 +135,7 @@ fn a_message_beyond_the_limit_ends_the_link_before_its_bytes_come() {
 
 #[test]
 fn pages_of_other_origins_are_refused() {
-    let mut server = Server::start(Web::new(pages), options());
+    let mut server = Server::start(WebOptions::new(pages), options());
     for origin in ["http://evil.example", "null", "http://127.0.0.1.evil.example:80"] {
         let refused = server.upgrade("/play", &format!("Origin: {origin}\r\n"));
         assert!(refused.err().expect(origin).starts_with("HTTP/1.1 403 "), "{origin}");
@@ -142,13 +143,13 @@ fn pages_of_other_origins_are_refused() {
     assert_eq!(server.endpoint.counters().refused_origin, 3);
     assert_eq!(server.endpoint.links(), 0);
     let origins = vec!["https://play.example.org".to_owned()];
-    let mut server = Server::start(Web { origins, ..Web::new(pages) }, options());
+    let mut server = Server::start(WebOptions { origins, ..WebOptions::new(pages) }, options());
     assert!(server.upgrade("/play", "Origin: https://play.example.org\r\n").is_ok());
 }
 
 #[test]
 fn a_plain_request_for_a_link_is_told_to_upgrade() {
-    let mut server = Server::start(Web::new(pages), options());
+    let mut server = Server::start(WebOptions::new(pages), options());
     let answer = server.ask("GET /play HTTP/1.1\r\nConnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 426 ") && answer.contains("Upgrade: websocket\r\n"));
 }
@@ -167,7 +168,7 @@ fn limits_of_links_count_for_browsers_too() {
 fn datagrams_to_a_slow_reader_are_dropped_and_messages_refused() {
     // It says nothing all the while, and must not be given up for that.
     let idle_timeout = Micros::from_millis(600_000);
-    let (mut server, mut socket) = joined_with(Options { idle_timeout, ..options() });
+    let (mut server, mut socket) = joined_with(EndpointOptions { idle_timeout, ..options() });
     let link = server.link();
     // The kernel's buffers fill first; then ours, up to its bound.
     server.until("dropped datagrams", |server| {
@@ -234,11 +235,9 @@ fn a_flood_ends_the_link() {
 
 #[test]
 fn conditions_lose_datagrams_and_keep_messages_in_order() {
-    let bad = Conditions {
-        delay: Micros::from_millis(5),
-        jitter: Micros::from_millis(20),
-        loss: Loss::Each(0.5),
-        pipe: None,
+    let bad = LinkSpec {
+        loss: Loss::Bernoulli(0.5),
+        ..LinkSpec::jittered(Micros::from_millis(5), Micros::from_millis(20))
     };
     let (mut server, mut socket) = joined();
     let link = server.link();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use foveate_io::web::Web;
-use foveate_io::{CloseCode, Endpoint, Event, Options, Purpose, Reason, Trust};
+use foveate_io::web::WebOptions;
+use foveate_io::{CloseCode, Endpoint, EndpointOptions, LinkEvent, Purpose, Reason, Trust};
 use foveate_wire::Micros;
 use quinn_proto::{ConnectionError, Dir, StreamId};
 
@@ -16,7 +16,7 @@ const HERE: &str = "http://localhost:1";
 const CLOSE: u16 = 0x2843;
 
 fn server() -> Server {
-    Server::start(Web::new(pages), options())
+    Server::start(WebOptions::new(pages), options())
 }
 
 fn both(
@@ -118,12 +118,13 @@ fn native_clients_share_the_port() {
     let (_browser, _) = joined(&mut server);
     let here = "127.0.0.1:0".parse().expect("an address");
     let trust = Trust::Pinned(server.endpoint.certificate_hash().into_iter().collect());
-    let mut native = Endpoint::client(here, &trust, Options::client()).expect("a free port");
+    let mut native =
+        Endpoint::client(here, &trust, EndpointOptions::client()).expect("a free port");
     let link = native.connect(server.endpoint.address().expect("bound"), "localhost");
     let (link, mut events) = (link.expect("begun"), Vec::new());
     server.until("a native link", |server| {
         native.wait(Instant::now() + Duration::from_millis(1), &mut events).expect("sockets work");
-        let open = events.drain(..).any(|event| matches!(event, Event::Connected { .. }));
+        let open = events.drain(..).any(|event| matches!(event, LinkEvent::Connected { .. }));
         open && native.send_datagram(link, b"native").is_ok() || server.connected.len() > 1
     });
     server.until("its datagram", |server| {

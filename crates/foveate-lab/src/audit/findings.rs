@@ -59,26 +59,6 @@ impl Broken {
     }
 }
 
-/// Packets that viewers did not apply.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Refusals {
-    /// They could not be read: there must be none.
-    pub malformed: u64,
-    /// They had arrived before.
-    pub duplicate: u64,
-    /// They were older than what can be acknowledged.
-    pub too_old: u64,
-}
-
-impl Refusals {
-    /// Adds others.
-    pub fn add(&mut self, other: Refusals) {
-        self.malformed += other.malformed;
-        self.duplicate += other.duplicate;
-        self.too_old += other.too_old;
-    }
-}
-
 /// What was found at one distance.
 #[derive(Clone, Debug, Default)]
 pub struct Bin {
@@ -126,7 +106,7 @@ pub struct Findings {
     /// Bytes of acknowledgements.
     pub up_bytes: u64,
     /// Packets that were not applied.
-    pub refused: Refusals,
+    pub malformed: u64,
     /// What the sender's auditor found.
     pub sender: SenderFindings,
     /// (pair, round) samples in interest.
@@ -168,7 +148,7 @@ impl Default for Findings {
             updates: 0,
             relayed: 0,
             up_bytes: 0,
-            refused: Refusals::default(),
+            malformed: 0,
             sender: SenderFindings::default(),
             samples: 0,
             kept: 0,
@@ -228,7 +208,7 @@ impl Findings {
         self.relayed += other.relayed;
         self.sender.merge(&other.sender);
         self.up_bytes += other.up_bytes;
-        self.refused.add(other.refused);
+        self.malformed += other.malformed;
         self.samples += other.samples;
         self.kept += other.kept;
         self.causes.add(other.causes);

@@ -5,8 +5,8 @@ use super::Flaw;
 use fastrand::Rng;
 use foveate_node::game::PlayerId;
 use foveate_node::persistence::{
-    Answer, Batch, Change, PlayerStorage, Question, RESERVED, Saved, SavedStates, StoredPlayer,
-    Taken, TokenId, UnixTime, UsedTokens, WriteQueue,
+    Batch, JoinAnswer, JoinQuestion, PlayerStorage, RESERVED, Saved, SavedStates, StorageChange,
+    StoredPlayer, Taken, TokenId, UnixTime, UsedTokens, WriteQueue,
 };
 use foveate_wire::{Micros, ObjectId};
 use std::collections::BTreeMap;
@@ -33,7 +33,11 @@ pub struct Image {
 
 impl Image {
     /// One transaction, as the shipped one does it: changes, numbers, then players with their tokens.
-    fn apply(&mut self, batch: &Batch, tokens: &mut Vec<(TokenId, UnixTime)>) -> Vec<Answer<()>> {
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        tokens: &mut Vec<(TokenId, UnixTime)>,
+    ) -> Vec<JoinAnswer<()>> {
         for (id, lanes) in &batch.changes {
             match lanes {
                 Some(lanes) => drop(self.objects.insert(*id, Arc::clone(lanes))),
@@ -54,7 +58,7 @@ impl Image {
             let theirs = self.objects.iter().filter(|(id, _)| id.origin() == player);
             let saved = theirs.map(|(id, lanes)| Saved { id: *id, lanes: lanes.to_vec() });
             let player = Ok((PlayerId(player), saved.collect()));
-            answers.push(Answer { question: question.clone(), player });
+            answers.push(JoinAnswer { question: question.clone(), player });
         }
         answers
     }
@@ -145,7 +149,7 @@ impl Disk {
         }
     }
 
-    fn commit(&mut self, batch: &Batch) -> Vec<Answer<()>> {
+    fn commit(&mut self, batch: &Batch) -> Vec<JoinAnswer<()>> {
         for (id, until) in self.late_tokens.drain(..) {
             self.written.tokens.insert(id, until);
         }
@@ -198,7 +202,7 @@ impl Disk {
 }
 
 /// A name that is known gets a second number: the same player, twice.
-fn admit_twice(image: &mut Image, answers: &mut [Answer<()>]) {
+fn admit_twice(image: &mut Image, answers: &mut [JoinAnswer<()>]) {
     for answer in answers {
         if let Ok((player, saved)) = &mut answer.player
             && !saved.is_empty()
@@ -276,7 +280,7 @@ impl DiskStorage {
 }
 
 impl PlayerStorage for DiskStorage {
-    fn save<'a>(&mut self, batch: impl IntoIterator<Item = Change<'a>>) -> Taken {
+    fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken {
         let (mut taken, fresh) = self.known.sort_out(batch, |_, _| true);
         for (id, lanes) in fresh {
             if self.queue.enter(id, lanes.clone()) {
@@ -293,11 +297,11 @@ impl PlayerStorage for DiskStorage {
         self.known.forget(id);
     }
 
-    fn ask(&mut self, question: Question) -> bool {
+    fn ask(&mut self, question: JoinQuestion) -> bool {
         self.queue.ask(question)
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
+    fn poll(&mut self) -> Option<(JoinQuestion, Option<StoredPlayer>)> {
         let answer = self.queue.poll()?;
         for saved in answer.player.iter().flat_map(|(_, saved)| saved) {
             self.known.remember(saved.id, Some(saved.lanes.as_slice().into()));

@@ -275,7 +275,7 @@ fn row(part: Part, sees: Sees, found: &Findings) -> Row {
         wait_theta_p50: found.sender_waits.quantile(0.5),
         wait_theta_p99: found.sender_waits.quantile(0.99),
         longest_first_wait_s: found.longest_first_wait.as_secs(),
-        refused_malformed: found.refused.malformed,
+        refused_malformed: found.malformed,
         err_deg_p50: found.degrees.quantile(0.5),
         err_deg_p95: found.degrees.quantile(0.95),
         coherence_delta: coherence.delta.mean(),

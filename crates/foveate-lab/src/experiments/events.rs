@@ -7,14 +7,14 @@ mod describe;
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
-use crate::net::{Agenda, Fate, Latency, Link as Wire, LinkSpec, Loss};
+use crate::net::{Latency, Link as Path, LinkSpec, Loss};
+use crate::network::{NetworkSpec, Placement, Sessions};
 use crate::output::Progress;
 use foveate_node::client::News;
 use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
-use foveate_node::outbox::{Outgoing, RecordingOutbox};
-use foveate_node::server::{EventCounts, ServerEvent, ServerSettings};
-use foveate_node::session::{ResumeKey, ServerDatagram};
-use foveate_node::{Client, Link, Server};
+use foveate_node::outbox::Outgoing;
+use foveate_node::server::{EventCounts, ServerSettings};
+use foveate_node::session::ServerDatagram;
 use foveate_sync::interest::{View, presets};
 use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, SchemaError, Tick};
 use serde::{Deserialize, Serialize};
@@ -40,9 +40,8 @@ const NEAR_ZONE: f32 = 60.0;
 /// The zoom's first zone is so many times longer, and its first field so wide.
 const ZOOM: (f64, f64) = (2.0, 35.0);
 const LOSS: f64 = 0.05;
-/// In the part with loss: one way, and how much later a lost piece of the reliable stream is sent again.
+/// In the part with loss: how long what the server sends takes.
 const LATENCY: Micros = Micros::from_millis(40);
-const RESEND: Micros = Micros::from_millis(100);
 /// Players nearer to the edge of an event than this are not judged, in units: the server computes in `f32`.
 const EDGE: f64 = 1e-3;
 
@@ -270,11 +269,12 @@ impl Case {
         std::iter::once(player).chain(next)
     }
 
-    fn link(&self) -> LinkSpec {
-        let (latency, loss) = (Latency::Constant(LATENCY), Loss::Bernoulli(LOSS));
+    /// What a link does to what the client sends, and to what the server does.
+    fn links(&self) -> [LinkSpec; 2] {
+        let lossy = LinkSpec { loss: Loss::Bernoulli(LOSS), ..LinkSpec::PERFECT };
         match self.part {
-            "loss" => LinkSpec { latency, loss, ..LinkSpec::PERFECT },
-            _ => LinkSpec::PERFECT,
+            "loss" => [lossy, LinkSpec { latency: Latency::Constant(LATENCY), ..lossy }],
+            _ => [LinkSpec::PERFECT; 2],
         }
     }
 }
@@ -293,122 +293,52 @@ struct Played {
     counts: EventCounts,
 }
 
-/// A server, its clients, and what is under way to them.
+/// A client's round begins this much after the server's: what takes no time has arrived by then.
+const AFTER: Micros = Micros(1);
+
+/// The server and its clients.
 struct Town {
-    server: Server<Scripted>,
-    clients: Vec<Client<Scripted>>,
-    down: Vec<Wire>,
-    up: Vec<Wire>,
-    /// When each player's reliable stream has delivered what was sent so far.
-    in_order: Vec<Micros>,
-    arriving: Agenda<(usize, Outgoing)>,
+    sessions: Sessions<Scripted>,
     told: Vec<Told>,
 }
 
 impl Town {
-    fn new(case: &Case, game: Arc<Scripted>, seed: u64) -> Town {
-        let mut next = 0u128;
-        let keys = Box::new(move || {
-            next += 1;
-            ResumeKey(next.to_le_bytes())
-        });
-        let wire = |way: u64| {
-            let seed =
-                move |player: usize| seed.wrapping_mul(1_000_003) ^ (player as u64) << 1 ^ way;
-            (0..case.players).map(|player| Wire::new(case.link(), seed(player))).collect()
-        };
-        let client = |player: usize| Client::new(Arc::clone(&game), &format!("p{player}"), &[]);
-        let mut town = Town {
-            clients: (0..case.players).map(client).collect(),
-            server: Server::new(Arc::clone(&game), ServerSettings::default(), keys),
-            down: wire(0),
-            up: wire(1),
-            in_order: vec![Micros::ZERO; case.players],
-            arriving: Agenda::default(),
-            told: vec![Told::default(); case.players],
-        };
+    fn new(case: &Case, game: &Arc<Scripted>, seed: u64) -> Town {
+        let spec = NetworkSpec::delayed(Micros::ZERO, seed);
+        let mut sessions = Sessions::new(Arc::clone(game), ServerSettings::default(), spec);
+        sessions.sent = Some(Vec::new());
+        sessions.run(AFTER, |_, _, _, _| {});
+        // By its own clock a client has missed its first rounds: the next begins a whole one after it connects.
+        let placement = Placement { skew: ROUND * 4, ..Placement::PLAIN };
         for player in 0..case.players {
-            let (link, mut out) = (Link(player as u64), RecordingOutbox::default());
-            town.server.connected(link, &mut out);
-            town.clients[player].connected(link, &mut out);
-            town.send_up(out, Micros::ZERO);
+            let at = sessions.add(&format!("p{player}"), &[], placement);
+            let seed = seed.wrapping_mul(1_000_003) ^ (player as u64) << 1;
+            let [up, down] = case.links();
+            sessions.connect_over(at, [Path::new(up, seed ^ 1), Path::new(down, seed)]);
         }
-        town
-    }
-
-    /// Messages of clients arrive at once; datagrams, too, unless they are lost.
-    fn send_up(&mut self, out: RecordingOutbox, now: Micros) {
-        let mut answers = RecordingOutbox::default();
-        for (link, outgoing) in out.0 {
-            match outgoing {
-                Outgoing::Message(bytes) => self.server.message(link, &bytes, now, &mut answers),
-                Outgoing::Datagram(bytes) => {
-                    let fate = self.up[link.0 as usize].carry(now, bytes.len(), |_| {});
-                    if fate != Fate::Lost {
-                        self.server.datagram(link, &bytes, now);
-                    }
-                }
-                Outgoing::Close(_) => self.server.closed(link, now),
-            }
-        }
-        while let Some(event) = self.server.poll() {
-            if let ServerEvent::Asked { link, .. } = event {
-                let player = PlayerId(link.0 as u32 + 1);
-                let admitted = self.server.admit(link, player, &[], now, &mut answers);
-                debug_assert!(admitted.is_ok());
-            }
-        }
-        self.send_down(answers, now);
-    }
-
-    fn send_down(&mut self, out: RecordingOutbox, now: Micros) {
-        for (link, outgoing) in out.0 {
-            let player = link.0 as usize;
-            let (wire, told) = (&mut self.down[player], &mut self.told[player]);
-            let (bytes, events) = sizes(&outgoing);
-            told.bytes += bytes as u64;
-            told.event_bytes += events as u64;
-            if matches!(outgoing, Outgoing::Datagram(_)) {
-                let arriving = &mut self.arriving;
-                wire.carry(now, bytes, |at| arriving.plan(at, (player, outgoing.clone())));
-                continue;
-            }
-            // What is lost is sent again, and holds up what follows.
-            let mut sent = now;
-            let arrives = loop {
-                match wire.carry(sent, bytes, |_| {}) {
-                    Fate::Arrives(at) => break at,
-                    Fate::Lost | Fate::Dropped => sent = sent + RESEND,
-                }
-            };
-            self.in_order[player] = self.in_order[player].max(arrives);
-            self.arriving.plan(self.in_order[player], (player, outgoing));
-        }
+        Town { sessions, told: vec![Told::default(); case.players] }
     }
 
     fn round(&mut self, case: &Case, round: usize) {
-        let (now, mut out) = (Micros(ROUND.0 * round as u64), RecordingOutbox::default());
-        self.server.tick(Tick(round as u32), now, &mut out);
-        self.send_down(out, now);
-        while let Some((at, (player, outgoing))) = self.arriving.next(now) {
-            match outgoing {
-                Outgoing::Datagram(bytes) => self.clients[player].datagram(&bytes, at),
-                Outgoing::Message(bytes) => self.clients[player].message(&bytes),
-                Outgoing::Close(_) => self.clients[player].closed(),
+        let until = ROUND * round as u32 + AFTER;
+        let time = until - self.sessions.network.now();
+        self.sessions.run(time, |_, at, client, out| {
+            if round == WARM_UP / 2 && case.zooms(at - 1) {
+                client.set_view(1, out);
+            }
+        });
+        for (from, to, outgoing) in self.sessions.sent.iter_mut().flat_map(std::mem::take) {
+            if from == 0 {
+                let (bytes, events) = sizes(&outgoing);
+                self.told[to - 1].bytes += bytes as u64;
+                self.told[to - 1].event_bytes += events as u64;
             }
         }
-        let mut out = RecordingOutbox::default();
-        for (player, client) in self.clients.iter_mut().enumerate() {
-            client.tick(now, &mut out, |_, _| 0);
-            if round == WARM_UP / 2 && case.zooms(player) {
-                client.set_view(1, &mut out);
+        for (at, news) in self.sessions.news.drain(..) {
+            if let News::Event(noise) = news {
+                self.told[at - 1].noises.push(noise);
             }
-            let news = std::iter::from_fn(|| client.poll());
-            let noises =
-                news.filter_map(|it| if let News::Event(it) = it { Some(it) } else { None });
-            self.told[player].noises.extend(noises);
         }
-        self.send_up(out, now);
     }
 }
 
@@ -435,9 +365,10 @@ fn sizes(outgoing: &Outgoing) -> (usize, usize) {
 fn play(case: &Case, script: &Arc<Script>, seed: u64) -> Result<Played, SchemaError> {
     let schema = Arc::new(Schema::new(vec![Soldier::spec()])?);
     let game = Arc::new(Scripted { schema, script: Arc::clone(script), case: *case });
-    let mut town = Town::new(case, game, seed);
+    let mut town = Town::new(case, &game, seed);
     (1..script.stands.len()).for_each(|round| town.round(case, round));
-    Ok(Played { counts: town.server.event_counts(), told: town.told })
+    let counts = town.sessions.server().map_or_else(EventCounts::default, |it| it.event_counts());
+    Ok(Played { counts, told: town.told })
 }
 
 /// What the audit found, in pairs of an event and a player.

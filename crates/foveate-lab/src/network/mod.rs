@@ -1,23 +1,30 @@
-//! Any mix of nodes in virtual time: the very types that ship, on links that delay, lose, reorder, double and
-//! queue, with partitions, crashes, pauses and clocks that differ.
+//! Any mix of nodes in virtual time: the very types that ship, on links that delay, lose, reorder, duplicate,
+//! queue and die, with partitions, crashes, restarts, pauses and clocks that differ.
 //!
 //! One event queue drives everything: wake-ups, dials, packets, answers. One RNG decides everything, so a
 //! seed replays a run to the byte, and [`Network::digest`] proves it. What nodes ask of their host is answered
 //! by a [`Host`], which may delay an answer, or not give it.
+//!
+//! Datagrams may be lost. Messages are not, and keep their order, as long as their link lives: those that
+//! cannot get through wait until the network changes.
 
+#[cfg(test)]
+mod faults;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub use sessions::{Participant, Sessions};
 
-use crate::net::{Agenda, Latency, LinkSpec, Loss};
+use crate::net::{Agenda, Latency, Link as Path, LinkSpec, Loss};
 use foveate_node::Link;
 use foveate_node::node::{Node, NodeInput, Remote};
 use foveate_node::outbox::{Outgoing, RecordingOutbox};
 use foveate_wire::Micros;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
+use wire::{Numbered, Wire};
 
 /// What the network does to what is sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,6 +44,9 @@ pub struct NetworkSpec {
     pub relayed: f64,
     /// Bytes that a node's uplink queues; datagrams beyond are dropped.
     pub queue: u64,
+    /// A link whose ends cannot reach each other for so long ends, and each end is told. `None`: nodes
+    /// notice by themselves, or never.
+    pub idle_timeout: Option<Micros>,
     /// RNG seed.
     pub seed: u64,
 }
@@ -52,6 +62,7 @@ impl NetworkSpec {
             duplicate: 0.0,
             relayed: 0.0,
             queue: u64::MAX,
+            idle_timeout: None,
             seed,
         }
     }
@@ -64,6 +75,8 @@ pub const DIAL_TIMEOUT: Micros = Micros(1_500_000);
 
 /// Datagrams that a log keeps.
 const MAX_LOG: usize = 256;
+/// Datagrams that wait for a node which is paused, as in a socket's buffer; more are lost.
+pub const MAX_WAITING: usize = 1_024;
 
 /// What one node sent, by sort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -127,7 +140,7 @@ impl Placement {
 }
 
 /// A node on the network.
-pub struct Placed<N> {
+pub struct Placed<N: Node> {
     /// The node.
     pub node: N,
     /// What it sent so far.
@@ -141,13 +154,16 @@ pub struct Placed<N> {
     placement: Placement,
     /// Until when its uplink is busy.
     busy: Micros,
-    paused: bool,
+    /// What waits for it while it is paused.
+    waiting: Option<Vec<Happening<N::Command>>>,
     group: u8,
-    /// Wake-ups planned for an earlier holder of this place are not for this one.
+    /// Answers to an earlier node at this place are not for this one.
     life: u32,
+    /// The wake-up that counts; those planned before do not.
+    wake_up: u64,
 }
 
-impl<N> Deref for Placed<N> {
+impl<N: Node> Deref for Placed<N> {
     type Target = N;
 
     fn deref(&self) -> &N {
@@ -155,13 +171,13 @@ impl<N> Deref for Placed<N> {
     }
 }
 
-impl<N> DerefMut for Placed<N> {
+impl<N: Node> DerefMut for Placed<N> {
     fn deref_mut(&mut self) -> &mut N {
         &mut self.node
     }
 }
 
-impl<N> Placed<N> {
+impl<N: Node> Placed<N> {
     /// The node's own clock at a time of the laboratory's.
     pub fn clock(&self, now: Micros) -> Micros {
         let gained = now.0 as i128 * i128::from(self.placement.drift) / 1_000_000;
@@ -186,7 +202,7 @@ impl<N> Placed<N> {
 
 /// What a node's surroundings do for it.
 pub enum Reaction<C> {
-    /// Make a link with the node at this place; with a node that is not there it fails after
+    /// Make a link with the node at this place; if it is crashed, paused or out of reach that fails after
     /// [`DIAL_TIMEOUT`].
     Dial(usize),
     /// Hand over this command after a while.
@@ -214,6 +230,9 @@ pub trait Host<N: Node> {
         event: N::Event,
     ) -> Option<Reaction<N::Command>>;
 
+    /// Something that a node sends to another, before the network does anything to it.
+    fn on_sent(&mut self, _from: usize, _to: usize, _outgoing: &Outgoing) {}
+
     /// What the transport proves about the node at a place.
     fn remote(&self, _at: usize, _dialled: bool) -> Remote {
         Remote::Anonymous
@@ -223,23 +242,21 @@ pub trait Host<N: Node> {
     fn unreachable(&self, _to: usize) -> Option<N::Command> {
         None
     }
-}
 
-struct Wire {
-    ends: [usize; 2],
-    open: [bool; 2],
-    latency: Micros,
-    /// When the last message of each direction arrives: the next cannot overtake it.
-    ordered: [Micros; 2],
-    /// Whether each direction is in a burst of losses.
-    in_burst: [bool; 2],
+    /// A node's link with the node at `to` ended, or a dial failed: dial after this time, or not again.
+    fn redial(&mut self, _at: usize, _node: &Placed<N>, _to: usize) -> Option<Micros> {
+        None
+    }
 }
 
 enum Happening<C> {
-    Wake { at: usize, life: u32 },
+    Wake { at: usize, wake_up: u64 },
     Dial { from: usize, to: usize },
     Answer { at: usize, life: u32, command: C },
-    Arrival { wire: usize, to: usize, outgoing: Outgoing },
+    Datagram { wire: usize, to: usize, bytes: Vec<u8> },
+    Message { wire: usize, to: usize, message: Numbered },
+    Closed { wire: usize, to: usize },
+    IdleCheck { wire: usize },
 }
 
 /// Nodes in virtual time.
@@ -253,6 +270,7 @@ pub struct Network<N: Node> {
     /// Decides everything; a host may draw from it while nodes are placed.
     pub rng: fastrand::Rng,
     lives: u32,
+    wake_ups: u64,
     /// FNV-1a over all that was sent: two runs that agree in it sent the same bytes.
     digest: u64,
 }
@@ -268,6 +286,7 @@ impl<N: Node> Network<N> {
             now: Micros::ZERO,
             rng: fastrand::Rng::with_seed(spec.seed),
             lives: 0,
+            wake_ups: 0,
             digest: 0xcbf2_9ce4_8422_2325,
         }
     }
@@ -285,6 +304,16 @@ impl<N: Node> Network<N> {
     /// What the network does from now on; latencies of links that exist stay.
     pub fn set_spec(&mut self, spec: NetworkSpec) {
         self.spec = spec;
+        self.release_held();
+    }
+
+    /// What a link does from now on to what the node at `from` sends, whatever the network does.
+    pub fn set_link(&mut self, link: Link, from: usize, spec: LinkSpec) {
+        let seed = self.rng.u64(..);
+        if let Some(wire) = self.wires.get_mut(link.0 as usize) {
+            wire.set_spec(wire.end_of(from), spec, seed);
+        }
+        self.release_held();
     }
 
     /// A place for a node to come.
@@ -308,6 +337,7 @@ impl<N: Node> Network<N> {
             WakeUps::Every(round) => Some(self.now + Micros(self.rng.u64(..round.0))),
             WakeUps::Asked => None,
         };
+        self.forget_links(at);
         self.nodes[at] = Some(Placed {
             node,
             sent: Sent::default(),
@@ -316,12 +346,13 @@ impl<N: Node> Network<N> {
             log: None,
             placement,
             busy: self.now,
-            paused: false,
+            waiting: None,
             group: 0,
             life,
+            wake_up: 0,
         });
         match first {
-            Some(first) => self.agenda.plan(first, Happening::Wake { at, life }),
+            Some(first) => self.plan_wake_at(at, first),
             None => self.plan_wake(at),
         }
         self.settle(at, RecordingOutbox::default(), host);
@@ -329,15 +360,31 @@ impl<N: Node> Network<N> {
 
     /// A node vanishes without a word; its links stay open at their other ends, as after a power cut.
     pub fn crash(&mut self, at: usize) -> Option<Placed<N>> {
-        self.nodes.get_mut(at)?.take()
+        let node = self.nodes.get_mut(at)?.take()?;
+        self.forget_links(at);
+        Some(node)
     }
 
-    /// A node stops, or goes on: meanwhile it does nothing, and what arrives is lost.
+    /// Links of an earlier node at a place are not this one's.
+    fn forget_links(&mut self, at: usize) {
+        for wire in self.wires.iter_mut().filter(|wire| wire.ends.contains(&at)) {
+            wire.open[wire.end_of(at)] = false;
+        }
+    }
+
+    /// A node stops, or goes on: meanwhile it does nothing, and what arrives waits for it.
     pub fn pause(&mut self, at: usize, paused: bool) {
         let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) else { return };
-        let wakes = node.paused && !paused && node.placement.wake_ups == WakeUps::Asked;
-        node.paused = paused;
-        if wakes {
+        if paused {
+            node.waiting.get_or_insert_default();
+            return;
+        }
+        let Some(waiting) = node.waiting.take() else { return };
+        let asks = node.placement.wake_ups == WakeUps::Asked;
+        for happening in waiting {
+            self.agenda.plan(self.now, happening);
+        }
+        if asks {
             self.plan_wake(at);
         }
     }
@@ -346,6 +393,7 @@ impl<N: Node> Network<N> {
     pub fn partition(&mut self, at: usize, group: u8) {
         if let Some(node) = self.nodes.get_mut(at).and_then(Option::as_mut) {
             node.group = group;
+            self.release_held();
         }
     }
 
@@ -354,15 +402,35 @@ impl<N: Node> Network<N> {
         self.nodes.iter().enumerate().filter_map(|(at, node)| Some((at, node.as_ref()?)))
     }
 
-    /// Makes a link between two nodes at once; none if one of them is not there.
+    /// Makes a link between two nodes at once; none if one of them is not there, or paused.
     pub fn connect(&mut self, from: usize, to: usize, host: &mut impl Host<N>) -> Option<Link> {
-        let there = |at: usize| self.nodes.get(at).is_some_and(Option::is_some);
-        if !there(from) || !there(to) {
+        self.connect_wire(Wire::new([from, to], self.latency(from, to), self.now), host)
+    }
+
+    /// The same with a link that has conditions of its own: what it does to what `from` sends, and to what
+    /// `to` does.
+    pub fn connect_over(
+        &mut self,
+        from: usize,
+        to: usize,
+        paths: [Path; 2],
+        host: &mut impl Host<N>,
+    ) -> Option<Link> {
+        let mut wire = Wire::new([from, to], Micros::ZERO, self.now);
+        wire.set_paths(paths);
+        self.connect_wire(wire, host)
+    }
+
+    fn connect_wire(&mut self, wire: Wire, host: &mut impl Host<N>) -> Option<Link> {
+        let [from, to] = wire.ends;
+        let acts = |at: usize| self.group(at).is_some() && !self.is_paused(at);
+        if !acts(from) || !acts(to) {
             return None;
         }
-        let (link, latency) = (Link(self.wires.len() as u64), self.latency(from, to));
-        let (ordered, in_burst) = ([self.now; 2], [false; 2]);
-        self.wires.push(Wire { ends: [from, to], open: [true; 2], latency, ordered, in_burst });
+        let index = self.wires.len();
+        self.wires.push(wire);
+        self.plan_idle_check(index);
+        let link = Link(index as u64);
         for (at, other, dialled) in [(from, to, true), (to, from, false)] {
             let input = NodeInput::Connected(link, host.remote(other, dialled));
             self.handle(at, input, host);
@@ -370,20 +438,44 @@ impl<N: Node> Network<N> {
         Some(link)
     }
 
-    /// Cuts a link: both ends are told, now.
+    /// The newest link between two nodes that both have open.
+    pub fn link_between(&self, a: usize, b: usize) -> Option<Link> {
+        let is_theirs =
+            |wire: &Wire| wire.open == [true; 2] && [[a, b], [b, a]].contains(&wire.ends);
+        self.wires.iter().rposition(is_theirs).map(|index| Link(index as u64))
+    }
+
+    /// Datagrams of the node at `from` that a link has lost so far.
+    pub fn lost(&self, link: Link, from: usize) -> u64 {
+        self.wires.get(link.0 as usize).map_or(0, |wire| wire.lost[wire.end_of(from)])
+    }
+
+    /// Cuts a link: both ends are told, now; a node that is paused when it goes on.
     pub fn cut(&mut self, link: Link, host: &mut impl Host<N>) {
-        let Some(wire) = self.wires.get_mut(link.0 as usize) else { return };
-        let (ends, open) = (wire.ends, std::mem::take(&mut wire.open));
-        for (at, open) in ends.into_iter().zip(open) {
-            if open {
-                self.handle(at, NodeInput::Closed(link), host);
-            }
+        let Some(wire) = self.wires.get(link.0 as usize) else { return };
+        wire.ends.into_iter().for_each(|at| self.close(link.0 as usize, at, host));
+    }
+
+    /// A link goes dead: nothing passes any more, and its ends are told after
+    /// [`NetworkSpec::idle_timeout`].
+    pub fn sever(&mut self, link: Link) {
+        if let Some(wire) = self.wires.get_mut(link.0 as usize) {
+            wire.severed = true;
         }
     }
 
-    /// Hands a command to a node, now.
+    /// Hands a command to a node, now; to one that is paused when it goes on.
     pub fn command(&mut self, at: usize, command: N::Command, host: &mut impl Host<N>) {
-        self.handle(at, NodeInput::Command(command), host);
+        let Some(node) = self.nodes.get(at).and_then(Option::as_ref) else { return };
+        self.answer(at, node.life, command, host);
+    }
+
+    fn answer(&mut self, at: usize, life: u32, command: N::Command, host: &mut impl Host<N>) {
+        let Some(node) = self.nodes[at].as_mut().filter(|node| node.life == life) else { return };
+        match &mut node.waiting {
+            Some(waiting) => waiting.push(Happening::Answer { at, life, command }),
+            None => self.handle(at, NodeInput::Command(command), host),
+        }
     }
 
     /// Runs until a time.
@@ -391,15 +483,17 @@ impl<N: Node> Network<N> {
         while let Some((now, happening)) = self.agenda.next(until) {
             self.now = now;
             match happening {
-                Happening::Wake { at, life } => self.wake(at, life, host),
+                Happening::Wake { at, wake_up } => self.wake(at, wake_up, host),
                 Happening::Dial { from, to } => self.answer_dial(from, to, host),
-                Happening::Answer { at, life, command } => {
-                    let same = self.nodes[at].as_ref().is_some_and(|node| node.life == life);
-                    if same {
-                        self.handle(at, NodeInput::Command(command), host);
-                    }
+                Happening::Answer { at, life, command } => self.answer(at, life, command, host),
+                Happening::Datagram { wire, to, bytes } => {
+                    self.on_datagram(wire, to, bytes, host);
                 }
-                Happening::Arrival { wire, to, outgoing } => self.arrive(wire, to, &outgoing, host),
+                Happening::Message { wire, to, message } => {
+                    self.on_message(wire, to, message, host);
+                }
+                Happening::Closed { wire, to } => self.close(wire, to, host),
+                Happening::IdleCheck { wire } => self.check_idle(wire, host),
             }
         }
         self.now = self.now.max(until);
@@ -409,19 +503,25 @@ impl<N: Node> Network<N> {
         let Some(node) = &self.nodes[at] else { return };
         let wake = node.node.next_wake(node.clock(self.now));
         let wait = node.until(self.now, wake);
-        let life = node.life;
-        self.agenda.plan(self.now + wait, Happening::Wake { at, life });
+        self.plan_wake_at(at, self.now + wait);
     }
 
-    fn wake(&mut self, at: usize, life: u32, host: &mut impl Host<N>) {
-        let Some(node) = self.nodes[at].as_mut().filter(|node| node.life == life) else { return };
+    fn plan_wake_at(&mut self, at: usize, when: Micros) {
+        let Some(node) = &mut self.nodes[at] else { return };
+        self.wake_ups += 1;
+        node.wake_up = self.wake_ups;
+        self.agenda.plan(when, Happening::Wake { at, wake_up: self.wake_ups });
+    }
+
+    fn wake(&mut self, at: usize, wake_up: u64, host: &mut impl Host<N>) {
+        let of_now = |node: &&mut Placed<N>| node.wake_up == wake_up;
+        let Some(node) = self.nodes[at].as_mut().filter(of_now) else { return };
         let every = node.placement.wake_ups;
+        let paused = node.waiting.is_some();
         if let WakeUps::Every(round) = every {
-            self.agenda.plan(self.now + round, Happening::Wake { at, life });
+            self.plan_wake_at(at, self.now + round);
         }
-        if node.paused {
-            return;
-        }
+        let Some(node) = self.nodes[at].as_mut().filter(|_| !paused) else { return };
         let mut out = RecordingOutbox::default();
         host.before_wake(self.now, at, node, &mut out);
         node.node.handle(node.clock(self.now), NodeInput::Wake, &mut out);
@@ -443,19 +543,16 @@ impl<N: Node> Network<N> {
     /// Carries out what a node sent and asked for. Public for hosts that call the node itself.
     pub fn settle(&mut self, at: usize, out: RecordingOutbox, host: &mut impl Host<N>) {
         for (link, outgoing) in out.0 {
+            if let Some(wire) = self.wires.get(link.0 as usize) {
+                host.on_sent(at, wire.ends[1 - wire.end_of(at)], &outgoing);
+            }
             self.post(at, link.0 as usize, outgoing);
         }
         while let Some(node) = self.nodes[at].as_mut() {
             let (Some(event), life) = (node.node.poll(), node.life) else { return };
             match host.on_event(self.now, at, node, event) {
                 None => {}
-                Some(Reaction::Dial(to)) => {
-                    let wait = match self.reaches(at, to) {
-                        true => self.latency(at, to) * 3,
-                        false => DIAL_TIMEOUT,
-                    };
-                    self.agenda.plan(self.now + wait, Happening::Dial { from: at, to });
-                }
+                Some(Reaction::Dial(to)) => self.plan_dial(self.now, at, to),
                 Some(Reaction::Answer(wait, command)) => {
                     self.agenda.plan(self.now + wait, Happening::Answer { at, life, command });
                 }
@@ -468,7 +565,7 @@ impl<N: Node> Network<N> {
     }
 
     fn is_paused(&self, at: usize) -> bool {
-        self.nodes.get(at).and_then(Option::as_ref).is_some_and(|node| node.paused)
+        self.nodes.get(at).and_then(Option::as_ref).is_some_and(|node| node.waiting.is_some())
     }
 
     fn reaches(&self, a: usize, b: usize) -> bool {
@@ -485,24 +582,24 @@ impl<N: Node> Network<N> {
         let relayed = rng.f64() < self.spec.relayed;
         let spec = LinkSpec { latency: self.spec.latency, ..LinkSpec::PERFECT };
         let mut latency = Micros::ZERO;
-        crate::net::Link::new(spec, rng.u64(..)).carry(Micros::ZERO, 0, |at| latency = at);
+        Path::new(spec, rng.u64(..)).carry(Micros::ZERO, 0, |at| latency = at);
         if relayed { latency * 2 } else { latency }
     }
 
     fn answer_dial(&mut self, from: usize, to: usize, host: &mut impl Host<N>) {
         if self.reaches(from, to) {
             self.connect(from, to, host);
-        } else if self.nodes.get(to).is_none_or(Option::is_none) {
-            // A machine that is off refuses nothing: the caller gives up by itself.
         } else if let Some(command) = host.unreachable(to) {
-            self.handle(from, NodeInput::Command(command), host);
+            self.command(from, command, host);
+        } else {
+            self.redial(from, to, host);
         }
     }
 
     fn post(&mut self, at: usize, wire: usize, outgoing: Outgoing) {
         let Some(node) = self.nodes[at].as_mut() else { return };
         let Some(it) = self.wires.get_mut(wire) else { return };
-        let end = usize::from(it.ends[1] == at);
+        let end = it.end_of(at);
         if !it.open[end] {
             return;
         }
@@ -523,60 +620,146 @@ impl<N: Node> Network<N> {
             log.push_front((Link(wire as u64), bytes.to_vec()));
         }
         let Some(left) = node.leave(self.now, (size, reliable), self.spec.queue) else { return };
-        let (spec, rng) = (&self.spec, &mut self.rng);
-        let spread = (u128::from(it.latency.0) * u128::from(spec.jitter) / 100) as u64;
-        let jitter = if spec.jitter > 0 { Micros(rng.u64(..=spread)) } else { Micros::ZERO };
-        let mut arrives = left + it.latency + jitter;
         let to = it.ends[1 - end];
-        if reliable {
-            while spec.loss.loses(rng, &mut it.in_burst[end]) {
-                arrives = arrives + it.latency * 3;
-            }
-            arrives = arrives.max(it.ordered[end]);
-            it.ordered[end] = arrives;
-        } else if spec.loss.loses(rng, &mut it.in_burst[end]) {
-            return;
-        } else {
-            if spec.reorder > 0.0 && rng.f64() < spec.reorder {
-                arrives = arrives + it.latency;
-            }
-            if spec.duplicate > 0.0 && rng.f64() < spec.duplicate {
-                let (at, outgoing) = (arrives + it.latency, outgoing.clone());
-                self.agenda.plan(at, Happening::Arrival { wire, to, outgoing });
-            }
+        let Outgoing::Datagram(bytes) = outgoing else {
+            let message = (it.number(end), outgoing);
+            return self.send_message(wire, end, left, message);
+        };
+        let copies = it.carry_datagram(end, (left, bytes.len()), &self.spec, &mut self.rng);
+        for when in copies.into_iter().flatten() {
+            self.agenda.plan(when, Happening::Datagram { wire, to, bytes: bytes.clone() });
         }
-        self.agenda.plan(arrives, Happening::Arrival { wire, to, outgoing });
     }
 
-    fn arrive(&mut self, wire: usize, to: usize, outgoing: &Outgoing, host: &mut impl Host<N>) {
-        if self.is_paused(to) {
+    fn send_message(&mut self, wire: usize, end: usize, left: Micros, message: Numbered) {
+        let it = &mut self.wires[wire];
+        let size = match &message.1 {
+            Outgoing::Datagram(bytes) | Outgoing::Message(bytes) => bytes.len(),
+            Outgoing::Close(_) => 0,
+        };
+        match it.carry_message(end, (left, size), &self.spec, &mut self.rng) {
+            Some(when) => {
+                let to = it.ends[1 - end];
+                self.agenda.plan(when, Happening::Message { wire, to, message });
+            }
+            None => it.held[end].push(message),
+        }
+    }
+
+    /// The network has changed: messages that were held up set out again.
+    fn release_held(&mut self) {
+        for wire in 0..self.wires.len() {
+            for end in 0..2 {
+                for message in std::mem::take(&mut self.wires[wire].held[end]) {
+                    self.send_message(wire, end, self.now, message);
+                }
+            }
+        }
+    }
+
+    /// Whether something of the other end can be handed to this one.
+    fn passes(&self, wire: usize, to: usize) -> bool {
+        let it = &self.wires[wire];
+        let from = it.ends[1 - it.end_of(to)];
+        !it.severed && self.group(from).is_none_or(|group| Some(group) == self.group(to))
+    }
+
+    fn on_datagram(&mut self, wire: usize, to: usize, bytes: Vec<u8>, host: &mut impl Host<N>) {
+        if !self.passes(wire, to) || !self.wires[wire].open[self.wires[wire].end_of(to)] {
             return;
+        }
+        let Some(node) = self.nodes[to].as_mut() else { return };
+        if let Some(waiting) = &mut node.waiting {
+            if waiting.len() < MAX_WAITING {
+                waiting.push(Happening::Datagram { wire, to, bytes });
+            }
+            return;
+        }
+        node.received += bytes.len() as u64;
+        self.handle(to, NodeInput::Datagram(Link(wire as u64), &bytes), host);
+    }
+
+    fn on_message(&mut self, wire: usize, to: usize, message: Numbered, host: &mut impl Host<N>) {
+        if !self.passes(wire, to) {
+            let end = 1 - self.wires[wire].end_of(to);
+            return self.wires[wire].held[end].push(message);
+        }
+        if let Some(Some(Placed { waiting: Some(waiting), .. })) = self.nodes.get_mut(to) {
+            return waiting.push(Happening::Message { wire, to, message });
         }
         let it = &mut self.wires[wire];
-        let end = usize::from(it.ends[1] == to);
-        let from = it.ends[1 - end];
-        if !it.open[end] || self.group(from).is_some_and(|group| Some(group) != self.group(to)) {
+        let end = it.end_of(to);
+        for outgoing in it.in_order(1 - end, message) {
+            if !self.wires[wire].open[end] {
+                return;
+            }
+            match outgoing {
+                Outgoing::Datagram(bytes) | Outgoing::Message(bytes) => {
+                    if let Some(node) = self.nodes[to].as_mut() {
+                        node.received += bytes.len() as u64;
+                    }
+                    self.handle(to, NodeInput::Message(Link(wire as u64), &bytes), host);
+                }
+                Outgoing::Close(_) => self.close(wire, to, host),
+            }
+        }
+    }
+
+    /// A link ends for a node, which is told.
+    fn close(&mut self, wire: usize, to: usize, host: &mut impl Host<N>) {
+        if let Some(Some(Placed { waiting: Some(waiting), .. })) = self.nodes.get_mut(to) {
+            return waiting.push(Happening::Closed { wire, to });
+        }
+        let it = &mut self.wires[wire];
+        let end = it.end_of(to);
+        if std::mem::take(&mut it.open[end]) {
+            let other = it.ends[1 - end];
+            self.handle(to, NodeInput::Closed(Link(wire as u64)), host);
+            self.redial(to, other, host);
+        }
+    }
+
+    fn redial(&mut self, from: usize, to: usize, host: &mut impl Host<N>) {
+        let Some(node) = self.nodes.get(from).and_then(Option::as_ref) else { return };
+        if let Some(wait) = host.redial(from, node, to) {
+            self.plan_dial(self.now + wait, from, to);
+        }
+    }
+
+    fn plan_dial(&mut self, when: Micros, from: usize, to: usize) {
+        let takes = match self.reaches(from, to) {
+            true => self.latency(from, to) * 3,
+            false => DIAL_TIMEOUT,
+        };
+        self.agenda.plan(when + takes, Happening::Dial { from, to });
+    }
+
+    fn plan_idle_check(&mut self, wire: usize) {
+        if let Some(timeout) = self.spec.idle_timeout {
+            let when = self.now + Micros(timeout.0.div_ceil(4));
+            self.agenda.plan(when, Happening::IdleCheck { wire });
+        }
+    }
+
+    fn check_idle(&mut self, wire: usize, host: &mut impl Host<N>) {
+        let it = &self.wires[wire];
+        let ([a, b], open) = (it.ends, it.open);
+        if open == [false; 2] {
             return;
         }
-        let link = Link(wire as u64);
-        if let Some(node) = self.nodes[to].as_mut()
-            && let Outgoing::Datagram(bytes) | Outgoing::Message(bytes) = outgoing
+        let alive = open == [true; 2] && !it.severed && self.reaches(a, b);
+        if alive {
+            self.wires[wire].alive = self.now;
+        } else if let Some(timeout) = self.spec.idle_timeout
+            && self.now - it.alive >= timeout
         {
-            node.received += bytes.len() as u64;
+            return [a, b].into_iter().for_each(|at| self.close(wire, at, host));
         }
-        let input = match outgoing {
-            Outgoing::Datagram(bytes) => NodeInput::Datagram(link, bytes),
-            Outgoing::Message(bytes) => NodeInput::Message(link, bytes),
-            Outgoing::Close(_) => {
-                self.wires[wire].open[end] = false;
-                NodeInput::Closed(link)
-            }
-        };
-        self.handle(to, input, host);
+        self.plan_idle_check(wire);
     }
 }
 
-impl<N> Placed<N> {
+impl<N: Node> Placed<N> {
     /// When the last byte of a packet has left the uplink; none if its queue is full.
     fn leave(&mut self, now: Micros, (size, reliable): (u64, bool), queue: u64) -> Option<Micros> {
         if reliable {

@@ -1,10 +1,11 @@
 //! A server and its clients on the virtual network, as a game's tests and the experiments need them.
 
 use super::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
-use foveate_node::client::News;
+use crate::net::Link as Path;
+use foveate_node::client::{ClientPhase, News};
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::{ClientCommand, NodeInput, ServerCommand};
-use foveate_node::outbox::{Outbox, RecordingOutbox};
+use foveate_node::outbox::{Outbox, Outgoing, RecordingOutbox};
 use foveate_node::server::{Keys, ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Client, Link, Node, Server};
@@ -81,20 +82,46 @@ impl<G: Game> Node for Participant<G> {
 
 /// Lets players in and keeps what they leave, as a server's program does. A token that is not empty is
 /// rejected.
-#[derive(Default)]
 pub struct Lodge {
     players: BTreeMap<String, u32>,
     kept: BTreeMap<u32, Vec<(ObjectId, Vec<i32>)>>,
-    /// How long an answer takes.
+    /// How long an answer takes at least.
     pub answers_after: Micros,
+    /// Up to so much longer: answers overtake each other.
+    pub answers_spread: Micros,
+    /// Share of questions that are never answered.
+    pub unanswered: f64,
+    rng: fastrand::Rng,
 }
 
 impl Lodge {
+    fn new(seed: u64) -> Lodge {
+        Lodge {
+            players: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            answers_after: Micros::ZERO,
+            answers_spread: Micros::ZERO,
+            unanswered: 0.0,
+            rng: fastrand::Rng::with_seed(seed ^ 0x10d9e),
+        }
+    }
+
+    /// Players are numbered from 1 in the order in which they were added, whose hello arrives first or not.
+    fn number(&mut self, name: &str) -> u32 {
+        let next = self.players.len() as u32 + 1;
+        *self.players.entry(name.into()).or_insert(next)
+    }
+
+    /// Gives a player the number that its program wants, instead of the next one.
+    pub fn set_number(&mut self, name: &str, player: u32) {
+        self.players.insert(name.into(), player);
+    }
+
     fn on_event(&mut self, event: &ServerEvent) -> Option<(Micros, ServerCommand)> {
         let answer = match event {
+            ServerEvent::Asked { .. } if self.rng.f64() < self.unanswered => return None,
             ServerEvent::Asked { link, name, token } if token.is_empty() => {
-                let next = self.players.len() as u32 + 1;
-                let player = *self.players.entry(name.clone()).or_insert(next);
+                let player = self.number(name);
                 let kept = self.kept.remove(&player).unwrap_or_default();
                 ServerCommand::Admit(*link, PlayerId(player), kept)
             }
@@ -105,7 +132,8 @@ impl Lodge {
             }
             _ => return None,
         };
-        Some((self.answers_after, answer))
+        let spread = Micros(self.rng.u64(..=self.answers_spread.0));
+        Some((self.answers_after + spread, answer))
     }
 }
 
@@ -119,14 +147,19 @@ pub struct Sessions<G: Game> {
     pub server_events: Vec<ServerEvent>,
     /// What clients said, with their places.
     pub news: Vec<(usize, News<G::Event>)>,
+    /// Everything that was sent, from and to which place, while it is kept.
+    pub sent: Option<Vec<(usize, usize, Outgoing)>>,
+    /// Clients whose link ended, or who cannot reach the server, dial again after this time.
+    pub redial_after: Option<Micros>,
     game: Arc<G>,
-    links: BTreeMap<usize, Link>,
 }
 
 struct SessionHost<'a, G: Game, D> {
     lodge: &'a mut Lodge,
     server_events: &'a mut Vec<ServerEvent>,
     news: &'a mut Vec<(usize, News<G::Event>)>,
+    sent: Option<&'a mut Vec<(usize, usize, Outgoing)>>,
+    redial_after: Option<Micros>,
     decide: D,
 }
 
@@ -167,6 +200,22 @@ where
             }
         }
     }
+
+    fn on_sent(&mut self, from: usize, to: usize, outgoing: &Outgoing) {
+        if let Some(sent) = &mut self.sent {
+            sent.push((from, to, outgoing.clone()));
+        }
+    }
+
+    /// A client that was refused would be refused again.
+    fn redial(&mut self, _: usize, node: &Placed<Participant<G>>, _: usize) -> Option<Micros> {
+        match &node.node {
+            Participant::Client(client) if *client.phase() == ClientPhase::Joining => {
+                self.redial_after
+            }
+            _ => None,
+        }
+    }
 }
 
 impl<G: Game> Sessions<G> {
@@ -174,11 +223,12 @@ impl<G: Game> Sessions<G> {
     pub fn new(game: Arc<G>, settings: ServerSettings, spec: NetworkSpec) -> Sessions<G> {
         let mut sessions = Sessions {
             network: Network::new(spec),
-            lodge: Lodge::default(),
+            lodge: Lodge::new(spec.seed),
             server_events: Vec::new(),
             news: Vec::new(),
+            sent: None,
+            redial_after: None,
             game: Arc::clone(&game),
-            links: BTreeMap::new(),
         };
         let server = Server::new(game, settings, different_keys());
         let (network, mut host) = sessions.split(|_, _, _, _| {});
@@ -194,24 +244,35 @@ impl<G: Game> Sessions<G> {
 
     /// A client that connects now; its place.
     pub fn join(&mut self, name: &str, token: &[u8]) -> usize {
-        let client = Client::new(Arc::clone(&self.game), name, token);
-        let (network, mut host) = self.split(|_, _, _, _| {});
-        let at = network.add(Participant::Client(Box::new(client)), Placement::PLAIN, &mut host);
+        let at = self.add(name, token, Placement::PLAIN);
         self.connect(at);
         at
+    }
+
+    /// A client without a link; its place.
+    pub fn add(&mut self, name: &str, token: &[u8], placement: Placement) -> usize {
+        let client = Client::new(Arc::clone(&self.game), name, token);
+        self.lodge.number(name);
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.add(Participant::Client(Box::new(client)), placement, &mut host)
     }
 
     /// Gives a client a new link.
     pub fn connect(&mut self, at: usize) -> Option<Link> {
         let (network, mut host) = self.split(|_, _, _, _| {});
-        let link = network.connect(at, 0, &mut host)?;
-        self.links.insert(at, link);
-        Some(link)
+        network.connect(at, 0, &mut host)
+    }
+
+    /// Gives a client a link with conditions of its own: what it does to what the client sends, and to what
+    /// the server does.
+    pub fn connect_over(&mut self, at: usize, paths: [Path; 2]) -> Option<Link> {
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.connect_over(at, 0, paths, &mut host)
     }
 
     /// Cuts a client's link; both ends notice.
     pub fn cut(&mut self, at: usize) {
-        let Some(link) = self.links.remove(&at) else { return };
+        let Some(link) = self.network.link_between(at, 0) else { return };
         let (network, mut host) = self.split(|_, _, _, _| {});
         network.cut(link, &mut host);
     }
@@ -225,6 +286,21 @@ impl<G: Game> Sessions<G> {
         let until = self.network.now() + time;
         let (network, mut host) = self.split(decide);
         network.run_until(until, &mut host);
+    }
+
+    /// Lets a client's program do something, now; what the client sends goes on its way.
+    pub fn act(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Client<G>, Micros, &mut RecordingOutbox),
+    ) {
+        let now = self.network.now();
+        let Some(node) = self.network.nodes.get_mut(at).and_then(Option::as_mut) else { return };
+        let (clock, mut out) = (node.clock(now), RecordingOutbox::default());
+        let Participant::Client(client) = &mut node.node else { return };
+        act(client, clock, &mut out);
+        let (network, mut host) = self.split(|_, _, _, _| {});
+        network.settle(at, out, &mut host);
     }
 
     /// Hands a command to a client, now.
@@ -253,8 +329,9 @@ impl<G: Game> Sessions<G> {
     where
         D: FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
     {
-        let Sessions { network, lodge, server_events, news, .. } = self;
-        (network, SessionHost { lodge, server_events, news, decide })
+        let Sessions { network, lodge, server_events, news, sent, redial_after, .. } = self;
+        let (sent, redial_after) = (sent.as_mut(), *redial_after);
+        (network, SessionHost { lodge, server_events, news, sent, redial_after, decide })
     }
 }
 

@@ -36,6 +36,7 @@ fn bad_network(seed: u64) -> NetworkSpec {
         duplicate: 0.1,
         relayed: 0.2,
         queue: 1 << 20,
+        idle_timeout: None,
         seed,
     }
 }
@@ -167,4 +168,52 @@ fn answers_that_come_late_still_let_players_in() {
             .present()
             .all(|(at, it)| { matches!(it.node, Participant::Server(_)) == (at == 0) })
     );
+}
+
+#[test]
+fn answers_overtake_each_other_or_never_come_and_nobody_else_is_disturbed() {
+    let spec = NetworkSpec::delayed(Micros::from_millis(10), 1);
+    let mut game = Sessions::new(meadow(), ServerSettings::default(), spec);
+    game.lodge.answers_spread = SECOND * 5;
+    let places: Vec<usize> = (0..12).map(|at| game.join(&format!("player {at}"), &[])).collect();
+    game.run(SECOND * 6, |_, _, _, _| {});
+    let joined = |event: &ServerEvent| match event {
+        ServerEvent::Joined(player, _) => Some(player.0),
+        _ => None,
+    };
+    let order: Vec<u32> = game.server_events.iter().filter_map(joined).collect();
+    assert_eq!(order.len(), 12);
+    assert!(!order.is_sorted(), "asked in order, answered out of order: {order:?}");
+    game.lodge.unanswered = 1.0;
+    let late = game.join("late", &[]);
+    game.run(SECOND * 6, |_, _, _, _| {});
+    assert!(matches!(game.client(late).unwrap().phase(), ClientPhase::Joining));
+    for at in places {
+        assert!(matches!(game.client(at).unwrap().phase(), ClientPhase::Playing(_)));
+    }
+}
+
+#[test]
+fn clients_come_back_to_a_server_that_was_restarted() {
+    let spec = NetworkSpec {
+        idle_timeout: Some(SECOND * 3),
+        ..NetworkSpec::delayed(Micros::from_millis(10), 1)
+    };
+    let mut game = game_of(4, spec);
+    game.redial_after = Some(SECOND);
+    game.run(SECOND * 2, |_, _, _, _| {});
+    drop(game.network.crash(0));
+    game.run(SECOND * 6, |_, _, _, _| {});
+    for at in 1..=4 {
+        assert!(matches!(game.client(at).unwrap().phase(), ClientPhase::Joining), "it noticed");
+    }
+    let mut server =
+        Server::new(meadow(), ServerSettings::default(), Box::new(|| ResumeKey([9; 16])));
+    server.simulation.populate().unwrap();
+    game.place_server(server, Placement::PLAIN);
+    game.run(SECOND * 6, |_, _, _, _| {});
+    assert_eq!(game.server().unwrap().players(), 4);
+    for at in 1..=4 {
+        assert!(matches!(game.client(at).unwrap().phase(), ClientPhase::Playing(_)));
+    }
 }

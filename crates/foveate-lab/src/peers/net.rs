@@ -39,6 +39,7 @@ impl NetSpec {
             duplicate: 0.0,
             relayed: self.relayed,
             queue: self.queue,
+            idle_timeout: None,
             seed: self.seed,
         }
     }

@@ -4,13 +4,13 @@
 //! decides what one transaction of a storage contains and what becomes of a transaction that fails. A host runs
 //! them on a file; the laboratory runs the same two on a disk that crashes, fills up and tears writes.
 //!
-//! **One question, one transaction.** A player who joins brings a token. Both travel as one [`Question`]: the token
+//! **One question, one transaction.** A player who joins brings a token. Both travel as one [`JoinQuestion`]: the token
 //! is marked as used in the transaction that looks the player up, together with every change handed in before. So
 //! a player is only let in after the token is on the disk, and a transaction that fails uses nothing up.
 //!
 //! ```text
-//! Asked ─▶ PlayerRegistry ─ Question ─▶ WriteQueue ─ Batch ─▶ storage
-//! Admit ◀─ PlayerRegistry ◀─ Answer ─── WriteQueue ◀─ written, failed
+//! Asked ─▶ PlayerRegistry ─ JoinQuestion ─▶ WriteQueue ─ Batch ─▶ storage
+//! Admit ◀─ PlayerRegistry ◀─ JoinAnswer ─── WriteQueue ◀─ written, failed
 //! ```
 
 mod memory;
@@ -20,8 +20,8 @@ mod tokens;
 
 pub use memory::{MAX_NAMES, MemoryStorage};
 pub use queue::{
-    Batch, Changed, Changes, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, SavedStates, StorageReport,
-    WriteQueue,
+    Batch, Changed, Changes, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, SavedStates, WriteQueue,
+    WriterReport,
 };
 pub use registry::PlayerRegistry;
 pub use tokens::{MAX_REMEMBERED, UsedTokens};
@@ -64,7 +64,7 @@ pub type StoredPlayer = (PlayerId, Vec<Saved>);
 
 /// What happened to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change<'a> {
+pub enum StorageChange<'a> {
     /// This is its state now; perhaps the same as before.
     Saved(ObjectId, &'a [i32]),
     /// It is no more.
@@ -86,7 +86,7 @@ pub struct Taken {
 
 /// Asks for a player; a name that was never here gets a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Question {
+pub struct JoinQuestion {
     /// Comes back with the answer.
     pub ticket: u64,
     /// The player's name.
@@ -97,11 +97,11 @@ pub struct Question {
     pub now: UnixTime,
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`JoinQuestion`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer<E> {
+pub struct JoinAnswer<E> {
     /// What was asked. With an error its token is not used up.
-    pub question: Question,
+    pub question: JoinQuestion,
     /// The player's number and objects.
     pub player: Result<StoredPlayer, E>,
 }
@@ -110,16 +110,16 @@ pub struct Answer<E> {
 pub trait PlayerStorage {
     /// Takes the state of objects, those that changed and perhaps others. All of a call are written by one
     /// transaction.
-    fn save<'a>(&mut self, batch: impl IntoIterator<Item = Change<'a>>) -> Taken;
+    fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken;
 
     /// The object is not in the world any more, but stays stored: its player has left.
     fn forget(&mut self, id: ObjectId);
 
     /// Takes a question; false if too many are open.
-    fn ask(&mut self, question: Question) -> bool;
+    fn ask(&mut self, question: JoinQuestion) -> bool;
 
     /// The next answer: the ticket, and the player; `None` if the storage could not answer.
-    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)>;
+    fn poll(&mut self) -> Option<(JoinQuestion, Option<StoredPlayer>)>;
 
     /// Reserves numbers for new ids up to this one, and returns up to which one they are reserved by now.
     fn reserve_ids(&mut self, end: u64) -> u64;

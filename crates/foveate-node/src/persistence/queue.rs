@@ -1,7 +1,7 @@
 //! What waits for a storage: which changes and questions one transaction contains, and what becomes of them if it
 //! fails.
 
-use super::{Answer, Change, Question, Taken};
+use super::{JoinAnswer, JoinQuestion, StorageChange, Taken};
 use foveate_wire::ObjectId;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,20 +30,20 @@ impl SavedStates {
     /// such an object.
     pub fn sort_out<'a>(
         &self,
-        batch: impl IntoIterator<Item = Change<'a>>,
+        batch: impl IntoIterator<Item = StorageChange<'a>>,
         fits: impl Fn(ObjectId, usize) -> bool,
     ) -> (Taken, Vec<Changed>) {
         let (mut taken, mut fresh) = (Taken::default(), Vec::new());
         for change in batch {
             match change {
-                Change::Saved(id, lanes) if !fits(id, lanes.len()) => taken.unfit += 1,
-                Change::Saved(id, lanes)
+                StorageChange::Saved(id, lanes) if !fits(id, lanes.len()) => taken.unfit += 1,
+                StorageChange::Saved(id, lanes)
                     if self.0.get(&id).is_some_and(|known| **known == *lanes) =>
                 {
                     taken.unchanged += 1;
                 }
-                Change::Saved(id, lanes) => fresh.push((id, Some(lanes.into()))),
-                Change::Removed(id) => fresh.push((id, None)),
+                StorageChange::Saved(id, lanes) => fresh.push((id, Some(lanes.into()))),
+                StorageChange::Removed(id) => fresh.push((id, None)),
             }
         }
         (taken, fresh)
@@ -68,7 +68,7 @@ impl SavedStates {
 
 /// How a queue's storage is doing. Counters only ever grow.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct StorageReport {
+pub struct WriterReport {
     /// Transactions that reached the disk.
     pub turns: u64,
     /// Objects written by them.
@@ -91,7 +91,7 @@ pub struct Batch {
     /// States of objects; written first, so that a player who is asked for is up to date.
     pub changes: Changes,
     /// Players to look up, with the tokens that they use up.
-    pub questions: Vec<Question>,
+    pub questions: Vec<JoinQuestion>,
     /// Numbers of ids are to be reserved up to here.
     pub next_id: Option<u64>,
 }
@@ -100,15 +100,15 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct WriteQueue<E> {
     changes: Changes,
-    questions: Vec<Question>,
-    answers: VecDeque<Answer<E>>,
+    questions: Vec<JoinQuestion>,
+    answers: VecDeque<JoinAnswer<E>>,
     /// Questions that were taken and whose answers were not polled.
     open: usize,
     /// Numbers of ids are to be reserved up to here,
     next_id: u64,
     /// and are up to there.
     reserved_ids: u64,
-    report: StorageReport,
+    report: WriterReport,
 }
 
 impl<E> Default for WriteQueue<E> {
@@ -120,7 +120,7 @@ impl<E> Default for WriteQueue<E> {
             open: 0,
             next_id: 0,
             reserved_ids: 0,
-            report: StorageReport::default(),
+            report: WriterReport::default(),
         }
     }
 }
@@ -141,7 +141,7 @@ impl<E> WriteQueue<E> {
     }
 
     /// Takes a question; false if too many are open.
-    pub fn ask(&mut self, question: Question) -> bool {
+    pub fn ask(&mut self, question: JoinQuestion) -> bool {
         let room = self.open < MAX_QUESTIONS;
         if room {
             self.open += 1;
@@ -151,7 +151,7 @@ impl<E> WriteQueue<E> {
     }
 
     /// The next answer.
-    pub fn poll(&mut self) -> Option<Answer<E>> {
+    pub fn poll(&mut self) -> Option<JoinAnswer<E>> {
         let answer = self.answers.pop_front()?;
         self.open -= 1;
         Some(answer)
@@ -168,8 +168,8 @@ impl<E> WriteQueue<E> {
     }
 
     /// How the storage is doing.
-    pub fn report(&self) -> StorageReport {
-        StorageReport { waiting: self.changes.len(), ..self.report.clone() }
+    pub fn report(&self) -> WriterReport {
+        WriterReport { waiting: self.changes.len(), ..self.report.clone() }
     }
 
     /// Whether a question waits that a storage which works should be asked at once.
@@ -195,7 +195,7 @@ impl<E> WriteQueue<E> {
     }
 
     /// The transaction of a batch is on the disk; these are the answers to its questions.
-    pub fn on_written(&mut self, batch: &Batch, answers: Vec<Answer<E>>) {
+    pub fn on_written(&mut self, batch: &Batch, answers: Vec<JoinAnswer<E>>) {
         let removed = batch.changes.values().filter(|lanes| lanes.is_none()).count();
         self.reserved_ids = batch.next_id.unwrap_or(self.reserved_ids);
         self.report.turns += 1;
@@ -226,9 +226,10 @@ impl<E> WriteQueue<E> {
         self.refuse(questions, refusal);
     }
 
-    fn refuse(&mut self, questions: Vec<Question>, refusal: impl Fn() -> E) {
+    fn refuse(&mut self, questions: Vec<JoinQuestion>, refusal: impl Fn() -> E) {
         let refused = questions.into_iter();
-        self.answers.extend(refused.map(|question| Answer { question, player: Err(refusal()) }));
+        self.answers
+            .extend(refused.map(|question| JoinAnswer { question, player: Err(refusal()) }));
     }
 }
 
@@ -252,7 +253,7 @@ mod tests {
         assert!(queue.take_batch().is_none(), "nothing to do");
         let token = Some(([1; 16], UnixTime(9)));
         assert!(queue.enter(id(1), state(1)) && queue.enter(id(2), state(2)));
-        let question = Question { ticket: 7, name: "ada".into(), token, now: UnixTime(1) };
+        let question = JoinQuestion { ticket: 7, name: "ada".into(), token, now: UnixTime(1) };
         assert!(queue.ask(question));
         let batch = queue.take_batch().unwrap();
         assert_eq!((batch.changes.len(), batch.questions.len()), (2, 1));

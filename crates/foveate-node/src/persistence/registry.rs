@@ -2,7 +2,8 @@
 //! what is to be kept to a storage.
 
 use super::{
-    Change, KeptObjects, PlayerStorage, Question, RESERVED, TokenId, UnixTime, UsedTokens,
+    JoinQuestion, KeptObjects, PlayerStorage, RESERVED, StorageChange, TokenId, UnixTime,
+    UsedTokens,
 };
 use crate::game::{Game, PlayerId};
 use crate::node::ServerCommand;
@@ -60,7 +61,7 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
             }
         }
         let ticket = self.tickets;
-        let question = Question { ticket, name: name.into(), token, now };
+        let question = JoinQuestion { ticket, name: name.into(), token, now };
         if !self.storage.ask(question) {
             self.release(token);
             return Some(ServerCommand::Reject(link, Refusal::Full));
@@ -98,7 +99,7 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
 
     /// A player has left; these are to be kept.
     pub fn leave(&mut self, _: PlayerId, kept: &KeptObjects) {
-        self.storage.save(kept.iter().map(|(id, lanes)| Change::Saved(*id, lanes)));
+        self.storage.save(kept.iter().map(|(id, lanes)| StorageChange::Saved(*id, lanes)));
         kept.iter().for_each(|(id, _)| self.storage.forget(*id));
     }
 
@@ -123,11 +124,12 @@ impl<S: PlayerStorage> PlayerRegistry<S> {
     fn save_some<G: Game>(&mut self, simulation: &Simulation<G>, is_one: impl Fn(u32) -> bool) {
         let (store, game) = (&simulation.publisher.store, &simulation.game);
         let removed = simulation.removed().iter().filter(|id| game.keeps(id.kind()));
-        let removed = removed.map(|id| Change::Removed(*id));
+        let removed = removed.map(|id| StorageChange::Removed(*id));
         let created = simulation.created().iter().filter(|id| game.keeps(id.kind()));
         let created = created.filter_map(|id| Some((*id, store.find(*id)?)));
         let some = store.iter().filter(|(id, slot)| game.keeps(id.kind()) && is_one(slot.0));
-        let saved = created.chain(some).map(|(id, slot)| Change::Saved(id, store.lanes(slot)));
+        let saved =
+            created.chain(some).map(|(id, slot)| StorageChange::Saved(id, store.lanes(slot)));
         self.storage.save(removed.chain(saved));
     }
 }

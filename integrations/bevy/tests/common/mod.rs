@@ -2,7 +2,7 @@
 
 use bevy_app::prelude::*;
 use bevy_ecs::prelude::*;
-use foveate_bevy::foveate::io::Options;
+use foveate_bevy::foveate::io::EndpointOptions;
 use foveate_bevy::foveate::wire::Micros;
 use foveate_bevy::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub fn shared(app: &mut App) {
     app.player_message::<Order>().player_input::<Keys>();
 }
 
-pub fn server(view: View, options: Options) -> App {
+pub fn server(view: View, options: EndpointOptions) -> App {
     let mut app = App::new();
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     app.add_plugins((

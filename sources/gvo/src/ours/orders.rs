@@ -77,7 +77,7 @@ impl Play<'_> {
         let owner = self.script.things[unit].owner?;
         let channel = self.channels.iter().find(|channel| channel.about == About::Orders)?;
         let tie = channel.tie(self.topology.node(owner), 0)?;
-        let ask = tie.viewer.replicas.get(id_of(Some(owner), unit))?.value::<Order>()?;
+        let ask = tie.replicas.get(id_of(Some(owner), unit))?.value::<Order>()?;
         Some(UnitCourse::from(ask))
     }
 

@@ -67,7 +67,7 @@ impl Play<'_> {
     pub(super) fn write_arrival(&mut self, channel: usize, node: usize) {
         let Some(player) = self.topology.player(node) else { return };
         let id = id_of(Some(player), 0);
-        let known = self.channels[channel].sources[node].publisher.store.find(id).is_some();
+        let known = self.channels[channel].publishers[node].store.find(id).is_some();
         if self.script.present(player, self.frame) && (!known || self.ours.near_spawn) {
             let place = self.script.of(player).next().and_then(|thing| self.pose(thing));
             let entry = RosterEntry {
@@ -87,10 +87,10 @@ impl Play<'_> {
         }
         let arrivals = &self.channels[arrivals];
         let ties = arrivals.ties.iter().filter(|tie| tie.to == node);
-        let heard = ties.flat_map(|tie| tie.viewer.replicas.iter());
+        let heard = ties.flat_map(|tie| tie.replicas.iter());
         let mut listed: Vec<(ObjectId, RosterEntry)> =
             heard.filter_map(|view| Some((view.id(), view.value()?))).collect();
-        let store = &arrivals.sources[node].publisher.store;
+        let store = &arrivals.publishers[node].store;
         for (id, slot) in store.iter() {
             listed.extend(store.get(slot).ok().map(|entry| (id, entry)));
         }
@@ -104,7 +104,7 @@ impl Play<'_> {
         let Some(channel) = self.channel(About::Roster) else { return Ok(()) };
         let mut pairs = Vec::new();
         for tie in &self.channels[channel].ties {
-            for view in tie.viewer.replicas.iter() {
+            for view in tie.replicas.iter() {
                 let other = self.topology.node(view.id().origin() as usize - 1);
                 let tied = self.channels[0].tie(tie.to, other).is_some();
                 // Two that come in the same frame are each told of the other: one connection does.
@@ -135,7 +135,7 @@ impl Play<'_> {
         };
         let channel = &mut self.channels[channel];
         for tie in channel.ties.extract_if(.., |tie| old(tie.to)) {
-            channel.sources[tie.from].publisher.remove(tie.observer);
+            channel.publishers[tie.from].remove(tie.observer);
         }
     }
 }

@@ -8,7 +8,7 @@ fn pair(purpose: Purpose) -> (WebSocket, TcpStream, Instant) {
     let (stream, _) = listener.accept().expect("connected");
     stream.set_nonblocking(true).expect("possible");
     let now = Instant::now();
-    let options = Options::server();
+    let options = EndpointOptions::server();
     let nothing = (Bytes::new(), BytesMut::new());
     (WebSocket::new(stream, nothing, purpose, &options, (now, Micros::ZERO)), peer, now)
 }
@@ -93,7 +93,7 @@ fn what_is_against_the_rules_is_named() {
     }
     let (mut socket, _peer, now) = pair(Purpose::Play);
     let arrived = feed(&mut socket, &huge, now);
-    let limit = Options::server().limits.max_message;
+    let limit = EndpointOptions::server().limits.max_message;
     assert!(matches!(&arrived[..], [Arrived::Oversized(_, most)] if *most == limit), "{arrived:?}");
 }
 
@@ -113,7 +113,7 @@ fn goodbyes_carry_our_numbers_in_both_directions() {
     };
     assert_eq!((*code, reason.as_str()), (CloseCode(7), "bye"));
     assert!(socket.pipe.outgoing.starts_with(b"\x88"), "the goodbye is answered");
-    assert_eq!(socket.due(), now + GOODBYE);
+    assert_eq!(socket.due(Duration::ZERO), Some(now + GOODBYE));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn datagrams_are_dropped_while_a_ping_is_overdue() {
     assert!(socket.push(at(551), &Unit::Message(Bytes::from_static(b"x"))), "messages wait");
     // An answer after 40 ms: from now on 340 ms are too late.
     peer.write_all(&masked(0x8a, b"")).expect("open");
-    let limits = Options::server().limits;
+    let limits = EndpointOptions::server().limits;
     let deadline = Instant::now() + Duration::from_secs(120);
     while socket.receive(&limits, at(560), Micros::ZERO).bytes == 0 {
         assert!(Instant::now() < deadline, "the pong arrives");
@@ -145,8 +145,8 @@ fn datagrams_are_dropped_while_a_ping_is_overdue() {
 #[test]
 fn a_silent_peer_is_pinged_and_then_given_up() {
     let (mut socket, _peer, begun) = pair(Purpose::Observe);
-    let idle = duration(Options::server().idle_timeout);
-    assert_eq!(socket.due(), begun + idle / 3);
+    let idle = duration(EndpointOptions::server().idle_timeout);
+    assert_eq!(socket.due(Duration::ZERO), Some(begun + idle / 3));
     assert_eq!(socket.timeout(begun + idle / 3), Timeout::Goes);
     assert_eq!(&socket.pipe.outgoing[..], b"\x89\0");
     assert_eq!(socket.timeout(begun + idle), Timeout::Idle);
@@ -157,7 +157,7 @@ fn a_silent_peer_is_pinged_and_then_given_up() {
 #[test]
 fn random_bytes_never_panic_and_never_pile_up() {
     let mut random = fastrand::Rng::with_seed(23);
-    let most = Options::server().limits.max_message.0 as usize * 2;
+    let most = EndpointOptions::server().limits.max_message.0 as usize * 2;
     for _ in 0..200 {
         let (mut socket, _peer, now) = pair(Purpose::Play);
         for _ in 0..100 {

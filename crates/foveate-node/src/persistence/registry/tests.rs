@@ -9,8 +9,8 @@ const TOKEN: (TokenId, UnixTime) = ([7; 16], UnixTime(1_060));
 /// A storage that answers when the test says so.
 #[derive(Default)]
 struct Scripted {
-    questions: VecDeque<Question>,
-    answers: VecDeque<(Question, Option<StoredPlayer>)>,
+    questions: VecDeque<JoinQuestion>,
+    answers: VecDeque<(JoinQuestion, Option<StoredPlayer>)>,
     full: bool,
 }
 
@@ -22,20 +22,20 @@ impl Scripted {
 }
 
 impl PlayerStorage for Scripted {
-    fn save<'a>(&mut self, batch: impl IntoIterator<Item = Change<'a>>) -> Taken {
+    fn save<'a>(&mut self, batch: impl IntoIterator<Item = StorageChange<'a>>) -> Taken {
         Taken { taken: batch.into_iter().count(), ..Taken::default() }
     }
 
     fn forget(&mut self, _: ObjectId) {}
 
-    fn ask(&mut self, question: Question) -> bool {
+    fn ask(&mut self, question: JoinQuestion) -> bool {
         if !self.full {
             self.questions.push_back(question);
         }
         !self.full
     }
 
-    fn poll(&mut self) -> Option<(Question, Option<StoredPlayer>)> {
+    fn poll(&mut self) -> Option<(JoinQuestion, Option<StoredPlayer>)> {
         self.answers.pop_front()
     }
 

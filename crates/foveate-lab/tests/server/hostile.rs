@@ -1,6 +1,7 @@
 //! What players who mean harm can make a server do, counted.
 
 use super::*;
+use foveate_node::outbox::Outgoing;
 use foveate_node::server::{JOIN_COST, VIEW_COST, WATCH_COST, WorkBudget};
 use foveate_node::session::{ServerMessage, read_message};
 
@@ -119,17 +120,15 @@ fn objects_that_do_not_fit_leave_no_half_of_a_player_behind() {
 #[test]
 fn what_is_asked_beyond_a_budget_is_counted_and_not_done() {
     let mut town = Town::new(ServerSettings::default());
-    let ada = town.join(1, "ada");
+    let ada = town.join("ada");
     town.run(20, |_| 0);
-    let before = town.server.work();
-    let mut out = RecordingOutbox::default();
+    let before = town.server().work();
     for which in 0..100 {
-        town.clients[&ada].set_view(which % 2, &mut out);
-        town.clients[&ada].watch(None, &mut out);
+        town.sessions.tell(ada, ClientCommand::SetView(which % 2));
+        town.sessions.tell(ada, ClientCommand::Watch(None));
     }
-    town.route(out, true);
     town.run(5, |_| 0);
-    let work = town.server.work();
+    let work = town.server().work();
     let (charged, refused) = (work.charged - before.charged, work.refused - before.refused);
     assert!(charged <= u64::from(WorkBudget::PLAYER.burst), "{charged} units");
     assert_eq!(charged + refused, 100 * u64::from(VIEW_COST + WATCH_COST));
@@ -138,18 +137,17 @@ fn what_is_asked_beyond_a_budget_is_counted_and_not_done() {
 #[test]
 fn nobody_saw_more_of_the_past_than_their_link_explains() {
     let mut town = Town::new(ServerSettings::default());
-    let ada = town.join(1, "ada");
+    let ada = town.join("ada");
     town.run(40, |_| 0);
-    let avatar = town.clients[&ada].joined().unwrap().avatar;
-    let now = town.server.simulation.publisher.store.tick();
-    let ask = |seen: Tick| {
-        write_message(&ClientMessage::Ask { object: avatar.0, action: 1u8, seen: seen.0 })
-    };
+    let avatar = town.avatar(ada);
+    let link = town.server().present_players().next().unwrap().link.unwrap();
+    let now = town.server().simulation.publisher.store.tick();
     // A round trip of two rounds, and three more for acknowledgements, jitter and the screen.
     for (ago, late) in [(3, 0), (30, 1)] {
-        let time = town.now();
+        let (time, seen) = (town.now(), now.minus(ago).0);
+        let ask = write_message(&ClientMessage::Ask { object: avatar.0, action: 1u8, seen });
         let mut out = RecordingOutbox::default();
-        town.server.message(ada, &ask(now.minus(ago)), time, &mut out);
-        assert_eq!(town.server.refusals().late, late, "{ago} ticks ago");
+        town.server().message(link, &ask, time, &mut out);
+        assert_eq!(town.server().refusals().late, late, "{ago} ticks ago");
     }
 }
