@@ -28,29 +28,37 @@ fn found(flaw: Flaw) -> String {
     (1..=4).find_map(hunt).unwrap_or_default()
 }
 
+/// What is found first is one of these invariants.
+fn is_found(flaw: Flaw, by: &[&str]) {
+    let what = found(flaw);
+    assert!(by.iter().any(|invariant| what.starts_with(invariant)), "{flaw:?}: {what}");
+}
+
 #[test]
 fn a_token_marked_as_used_only_after_the_reply_is_found() {
-    assert!(found(Flaw::TokenAfterReply).starts_with("tokens once"));
+    is_found(Flaw::TokenAfterReply, &["tokens once"]);
 }
 
 #[test]
 fn a_resume_that_leaves_the_old_link_open_is_found() {
-    assert!(found(Flaw::OldLinkStaysOpen).starts_with("one session"));
+    is_found(Flaw::OldLinkStaysOpen, &["one session"]);
 }
 
+/// Whatever the lost transaction held is missed.
 #[test]
 fn a_skipped_sync_is_found() {
-    assert!(found(Flaw::SkippedSync).starts_with("nothing lost"));
+    let by = ["nothing lost", "tokens once", "items conserved", "names are numbers"];
+    is_found(Flaw::SkippedSync, &by);
 }
 
 #[test]
 fn a_player_admitted_twice_is_found() {
-    assert!(found(Flaw::AdmittedTwice).starts_with("names are numbers"));
+    is_found(Flaw::AdmittedTwice, &["names are numbers"]);
 }
 
 #[test]
 fn a_lost_leave_is_found() {
-    assert!(found(Flaw::LostLeave).starts_with("nothing lost"));
+    is_found(Flaw::LostLeave, &["nothing lost"]);
 }
 
 #[test]
