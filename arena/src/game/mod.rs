@@ -38,7 +38,7 @@ use foveate_wire::{KindId, Micros, ObjectId, Replicate, Schema, Tick};
 use kinds::{
     AVATAR, Avatar, BASE, Charm, ITEM, Item, MATCH, Match, RoundPhase, TeamBase, UNIT, Unit,
 };
-use kinds::{Weapon, position};
+use kinds::{Weapon, position, ticks_left};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use ways::Ways;
@@ -57,6 +57,8 @@ const ALWAYS_SEEN: f32 = 8.0;
 /// and beyond it nothing that a step aside of this length would show: a fifth of a second at full
 /// speed, for news to arrive in.
 const STEP_ASIDE: f64 = 2.0;
+/// How long after their death the fallen may look from their team mates, in milliseconds.
+const WATCH_AFTER_MS: u32 = 1_000;
 /// The most units of one player.
 pub const MAX_UNITS: u32 = 4;
 
@@ -253,7 +255,7 @@ impl Setup {
             break_seconds: 10,
             score_limit: u16::try_from(90 * bases + 5 * players).unwrap_or(u16::MAX),
             rate: TickRate::DEFAULT,
-            line_of_sight: false,
+            line_of_sight: true,
         }
     }
 }
@@ -324,6 +326,11 @@ impl Arena {
     /// The node of the graph nearest to a point that can be walked to from there.
     pub fn node_near(&self, at: Point) -> NodeIx {
         self.ways.node_near(at)
+    }
+
+    /// Ways that were searched for so far, those found in memory left out: the most costly thing that rules do.
+    pub fn searches(&self) -> u64 {
+        self.ways.searches()
     }
 
     /// The id of one of a player's units, from 0.
@@ -443,6 +450,19 @@ impl Game for Arena {
         matches!(kind, AVATAR | BASE | ITEM | UNIT | MATCH)
     }
 
+    /// An order searches a way through the map.
+    fn cost(&self, action: &Action) -> u32 {
+        match action {
+            Action::Order { .. } | Action::Follow => 100,
+            _ => 4,
+        }
+    }
+
+    fn limit_seen(&self, input: Controls, earliest: Tick) -> Controls {
+        let raised = |seen: u32| if earliest.is_after(Tick(seen)) { earliest.0 } else { seen };
+        Controls { fire: input.fire.map(raised), ..input }
+    }
+
     /// Both keys have the same reach in either direction.
     fn allows(&self, input: &Controls) -> bool {
         input.walk.forward > i8::MIN && input.walk.strafe > i8::MIN
@@ -491,10 +511,15 @@ impl Game for Arena {
         eyes.extend(units.filter(|id| world.get::<Unit>(*id).is_some_and(|unit| !unit.walks())));
     }
 
-    /// One's team, at any time; the fallen may look about.
+    /// The fallen may look from their team mates, a second after they fell: what a player who can act is told is what
+    /// the avatar and the player's own units see.
     fn may_watch(&self, world: &World<'_>, avatar: ObjectId, object: ObjectId) -> bool {
         let (own, other) = (world.get::<Avatar>(avatar), world.get::<Avatar>(object));
-        own.zip(other).is_some_and(|(own, other)| own.team == other.team || !own.is_alive())
+        own.zip(other).is_some_and(|(own, other)| {
+            let away = self.ticks(avatar::AWAY_MS);
+            let fell = away.saturating_sub(ticks_left(own.ready, world.tick(), away));
+            own.team == other.team && !own.is_alive() && fell >= self.ticks(WATCH_AFTER_MS)
+        })
     }
 }
 

@@ -4,8 +4,9 @@ use super::kinds::{HEALTH, TAKEN, ticks_left};
 use super::*;
 use crate::geometry::ConvexPolygon;
 use crate::practice::Practice;
-use foveate_node::game::EventArea;
+use foveate_node::game::{EventArea, GameViews};
 
+mod cheats;
 mod prediction;
 mod rounds;
 mod units;
@@ -376,7 +377,8 @@ fn inputs_out_of_range_are_refused_and_views_are_two() {
     assert!(arena.allows(&Controls::default()));
     let walk = ArenaInput { strafe: i8::MIN, ..ArenaInput::default() };
     assert!(!arena.allows(&Controls { walk, ..Controls::default() }));
-    assert!((0..2).all(|which| arena.view(which).unwrap().build().is_ok()));
+    let views = GameViews(&arena);
+    assert!((0..2).all(|which| arena.view(which).unwrap().build_in(&views).is_ok()));
     assert!(arena.view(2).is_none());
 }
 

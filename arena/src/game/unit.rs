@@ -95,7 +95,11 @@ pub(super) fn place_at(arena: &Arena, unit: &Unit, tick: Tick) -> (Point, bool) 
         return (point(unit.pos), true);
     }
     let walked = f64::from(passed(unit, tick)) * SPEED / f64::from(arena.setup.rate.hz());
-    arena.ways.to_node(unit.pos, unit.target).after(walked)
+    // Ordered about several times in one tick, it searches no way that it will not walk.
+    match walked > 0.0 {
+        true => arena.ways.to_node(unit.pos, unit.target).after(walked),
+        false => (point(unit.pos), false),
+    }
 }
 
 /// Ticks since it set out, fired or fell. A tick before that is one of a server that started anew.

@@ -30,6 +30,7 @@ pub(crate) struct Ways {
 struct Memory {
     scratch: PathScratch,
     nodes: Vec<NodeIx>,
+    searches: u64,
     known: Known,
     /// What was known until `known` was begun anew.
     older: Known,
@@ -111,6 +112,11 @@ impl Ways {
         near
     }
 
+    /// Ways that were searched for, not remembered.
+    pub fn searches(&self) -> u64 {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).searches
+    }
+
     /// The nodes between two points, to walk from one to the next.
     pub fn between(&self, from: Point, to: Point, corners: &mut Vec<Point>) {
         let ends = (self.node_near(from), self.node_near(to));
@@ -141,6 +147,7 @@ impl Ways {
     }
 
     fn find(&self, from: Point, to: u16, memory: &mut Memory) -> Way {
+        memory.searches += 1;
         let graph = self.map.graph();
         let to = NodeIx(u32::from(to).min(graph.node_count() as u32 - 1));
         let mut corners = vec![(from, 0.0)];

@@ -79,6 +79,12 @@ impl Authenticator for MainAuthenticator {
         }
     }
 
+    fn joined(&mut self, player: PlayerId) {
+        if let MainAuthenticator::Accounts(accounts) = self {
+            accounts.joined(player);
+        }
+    }
+
     fn leave(&mut self, player: PlayerId, objects: Kept) {
         if let MainAuthenticator::Accounts(accounts) = self {
             accounts.leave(player, objects);

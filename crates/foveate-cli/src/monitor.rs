@@ -77,6 +77,9 @@ pub struct Monitor {
     malformed: Counter,
     impossible: Counter,
     hasty: Counter,
+    excess: Counter,
+    late: Counter,
+    work: CounterBy,
     events: CounterBy,
     refused: CounterBy,
     links: CounterBy,
@@ -138,6 +141,21 @@ impl Monitor {
             malformed: register(r, "foveate_malformed", "Datagrams that cannot be read"),
             impossible: register(r, "foveate_impossible", "Inputs that the game does not allow"),
             hasty: register(r, "foveate_hasty", "Inputs sent too early"),
+            excess: register(
+                r,
+                "foveate_excess",
+                "Actions, views and questions beyond a budget or not allowed",
+            ),
+            late: register(
+                r,
+                "foveate_late",
+                "Claims to have seen what the round trip does not explain",
+            ),
+            work: register(
+                r,
+                "foveate_work",
+                "Units of work that clients asked for, within their budgets and beyond",
+            ),
             events: register(
                 r,
                 "foveate_events",
@@ -192,6 +210,10 @@ impl Monitor {
         raise(&self.malformed, refused.malformed);
         raise(&self.impossible, refused.impossible);
         raise(&self.hasty, refused.hasty);
+        raise(&self.excess, refused.excess);
+        raise(&self.late, refused.late);
+        raise_by(&self.work, "what", "done", server.work().charged);
+        raise_by(&self.work, "what", "refused", server.work().refused);
         let events = server.event_counts();
         raise_by(&self.events, "how", "unreliable", events.unreliable);
         raise_by(&self.events, "how", "reliable", events.reliable);

@@ -57,9 +57,9 @@ pub struct Serve {
     /// Seed of the world
     #[arg(long)]
     seed: Option<u64>,
-    /// Hide enemies behind walls from clients
+    /// Tell clients of enemies behind walls, too
     #[arg(long)]
-    line_of_sight: bool,
+    no_line_of_sight: bool,
     /// File to keep players and objects in
     #[arg(long)]
     storage: Option<PathBuf>,
@@ -102,7 +102,7 @@ impl Serve {
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
-        config.line_of_sight |= self.line_of_sight;
+        config.line_of_sight &= !self.no_line_of_sight;
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
         config.metrics = config.metrics.filter(|_| !self.no_metrics);
@@ -173,9 +173,6 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
                 ..Setup::for_players(players, config.seed)
             };
             serve(args, &config, Arc::new(Arena::new(setup)?))
-        }
-        Rules::Crowd if config.line_of_sight => {
-            Err("line_of_sight: the crowd has no walls; use --game arena".into())
         }
         Rules::Crowd => serve(args, &config, Arc::new(CrowdGame::new(players)?)),
     }

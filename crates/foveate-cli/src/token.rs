@@ -1,8 +1,8 @@
 //! `foveate token`: issues a connect token, as a login service would.
 
 use clap::Args;
-use foveate_io::UnixTime;
 use foveate_io::token::{MAX_LIFE, Secret, TokenClaim, random_id};
+use foveate_io::unix_now;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn issue(
     server: Option<String>,
     ttl: Duration,
 ) -> Result<String, Box<dyn Error>> {
-    let expires = UnixTime::now().plus(ttl);
+    let expires = unix_now().plus(ttl);
     Ok(secret.issue(&TokenClaim { name: name.into(), server, expires, id: random_id()? })?)
 }
 

@@ -5,8 +5,8 @@ mod probe;
 
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Setup};
-use foveate_io::UnixTime;
 use foveate_io::storage::Storage;
+use foveate_io::unix_now;
 use foveate_node::game::Game;
 use foveate_wire::Replicate;
 use probe::Probe;
@@ -55,7 +55,7 @@ fn stored(store: &Path) -> Vec<(u32, Avatar)> {
     (0..BOTS)
         .filter_map(|bot| {
             let name = format!("visitor-{bot}");
-            let (_, saved) = storage.player(&name, UnixTime::now()).unwrap();
+            let (_, saved) = storage.player(&name, unix_now()).unwrap();
             let avatar = saved.iter().find(|saved| saved.id.kind() == arena.avatar())?;
             Some((avatar.id.origin(), Avatar::get(kind, &avatar.lanes)))
         })

@@ -112,4 +112,4 @@ pub use options::{EndpointOptions, Limits, LinkConditions, MAX_OBSERVED, MIN_PAC
 pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;
-pub use time::UnixTime;
+pub use time::{UnixTime, unix_now};

@@ -1,6 +1,8 @@
 //! The time of the day, for what outlives a process: tokens, last visits. And a clock that goes on while
 //! the machine sleeps, for games that go on as well.
 
+pub use foveate_node::UnixTime;
+
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,19 +25,8 @@ pub(crate) fn monotonic() -> Duration {
     FIRST.get_or_init(Instant::now).elapsed()
 }
 
-/// Seconds since the first of January 1970, UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct UnixTime(pub u64);
-
-impl UnixTime {
-    /// What the system's clock says; a clock before 1970 counts as 1970.
-    pub fn now() -> UnixTime {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        UnixTime(since.map_or(0, |since| since.as_secs()))
-    }
-
-    /// So much later.
-    pub fn plus(self, span: Duration) -> UnixTime {
-        UnixTime(self.0.saturating_add(span.as_secs()))
-    }
+/// What the system's clock says; a clock before 1970 counts as 1970.
+pub fn unix_now() -> UnixTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixTime(since.map_or(0, |since| since.as_secs()))
 }

@@ -23,10 +23,12 @@
 //! # Ok::<(), TokenError>(())
 //! ```
 
+pub use foveate_node::persistence::{MAX_REMEMBERED, TokenId};
+
 use crate::time::UnixTime;
+use foveate_node::persistence::UsedTokens;
 use ring::hmac;
 use ring::rand::SecureRandom;
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,16 +43,14 @@ pub const MIN_SECRET: usize = 32;
 pub const MAX_SECRET: usize = 4_096;
 /// The longest life of a token. Used ones are remembered as long as they live.
 pub const MAX_LIFE: Duration = Duration::from_secs(86_400);
-/// Used tokens that are remembered; with so many alive, no more are taken.
-pub const MAX_REMEMBERED: usize = 1 << 16;
-
-/// What tells one token from another.
-pub type TokenId = [u8; 16];
 
 const MAC: usize = 32;
 const HEAD: usize = 1 + 8 + 16;
 /// Two names with their lengths.
 const LONGEST: usize = HEAD + 2 * (1 + MAX_NAME) + MAC;
+
+/// An issuer's clock may be ahead by this: a token of the longest life is taken all the same.
+pub const MAX_SKEW: Duration = Duration::from_secs(60);
 
 /// Why a token was not issued or not taken. A refused token is not used up.
 #[derive(Debug, thiserror::Error)]
@@ -228,23 +228,24 @@ fn take_name(bytes: &[u8]) -> Option<(String, &[u8])> {
 pub struct Verifier {
     secret: Secret,
     server: String,
-    used: BTreeSet<TokenId>,
-    /// The same, by expiry.
-    expiring: BTreeSet<(UnixTime, TokenId)>,
+    used: UsedTokens,
 }
 
 impl Verifier {
     /// For the server of this name.
     pub fn new(secret: Secret, server: &str) -> Verifier {
-        let (used, expiring) = (BTreeSet::new(), BTreeSet::new());
-        Verifier { secret, server: server.into(), used, expiring }
+        Verifier { secret, server: server.into(), used: UsedTokens::default() }
     }
 
     /// Takes a token, or says why not. From now on it is used.
     pub fn check(&mut self, token: &str, now: UnixTime) -> Result<TokenClaim, TokenError> {
         let claim = self.read(token, now)?;
-        self.let_go(now);
-        if !self.remember(claim.id, claim.expires) {
+        self.used.forget_expired(now);
+        // A clock that was ahead for a while has made tokens expire that are valid by now.
+        if claim.expires <= self.used.horizon() {
+            return Err(TokenError::Expired(0));
+        }
+        if !self.used.insert(claim.id, claim.expires) {
             return Err(TokenError::Full);
         }
         Ok(claim)
@@ -257,7 +258,7 @@ impl Verifier {
             return Err(TokenError::Expired(now.0 - claim.expires.0));
         }
         let life = claim.expires.0 - now.0;
-        if life > MAX_LIFE.as_secs() {
+        if life > (MAX_LIFE + MAX_SKEW).as_secs() {
             return Err(TokenError::LivesTooLong(life));
         }
         if let Some(named) = claim.server.clone().filter(|named| *named != self.server) {
@@ -269,25 +270,9 @@ impl Verifier {
         Ok(claim)
     }
 
-    /// A token that was used before, perhaps before a restart. False if there is no room.
-    pub fn remember(&mut self, id: TokenId, until: UnixTime) -> bool {
-        let room = self.used.len() < MAX_REMEMBERED;
-        if room && self.used.insert(id) {
-            self.expiring.insert((until, id));
-        }
-        room
-    }
-
     /// Used tokens that are remembered.
     pub fn remembered(&self) -> usize {
         self.used.len()
-    }
-
-    fn let_go(&mut self, now: UnixTime) {
-        while let Some((until, id)) = self.expiring.first().copied().filter(|(at, _)| *at <= now) {
-            self.expiring.remove(&(until, id));
-            self.used.remove(&id);
-        }
     }
 }
 
@@ -341,6 +326,8 @@ mod tests {
         let next = secret().issue(&claim(2, 120)).unwrap();
         verifier.check(&next, after).unwrap();
         assert_eq!(verifier.remembered(), 1, "the first has expired");
+        let ahead = secret().issue(&claim(4, MAX_LIFE.as_secs() + 10)).unwrap();
+        assert!(verifier.read(&ahead, NOW).is_ok(), "an issuer ten seconds ahead");
         let eternal = secret().issue(&claim(3, 90_000)).unwrap();
         assert!(matches!(verifier.check(&eternal, NOW), Err(TokenError::LivesTooLong(90_000))));
     }
@@ -388,7 +375,7 @@ mod tests {
     fn a_verifier_remembers_a_bounded_number_of_tokens() {
         let mut verifier = verifier();
         for id in 0..MAX_REMEMBERED as u32 {
-            assert!(verifier.remember(claim(id, 60).id, UnixTime(NOW.0 + 60)));
+            assert!(verifier.used.insert(claim(id, 60).id, UnixTime(NOW.0 + 60)));
         }
         let late = secret().issue(&claim(u32::MAX, 120)).unwrap();
         assert!(matches!(verifier.check(&late, NOW), Err(TokenError::Full)));

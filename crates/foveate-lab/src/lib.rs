@@ -8,6 +8,7 @@
 
 pub mod audit;
 pub mod avatar;
+pub mod chaos;
 pub mod experiments;
 pub mod mesh;
 pub mod movement;

@@ -534,11 +534,12 @@ impl<G: Game> Client<G> {
         self.link.filter(|_| self.joined().is_some())
     }
 
-    /// Says good-bye.
+    /// Leaves for good. Nothing more is said on the link: a server takes it for an offence.
     pub fn leave(&mut self, out: &mut impl Outbox) {
-        if let Some(link) = self.link {
+        if let Some(link) = self.let_in() {
             out.message(link, &write_message(&ClientMessage::<G::Action>::Leave));
         }
+        self.closed();
         self.resume = None;
     }
 }

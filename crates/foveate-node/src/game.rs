@@ -111,6 +111,20 @@ pub trait Game: Sized + Send + Sync + 'static {
         true
     }
 
+    /// What a player's action costs the node that carries it out, in units of [`WorkBudget`](crate::server::WorkBudget):
+    /// a server charges it against the player's budget, and does not carry out what is not paid for. An action that
+    /// searches, spawns or looks around widely states more than 1.
+    fn cost(&self, _: &Self::Action) -> u32 {
+        1
+    }
+
+    /// An input in which nothing was seen before a tick. Inputs that name the tick at which their player looked (see
+    /// [`World::as_seen`]) return with that tick raised to `earliest`, the oldest that the player's round trip explains;
+    /// so a player gets no more lag compensation than the link has lag.
+    fn limit_seen(&self, input: Self::Input, _earliest: Tick) -> Self::Input {
+        input
+    }
+
     /// The views that a player may choose from, by number; number 0 is the first one. A view may be
     /// a policy of the game's own: [`View::custom`] with a name from [`policies`](Game::policies).
     fn view(&self, which: u8) -> Option<View>;

@@ -32,6 +32,22 @@ pub const RELIABLE_EVENTS: u8 = 2;
 /// The versions of the wire that this end speaks, oldest first.
 pub const VERSIONS: [u8; 2] = [VERSION, RELIABLE_EVENTS];
 
+/// Whether a player may have this name: it is shown to others as it is, so nothing in it may be invisible, change the
+/// direction of what stands beside it, or make it look like another name by white space.
+pub fn is_player_name(name: &str) -> bool {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(
+                c,
+                '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+                    | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{e0fff}'
+            )
+    };
+    let trimmed = name.trim() == name;
+    !name.is_empty() && name.len() <= MAX_NAME && trimmed && !name.chars().any(is_hidden)
+}
+
 /// Why somebody was turned away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Refusal {
@@ -349,6 +365,35 @@ mod tests {
             ServerDatagram::read(&bytes);
             read_message::<ClientMessage<i32>>(&bytes);
             read_message::<ServerMessage>(&bytes);
+        }
+    }
+
+    #[test]
+    fn names_that_deceive_are_refused() {
+        for name in ["ada", "Zoë", "李 雷", "a-b_c.d", "O’Neil", "🦊 fox"] {
+            assert!(is_player_name(name), "{name:?}");
+        }
+        let long = "n".repeat(MAX_NAME + 1);
+        let deceitful = [
+            "",
+            " ada",
+            "ada ",
+            "a\nda",
+            "a\u{7f}da",
+            "ad\u{202e}a",
+            "\u{2066}ada",
+            "a\u{200b}da",
+            "a\u{200d}da",
+            "\u{feff}ada",
+            "a\u{ad}da",
+            "\u{3164}",
+            "ada\u{e0041}",
+            "\u{a0}ada",
+            "a\u{fe0f}da",
+            &long,
+        ];
+        for name in deceitful {
+            assert!(!is_player_name(name), "{name:?}");
         }
     }
 

@@ -61,8 +61,10 @@ pub struct Simulation<G: Game> {
     interactions: Vec<Interacted>,
     /// The next serial of the fixed ids of each origin.
     serials: BTreeMap<u32, u32>,
-    /// What rules removed in the last tick.
+    /// What rules removed in the last tick,
     removed: Vec<ObjectId>,
+    /// and what they created.
+    created: Vec<ObjectId>,
     turns: Vec<(ObjectId, Slot)>,
     lanes: Vec<i32>,
     dropped: u64,
@@ -91,6 +93,7 @@ impl<G: Game> Simulation<G> {
             interactions: Vec::new(),
             serials: BTreeMap::new(),
             removed: Vec::new(),
+            created: Vec::new(),
             turns: Vec::new(),
             lanes: Vec::new(),
             dropped: 0,
@@ -210,6 +213,11 @@ impl<G: Game> Simulation<G> {
         &self.removed
     }
 
+    /// What rules created in the last tick: a store that keeps objects saves these together with what was removed.
+    pub fn created(&self) -> &[ObjectId] {
+        &self.created
+    }
+
     /// The world at the end of the last tick.
     pub fn world(&self) -> World<'_> {
         World::new(self, self.publisher.store.tick())
@@ -301,9 +309,15 @@ impl<G: Game> Simulation<G> {
         &self.interactions
     }
 
-    /// A player is gone: nothing of theirs waits any more.
-    pub fn forget(&mut self, avatar: ObjectId) {
-        self.inputs.remove(&avatar);
+    /// Players, and the world, of whom it is remembered which fixed ids were given out.
+    pub fn remembered_origins(&self) -> usize {
+        self.serials.len()
+    }
+
+    /// A player is gone, and nothing of theirs is in the world: nothing waits for them, and nothing is remembered.
+    pub fn forget_player(&mut self, player: PlayerId) {
+        self.inputs.remove(&ObjectId::new(self.game.avatar(), player.0, 0));
+        self.serials.remove(&player.0);
     }
 
     /// `nth`: 0 for the object's step; actions count from 1, all objects' together, so that two of them on
@@ -339,8 +353,10 @@ impl<G: Game> Simulation<G> {
         let mut effects = std::mem::take(&mut self.effects);
         effects.events.drain(..).for_each(|(spot, event)| happened(spot, event));
         self.dropped_spawns += effects.spawned.len().saturating_sub(MAX_SPAWNS) as u64;
+        self.created.clear();
         for (origin, spawn) in effects.spawned.drain(..).take(MAX_SPAWNS) {
-            self.create(origin, &spawn);
+            let created = self.create(origin, &spawn);
+            self.created.extend(created);
         }
         for (object, action, by) in effects.actions.drain(..) {
             self.dropped += u64::from(!self.ask(object, action, by));

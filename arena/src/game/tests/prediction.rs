@@ -82,7 +82,7 @@ fn a_client_predicts_exactly_from_what_came_over_the_wire() {
     let arena = Arc::clone(&practice.simulation.game);
     let publisher = &mut practice.simulation.publisher;
     let me = publisher.store.find(Avatar::of(1)).unwrap();
-    let view = arena.view(0).unwrap().build().unwrap();
+    let view = arena.view(0).unwrap().build_in(&GameViews(&*arena)).unwrap();
     let start = publisher.store.tick();
     let observer = publisher.add(Observer::new(view, Pivots::Object(me), start));
     let mut client = ReplicaSet::new(Arc::clone(arena.schema()), start);

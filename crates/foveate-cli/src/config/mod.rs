@@ -185,7 +185,7 @@ impl Checker<'_> {
             storage: self.storage(&raw.storage)?,
             seed: self.number("world.seed", &world.seed, 1, 0..=i64::MAX)? as u64,
             bots: self.number("world.bots", &world.bots, 0, 0..=16_384)? as u32,
-            line_of_sight: said(&world.line_of_sight).unwrap_or(false),
+            line_of_sight: said(&world.line_of_sight).unwrap_or(true),
             view: self.view(&raw.view)?,
             budget: self.budget(&raw.budget)?,
             follow_congestion: said(&raw.budget.follow_congestion).unwrap_or(true),
@@ -532,7 +532,7 @@ impl Display for Config {
         }
         writeln!(f, "storage: {}", or_none(self.storage.as_ref().map(path)))?;
         writeln!(f, "world: seed {}, {} bots", self.seed, self.bots)?;
-        let sight = if self.line_of_sight { ", enemies behind walls are hidden" } else { "" };
+        let sight = if self.line_of_sight { "" } else { ", enemies behind walls are shown" };
         let view = self.view.as_ref().map(|view| format!("{:?}", view.policy).to_lowercase());
         writeln!(f, "view: {}{sight}", view.unwrap_or_else(|| "the game's".into()))?;
         let budget = self.budget.map(|Bytes(bytes)| format!("{bytes} bytes/s a client"));

@@ -1,16 +1,21 @@
 //! The authenticator of most servers: players by name, kept in memory or in a file, with or without tokens.
 
 #[cfg(feature = "sqlite")]
-mod saved;
-
+use foveate_node::IdAllocator;
 use foveate_node::game::{Game, PlayerId};
+#[cfg(feature = "sqlite")]
+use foveate_node::node::ServerCommand;
+#[cfg(feature = "sqlite")]
+use foveate_node::persistence::PlayerRegistry;
 use foveate_node::session::Refusal;
 use foveate_node::{Link, Simulation};
 use foveate_wire::Tick;
 
 use super::{AllowAll, Authenticator, Kept, LoginReply};
-use crate::time::UnixTime;
-use crate::token::{TokenError, Verifier};
+#[cfg(feature = "sqlite")]
+use crate::storage::{Storage, Writer};
+use crate::time::{UnixTime, unix_now};
+use crate::token::{TokenError, TokenId, Verifier};
 
 /// Players by name. Their objects and the world's are kept in memory or, with the feature `sqlite`, in a
 /// file. With a [`Verifier`], only those who bring a connect token may join.
@@ -23,7 +28,7 @@ pub struct Accounts {
 enum Keeper {
     Memory(AllowAll),
     #[cfg(feature = "sqlite")]
-    File(Box<saved::SavedPlayers>),
+    File(Box<PlayerRegistry<Writer>>),
 }
 
 impl Default for Keeper {
@@ -45,18 +50,28 @@ impl Accounts {
         path: &std::path::Path,
         simulation: &mut Simulation<G>,
     ) -> Result<Accounts, super::StartError> {
-        let saved = saved::SavedPlayers::open(path, simulation)?;
-        Ok(Accounts { verifier: None, keeper: Keeper::File(Box::new(saved)) })
+        let mut storage = Storage::open(path, simulation.game.schema())?;
+        simulation.ids = IdAllocator::for_server(storage.reserve_ids()?);
+        let world = storage.world()?;
+        for saved in &world {
+            simulation.restore(saved.id, &saved.lanes)?;
+        }
+        if world.is_empty() {
+            simulation.populate()?;
+        }
+        let used = storage.used_tokens()?;
+        let tick_hz = 1_000_000 / simulation.publisher.rounds().length.0.max(1);
+        let mut registry = PlayerRegistry::new(storage.write_behind()?, tick_hz as u32);
+        registry.used = used;
+        // A new world is saved at once: of one that is half saved the other half would never be made.
+        registry.save_all(simulation);
+        Ok(Accounts { verifier: None, keeper: Keeper::File(Box::new(registry)) })
     }
 
     /// The same for players with a connect token only. Tokens that were used before a restart and are kept
     /// in the file stay used.
     pub fn with_tokens(mut self, verifier: Verifier) -> Accounts {
         self.verifier = Some(verifier);
-        #[cfg(feature = "sqlite")]
-        if let (Keeper::File(saved), Some(verifier)) = (&mut self.keeper, &mut self.verifier) {
-            saved.recall_tokens(verifier);
-        }
         self
     }
 
@@ -65,7 +80,7 @@ impl Accounts {
         match &self.keeper {
             Keeper::Memory(_) => None,
             #[cfg(feature = "sqlite")]
-            Keeper::File(saved) => saved.trouble(),
+            Keeper::File(registry) => registry.storage.report().trouble,
         }
     }
 
@@ -74,13 +89,14 @@ impl Accounts {
     pub fn close(self) -> Result<(), crate::storage::StorageError> {
         match self.keeper {
             Keeper::Memory(_) => Ok(()),
-            Keeper::File(saved) => saved.close(),
+            Keeper::File(registry) => registry.storage.close(),
         }
     }
 
-    /// Whether the token permits joining under this name.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<(), Refusal> {
-        let Some(verifier) = &mut self.verifier else { return Ok(()) };
+    /// The token's id and expiry, if it permits joining under this name. In memory it is used from now on; with a
+    /// file, the registry sees to that.
+    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
+        let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {
             TokenError::Expired(_) => Refusal::TokenExpired,
@@ -89,29 +105,44 @@ impl Accounts {
             TokenError::Full => Refusal::Full,
             _ => Refusal::Token,
         };
-        let now = UnixTime::now();
+        let now = unix_now();
+        let claim = verifier.read(text, now).map_err(refusal)?;
         // A mistyped name does not use the token up.
-        if verifier.read(text, now).map_err(refusal)?.name != name {
+        if claim.name != name {
             return Err(Refusal::Token);
         }
-        let _claim = verifier.check(text, now).map_err(refusal)?;
-        #[cfg(feature = "sqlite")]
-        if let Keeper::File(saved) = &mut self.keeper {
-            saved.use_token(_claim.id, _claim.expires);
+        if matches!(self.keeper, Keeper::Memory(_)) {
+            verifier.check(text, now).map_err(refusal)?;
         }
-        Ok(())
+        Ok(Some((claim.id, claim.expires)))
+    }
+}
+
+/// A registry's answer as the host takes it.
+#[cfg(feature = "sqlite")]
+fn reply(command: ServerCommand) -> Option<(Link, LoginReply)> {
+    match command {
+        ServerCommand::Admit(link, player, kept) => {
+            Some((link, LoginReply::Accepted(player, kept)))
+        }
+        ServerCommand::Reject(link, why) => Some((link, LoginReply::Rejected(why))),
+        _ => None,
     }
 }
 
 impl Authenticator for Accounts {
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply {
-        if let Err(why) = self.check(name, token) {
-            return LoginReply::Rejected(why);
-        }
+        let _token = match self.check(name, token) {
+            Ok(token) => token,
+            Err(why) => return LoginReply::Rejected(why),
+        };
         match &mut self.keeper {
             Keeper::Memory(all) => all.enter(link, name, token),
             #[cfg(feature = "sqlite")]
-            Keeper::File(saved) => saved.enter(link, name),
+            Keeper::File(registry) => {
+                let command = registry.enter(link, name, _token, unix_now());
+                command.and_then(reply).map_or(LoginReply::Pending, |(_, reply)| reply)
+            }
         }
     }
 
@@ -119,7 +150,13 @@ impl Authenticator for Accounts {
         match &mut self.keeper {
             Keeper::Memory(_) => None,
             #[cfg(feature = "sqlite")]
-            Keeper::File(saved) => saved.answered(),
+            Keeper::File(registry) => registry.poll().and_then(reply),
+        }
+    }
+
+    fn joined(&mut self, player: PlayerId) {
+        if let Keeper::Memory(all) = &mut self.keeper {
+            all.joined(player);
         }
     }
 
@@ -127,21 +164,21 @@ impl Authenticator for Accounts {
         match &mut self.keeper {
             Keeper::Memory(all) => all.leave(player, kept),
             #[cfg(feature = "sqlite")]
-            Keeper::File(saved) => saved.leave(&kept),
+            Keeper::File(registry) => registry.leave(player, &kept),
         }
     }
 
     fn on_round<G: Game>(&mut self, _simulation: &mut Simulation<G>, _tick: Tick) {
         #[cfg(feature = "sqlite")]
-        if let Keeper::File(saved) = &mut self.keeper {
-            saved.save_part(_simulation, _tick);
+        if let Keeper::File(registry) = &mut self.keeper {
+            registry.save(_simulation, _tick.0);
         }
     }
 
     fn on_close<G: Game>(&mut self, _simulation: &Simulation<G>) {
         #[cfg(feature = "sqlite")]
-        if let Keeper::File(saved) = &mut self.keeper {
-            saved.save_all(_simulation);
+        if let Keeper::File(registry) = &mut self.keeper {
+            registry.save_all(_simulation);
         }
     }
 }
@@ -154,16 +191,16 @@ mod tests {
     #[test]
     fn a_mistyped_name_does_not_use_the_token_up() {
         let secret = Secret::new(&[7; 32]).unwrap();
-        let expires = UnixTime(UnixTime::now().0 + 60);
+        let expires = UnixTime(unix_now().0 + 60);
         let claim =
             TokenClaim { name: "ada".into(), server: None, expires, id: random_id().unwrap() };
         let token = secret.issue(&claim).unwrap();
-        // As long as tokens may live, by an issuer whose clock is a minute ahead.
-        let expires = UnixTime(UnixTime::now().0 + crate::token::MAX_LIFE.as_secs() + 60);
-        let ahead = secret.issue(&TokenClaim { expires, ..claim }).unwrap();
+        // As long as tokens may live, by an issuer whose clock is two minutes ahead.
+        let expires = UnixTime(unix_now().0 + crate::token::MAX_LIFE.as_secs() + 120);
+        let ahead = secret.issue(&TokenClaim { expires, ..claim.clone() }).unwrap();
         let mut accounts = Accounts::in_memory().with_tokens(Verifier::new(secret, "here"));
         assert_eq!(accounts.check("eda", token.as_bytes()), Err(Refusal::Token));
-        assert_eq!(accounts.check("ada", token.as_bytes()), Ok(()));
+        assert_eq!(accounts.check("ada", token.as_bytes()), Ok(Some((claim.id, claim.expires))));
         assert_eq!(accounts.check("ada", token.as_bytes()), Err(Refusal::TokenReplayed));
         assert_eq!(accounts.check("ada", ahead.as_bytes()), Err(Refusal::TokenClock));
     }

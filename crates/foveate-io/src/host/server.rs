@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use foveate_node::game::{Game, PlayerId};
 use foveate_node::node::{NodeInput, ServerCommand};
+use foveate_node::persistence::MemoryStorage;
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::{Refusal, ResumeKey};
 use foveate_node::{Link, Server, Simulation};
@@ -28,6 +29,9 @@ pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 pub trait Authenticator {
     /// A player asks to join under a name.
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply;
+
+    /// A player whom it let in has joined, or has come back.
+    fn joined(&mut self, _: PlayerId) {}
 
     /// The next answer to a request that was [`LoginReply::Pending`].
     fn answered(&mut self) -> Option<(Link, LoginReply)> {
@@ -66,23 +70,23 @@ pub enum LoginReply {
 /// Objects by name, with their lanes.
 pub type Kept = Vec<(ObjectId, Vec<i32>)>;
 
-/// Accepts every player, and keeps everything in memory.
+/// Accepts every player, and keeps what they leave in memory: of [`MAX_NAMES`](foveate_node::persistence::MAX_NAMES)
+/// players who are gone.
 #[derive(Debug, Default)]
-pub struct AllowAll {
-    players: std::collections::BTreeMap<String, u32>,
-    kept: std::collections::BTreeMap<u32, Kept>,
-}
+pub struct AllowAll(MemoryStorage);
 
 impl Authenticator for AllowAll {
     fn enter(&mut self, _: Link, name: &str, _: &[u8]) -> LoginReply {
-        let next = self.players.len() as u32 + 1;
-        let player = *self.players.entry(name.into()).or_insert(next);
-        // A player that is gone before it was let in has not had it: the objects stay kept.
-        LoginReply::Accepted(PlayerId(player), self.kept.get(&player).cloned().unwrap_or_default())
+        let (player, kept) = self.0.enter(name);
+        LoginReply::Accepted(player, kept)
+    }
+
+    fn joined(&mut self, player: PlayerId) {
+        self.0.on_joined(player);
     }
 
     fn leave(&mut self, player: PlayerId, kept: Kept) {
-        self.kept.insert(player.0, kept);
+        self.0.leave(player, kept);
     }
 }
 
@@ -166,6 +170,10 @@ impl<G: Game, A: Authenticator, E: LinkEndpoint> NodeHost<Server<G>, E> for Surr
             ServerEvent::Left(player, kept) => {
                 self.authenticator.leave(player, kept);
                 ServerEvent::Left(player, Vec::new())
+            }
+            ServerEvent::Joined(player, name) => {
+                self.authenticator.joined(player);
+                ServerEvent::Joined(player, name)
             }
             other => other,
         };

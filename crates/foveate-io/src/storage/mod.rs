@@ -13,7 +13,7 @@
 //! database. After a power cut the same holds if the disk flushes when it is told to.
 //!
 //! ```
-//! use foveate_io::{UnixTime, storage::{StorageChange, Storage}};
+//! use foveate_io::{unix_now, storage::{StorageChange, PlayerStorage, Storage}};
 //! use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
 //! # let folder = std::env::temp_dir().join(format!("foveate-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
@@ -23,13 +23,13 @@
 //! let schema = Schema::new(vec![door])?;
 //!
 //! let mut storage = Storage::open(&path, &schema)?;
-//! let (ada, _) = storage.player("Ada", UnixTime::now())?;
+//! let (ada, _) = storage.player("Ada", unix_now())?;
 //! let door = ObjectId::new(KindId(0), ada.0, 0);
 //! let mut writer = storage.write_behind()?;
 //! writer.save([StorageChange::Saved(door, &[0, 0, 1])]);
 //! writer.close()?;
 //!
-//! let (_, saved) = Storage::open(&path, &schema)?.player("Ada", UnixTime::now())?;
+//! let (_, saved) = Storage::open(&path, &schema)?.player("Ada", unix_now())?;
 //! assert_eq!((saved[0].id, saved[0].lanes.as_slice()), (door, &[0, 0, 1][..]));
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,16 +43,17 @@ mod thread;
 mod writer;
 
 pub use error::StorageError;
-pub use writer::{
-    FLUSH_EVERY, JoinAnswer, MAX_KNOWN, MAX_QUESTIONS, MAX_TOKENS_WAITING, MAX_WAITING,
-    StorageChange, Taken, Writer, WriterReport,
+pub use foveate_node::persistence::{
+    JoinQuestion, MAX_KNOWN, MAX_QUESTIONS, MAX_WAITING, PlayerStorage, RESERVED, Saved,
+    StorageChange, Taken, UsedTokens, WriterReport,
 };
+pub use writer::{FLUSH_EVERY, StorageAnswer, Writer};
 
-use crate::time::UnixTime;
-use crate::token::{MAX_NAME, TokenId, is_name};
+use crate::token::{MAX_NAME, is_name};
 use database::{Database, refusal};
+use foveate_node::UnixTime;
 use foveate_node::game::PlayerId;
-use foveate_wire::{ObjectId, Schema};
+use foveate_wire::Schema;
 use kinds::Kinds;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::ops::Range;
@@ -61,18 +62,6 @@ use std::sync::Arc;
 
 /// The largest number of a player: what fits the origin of an [`ObjectId`].
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
-/// Numbers for new ids that are reserved at a time.
-pub const RESERVED: u64 = 1 << 20;
-
-/// An object as it was saved.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Saved {
-    /// Its name.
-    pub id: ObjectId,
-    /// Its state, in the lanes of the schema that the store was opened with.
-    pub lanes: Vec<i32>,
-}
-
 /// A store, open and of the schema's layout.
 pub struct Storage {
     database: Database,
@@ -122,15 +111,22 @@ impl Storage {
         Ok(next..next + RESERVED)
     }
 
-    /// Tokens that were used and are not expired, oldest expiry first.
-    pub fn used_tokens(&self, now: UnixTime) -> Result<Vec<(TokenId, UnixTime)>, StorageError> {
+    /// Tokens that were used, those that have expired by a clock that may be wrong included.
+    pub fn used_tokens(&self) -> Result<UsedTokens, StorageError> {
         let failed = |cause| refusal(&self.database.path, cause);
-        let sql = "SELECT id, until FROM tokens WHERE until > ?1 ORDER BY until";
-        let mut query = self.database.connection.prepare(sql).map_err(failed)?;
-        let rows = query.query_map([now.0 as i64], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
-        let rows = rows.map_err(failed)?;
-        rows.map(|row| row.map(|(id, until)| (id, UnixTime(until as u64))).map_err(failed))
-            .collect()
+        let connection = &self.database.connection;
+        let time = |value: i64| UnixTime(value.max(0) as u64);
+        let sql = "SELECT value FROM meta WHERE key = 'token_horizon'";
+        let horizon = connection.query_row(sql, [], |row| row.get::<_, i64>(0)).optional();
+        let mut used = UsedTokens::default();
+        used.raise_horizon(time(horizon.map_err(failed)?.unwrap_or(0)));
+        let mut query = connection.prepare("SELECT id, until FROM tokens").map_err(failed)?;
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)));
+        for row in rows.map_err(failed)? {
+            let (id, until) = row.map_err(failed)?;
+            used.insert(id, time(until));
+        }
+        Ok(used)
     }
 
     /// A close look at the whole file; opening had a quick one.

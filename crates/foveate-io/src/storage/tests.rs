@@ -1,5 +1,6 @@
 use super::*;
-use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec};
+use crate::token::TokenId;
+use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -79,10 +80,14 @@ fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn answer(writer: &mut Writer) -> JoinAnswer {
+fn ask(writer: &mut Writer, name: &str, token: Option<(TokenId, UnixTime)>) -> bool {
+    writer.ask(JoinQuestion { ticket: 0, name: name.into(), token, now: NOW })
+}
+
+fn answer(writer: &mut Writer) -> StorageAnswer {
     let mut joined = None;
     eventually(|| {
-        joined = writer.poll();
+        joined = writer.next_answer();
         joined.is_some()
     });
     joined.expect("was waited for")
@@ -110,7 +115,7 @@ fn names_that_nobody_may_have_are_refused() {
         assert!(matches!(storage.player(name, NOW), Err(StorageError::Name { .. })), "{name:?}");
     }
     let mut writer = storage.write_behind().unwrap();
-    writer.join("", NOW).unwrap();
+    assert!(ask(&mut writer, "", None));
     assert!(matches!(answer(&mut writer).player, Err(StorageError::Name { .. })));
     assert_eq!(writer.report().trouble, None);
 }
@@ -153,15 +158,15 @@ fn changes_that_wait_are_written_once_and_what_did_not_change_is_not() {
 fn a_player_who_joins_gets_what_was_saved_a_moment_ago() {
     let folder = Folder::new("join");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     let (ada, saved) = answer(&mut writer).player.unwrap();
     assert!(saved.is_empty());
     writer.save([StorageChange::Saved(avatar(ada.0, 0), &[0, 0, 12, 34])]);
     writer.forget(avatar(ada.0, 0));
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     let joined = answer(&mut writer);
     let (again, saved) = joined.player.unwrap();
-    assert_eq!((joined.name.as_str(), again), ("Ada", ada));
+    assert_eq!((joined.question.name.as_str(), again), ("Ada", ada));
     assert_eq!(saved[0].lanes, [0, 0, 12, 34]);
     assert_eq!(writer.save([StorageChange::Saved(saved[0].id, &saved[0].lanes)]).unchanged, 1);
 }
@@ -170,10 +175,10 @@ fn a_player_who_joins_gets_what_was_saved_a_moment_ago() {
 fn questions_have_a_limit() {
     let folder = Folder::new("questions");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
-    (0..MAX_QUESTIONS).for_each(|n| writer.join(&format!("p{n}"), NOW).unwrap());
-    assert!(matches!(writer.join("one more", NOW), Err(StorageError::Busy { .. })));
+    (0..MAX_QUESTIONS).for_each(|n| assert!(ask(&mut writer, &format!("p{n}"), None)));
+    assert!(!ask(&mut writer, "one more", None));
     (0..MAX_QUESTIONS).for_each(|_| assert!(answer(&mut writer).player.is_ok()));
-    writer.join("one more", NOW).unwrap();
+    assert!(ask(&mut writer, "one more", None));
 }
 
 #[test]
@@ -325,7 +330,7 @@ fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
     writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
     eventually(|| writer.report().errors > 0);
     assert!(writer.report().trouble.is_some_and(|why| why.contains("not there any more")));
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     let refused = answer(&mut writer).player.expect_err("the store is away");
     assert!(refused.is_retryable(), "{refused}");
     writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 2, 2])]);
@@ -333,7 +338,7 @@ fn a_store_that_is_away_is_tried_again_and_nothing_is_lost() {
     std::fs::rename(&hidden, folder.file()).unwrap();
     eventually(|| writer.report().turns > 0);
     assert_eq!(writer.report().trouble, None);
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     assert_eq!(answer(&mut writer).player.unwrap().1[0].lanes, [0, 0, 2, 2]);
     writer.close().unwrap();
 }
@@ -356,11 +361,11 @@ fn a_store_that_failed_an_answer_is_tried_again_although_nothing_waits() {
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
     let other = Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     answer(&mut writer).player.expect_err("somebody has the file");
     other.execute_batch("ROLLBACK").unwrap();
     eventually(|| writer.report().trouble.is_none());
-    writer.join("Ada", NOW).unwrap();
+    assert!(ask(&mut writer, "Ada", None));
     answer(&mut writer).player.unwrap();
 }
 
@@ -412,16 +417,26 @@ fn what_finds_no_room_is_refused_and_counted() {
 }
 
 #[test]
-fn used_tokens_are_remembered_until_they_expire() {
+fn a_token_is_used_with_its_answer_and_stays_so_whatever_the_clock_says() {
     let folder = Folder::new("tokens");
     let mut writer = Storage::open(&folder.file(), &schema()).unwrap().write_behind().unwrap();
-    let now = UnixTime::now();
-    let late = now.plus(Duration::from_secs(60));
-    assert!(writer.use_token([1; 16], late) && writer.use_token([2; 16], UnixTime(5)));
+    let late = NOW.plus(Duration::from_secs(60));
+    assert!(ask(&mut writer, "Ada", Some(([1; 16], late))));
+    assert!(answer(&mut writer).player.is_ok());
     writer.close().unwrap();
     let storage = Storage::open(&folder.file(), &schema()).unwrap();
-    assert_eq!(storage.used_tokens(now).unwrap(), [([1; 16], late)]);
-    assert_eq!(storage.used_tokens(late).unwrap(), []);
+    let used = storage.used_tokens().unwrap();
+    assert!(used.contains(&[1; 16]) && used.len() == 1);
+    // The clock is ten days ahead for a while.
+    let mut writer = storage.write_behind().unwrap();
+    let (now, token) =
+        (late.plus(Duration::from_secs(864_000)), Some(([2; 16], UnixTime(u64::MAX))));
+    assert!(writer.ask(JoinQuestion { ticket: 0, name: "Bea".into(), token, now }));
+    assert!(answer(&mut writer).player.is_ok());
+    writer.close().unwrap();
+    let used = Storage::open(&folder.file(), &schema()).unwrap().used_tokens().unwrap();
+    assert!(!used.contains(&[1; 16]) && used.contains(&[2; 16]));
+    assert_eq!(used.horizon(), late, "the first one's expiry");
 }
 
 #[test]

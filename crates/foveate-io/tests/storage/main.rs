@@ -6,7 +6,7 @@
 mod probe;
 
 use foveate_io::UnixTime;
-use foveate_io::storage::{Storage, StorageChange};
+use foveate_io::storage::{JoinQuestion, PlayerStorage, Storage, StorageChange};
 use foveate_wire::{FieldSpec, FieldType, KindId, KindSpec, ObjectId, Schema};
 use probe::Probe;
 use std::io::{BufRead, BufReader, Write};
@@ -56,7 +56,10 @@ fn child_saves_steadily() {
         writer.save((0..OBJECTS).map(|serial| StorageChange::Saved(counter(serial), &lanes)));
         // Seldom: a question has everything written at once, which would hide what waiting loses.
         if count % 200 == 0 {
-            writer.join(&format!("player {count}"), UnixTime(0)).expect("answers are taken");
+            let name = format!("player {count}");
+            let question =
+                JoinQuestion { ticket: count as u64, name, token: None, now: UnixTime(0) };
+            assert!(writer.ask(question), "answers are taken");
         }
         while writer.poll().is_some() {}
         if writeln!(out, "saved {count}").and_then(|()| out.flush()).is_err() {

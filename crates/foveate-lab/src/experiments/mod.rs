@@ -4,6 +4,7 @@
 
 pub mod a3;
 pub mod bounds;
+pub mod chaos;
 pub mod codec;
 pub mod events;
 pub mod mesh;
@@ -29,6 +30,7 @@ use thiserror::Error;
 pub const ALL: &[&dyn Experiment] = &[
     &a3::A3Experiment,
     &bounds::BoundsExperiment,
+    &chaos::ChaosExperiment,
     &codec::CodecExperiment,
     &events::EventsExperiment,
     &mesh::MeshExperiment,

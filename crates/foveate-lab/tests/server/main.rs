@@ -1,6 +1,7 @@
 //! Joining, playing, breaking off and being turned away, in virtual time.
 
 mod events;
+mod hostile;
 
 use foveate_lab::net::{LinkSpec, Loss};
 use foveate_lab::network::{NetworkSpec, Placement, Sessions};
@@ -623,19 +624,6 @@ fn who_waits_at_the_door_takes_a_place() {
     town.run(10, |_| 0);
     assert_eq!(town.server().players(), 2);
     assert_eq!(town.server().refusals().sessions.get(&Refusal::Full), Some(&2));
-}
-
-#[test]
-fn views_have_a_limit_in_a_round_like_everything_that_is_asked() {
-    let mut town = Town::new(ServerSettings::default());
-    let ada = town.join("ada");
-    town.run(20, |_| 0);
-    for which in 0..100 {
-        town.sessions.tell(ada, ClientCommand::SetView(which % 2));
-        town.sessions.tell(ada, ClientCommand::Watch(None));
-    }
-    town.run(5, |_| 0);
-    assert_eq!(town.server().refusals().excess, 200 - 32);
 }
 
 #[test]

@@ -10,35 +10,39 @@
 //!                 └─ refused            └────── link lost ──────┘
 //! ```
 
+mod admission;
 mod compare;
 mod events;
 mod oversee;
 mod player_session;
 mod quality;
 mod window;
+mod work;
 
 pub use compare::BroadcastComparison;
 pub use events::EventCounts;
 pub use oversee::Present;
 pub use player_session::Away;
 pub use quality::Resources;
+pub use work::{JOIN_COST, NAME_COST, VIEW_COST, WATCH_COST, WorkBudget, WorkCounts};
 
 use crate::game::{EventArea, Game, PlayerId, Requester};
 use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
 use crate::session::{
-    ClientDatagram, ClientMessage, MAX_NAME, Refusal, ResumeKey, SERVER_DATAGRAM_ROOM,
-    ServerDatagram, ServerMessage, VERSIONS, read_message, write_message,
+    ClientDatagram, ClientMessage, Refusal, ResumeKey, SERVER_DATAGRAM_ROOM, ServerDatagram,
+    ServerMessage, VERSIONS, read_message, write_message,
 };
 use crate::simulation::{Interacted, Simulation};
 use foveate_sync::interest::{Policy, View};
-use foveate_sync::{Budget, Observer, Pivots, Rounds, StoreError};
+use foveate_sync::{Budget, ObserverId, Pivots, Rounds};
 use foveate_wire::packet::MAX_PACKET;
 use foveate_wire::{Bytes, Micros, ObjectId, Tick};
 use player_session::PlayerSession;
 use quality::Quality;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use work::Credit;
 
 /// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -55,6 +59,8 @@ pub struct ServerSettings {
     pub timeout: Micros,
     /// What all players together may use; grades give way when it is short.
     pub resources: Resources,
+    /// What each player may make the server do.
+    pub work: WorkBudget,
 }
 
 /// Rounds for which unused budget is kept.
@@ -67,6 +73,10 @@ pub const KEEP_ALIVE: Micros = Micros(1_000_000);
 const STRAINED_ECHO: Micros = Micros(200_000);
 /// Links without a session.
 pub const MAX_PENDING_LINKS: usize = 4_096;
+/// What a player sees may be older than the round trip explains by this: jitter, a screen's frame.
+const SEEN_SLACK: Micros = Micros(50_000);
+/// And by so many rounds: what is sent at the end of one is seen in the next.
+const SEEN_ROUNDS: u64 = 1;
 /// Rounds between two looks at what a player looks from.
 const LOOK_ABOUT: u32 = 8;
 
@@ -79,6 +89,7 @@ impl Default for ServerSettings {
             resume_for: Micros(10_000_000),
             timeout: Micros(10_000_000),
             resources: Resources::default(),
+            work: WorkBudget::PLAYER,
         }
     }
 }
@@ -92,6 +103,8 @@ struct PendingLink {
     version: u8,
     /// Rounds since it connected without a hello.
     rounds: u32,
+    /// What is left of its budget for joining; whole before the first.
+    joins: Option<Credit>,
 }
 
 /// What the host has to do, or may want to know.
@@ -128,8 +141,10 @@ pub struct RefusalCounts {
     pub impossible: u64,
     /// Inputs beyond what a player can do in the time.
     pub hasty: u64,
-    /// Actions, views and questions beyond what a player may ask for in a tick, or of a view that does not exist.
+    /// Actions, views and questions beyond a player's budget of work, or that the game does not allow.
     pub excess: u64,
+    /// Players who claimed to have seen a tick that is older than their link explains; taken as the oldest that it does.
+    pub late: u64,
 }
 
 /// Draws the keys by which players come back: each of 128 bits that tell nothing of the others. Chance is
@@ -152,6 +167,7 @@ pub struct Server<G: Game> {
     session_of: Vec<u32>,
     events: VecDeque<ServerEvent>,
     refused: RefusalCounts,
+    work: WorkCounts,
     /// A view in force for everybody who has no other view_override on them.
     view_override: Option<View>,
     /// What a configuration puts in the place of the game's view 0.
@@ -186,6 +202,7 @@ impl<G: Game> Server<G> {
             session_of: Vec::new(),
             events: VecDeque::new(),
             refused: RefusalCounts::default(),
+            work: WorkCounts::default(),
             view_override: None,
             first_view: None,
             own_policies: Vec::new(),
@@ -210,9 +227,33 @@ impl<G: Game> Server<G> {
         self.by_player.len()
     }
 
+    /// Whether a link waits for the host's answer to [`ServerEvent::Asked`].
+    pub fn is_asked(&self, link: Link) -> bool {
+        self.pending_links.get(&link).is_some_and(|it| it.name.is_some())
+    }
+
     /// What was turned down.
     pub fn refusals(&self) -> &RefusalCounts {
         &self.refused
+    }
+
+    /// Work that clients asked for.
+    pub fn work(&self) -> WorkCounts {
+        self.work
+    }
+
+    /// Charges a player for work; false if it is not to be done.
+    fn charge(&mut self, at: u32, cost: u32, now: Micros) -> bool {
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        let paid = session.credit.charge(cost, now);
+        match paid {
+            true => self.work.charged += u64::from(cost),
+            false => {
+                self.work.refused += u64::from(cost);
+                self.refused.excess += 1;
+            }
+        }
+        paid
     }
 
     /// A link was made.
@@ -257,33 +298,37 @@ impl<G: Game> Server<G> {
                 {
                     return;
                 }
+                let asked = name.clone();
+                let joins = match self.charge_join(link, now) {
+                    Some(joins) => joins,
+                    None => {
+                        return self.reject(link, Refusal::Full, "too many joins on one link", out);
+                    }
+                };
                 match self.check(&versions, schema, &name) {
                     Ok(()) => {
-                        self.pending_links.insert(
-                            link,
-                            PendingLink { name: Some(name.clone()), version, rounds: 0 },
-                        );
-                        self.events.push_back(ServerEvent::Asked { link, name, token });
+                        let (name, joins) = (Some(name), Some(joins));
+                        let pending = PendingLink { name, version, rounds: 0, joins };
+                        self.pending_links.insert(link, pending);
+                        self.events.push_back(ServerEvent::Asked { link, name: asked, token });
                     }
                     Err((why, text)) => self.reject(link, why, &text, out),
                 }
             }
-            (ClientMessage::View(which), Some(at)) => self.set_view(at, which),
+            (ClientMessage::View(which), Some(at)) => self.set_view(at, which, now),
             (ClientMessage::Ask { object, action, seen }, Some(at)) => {
-                let Some(session) = &mut self.sessions[at as usize] else { return };
-                let by = Requester::Player(session.player, Tick(seen));
-                let taken = match session.may_ask() {
-                    true => self.simulation.request(ObjectId(object), action, by),
-                    false => Ok(false),
-                };
-                self.refused.excess += u64::from(taken == Ok(false));
+                let (object, seen) = (ObjectId(object), Tick(seen));
+                self.ask(at, (object, action), seen, now);
             }
             (ClientMessage::Leave, Some(at)) => {
+                let joins = self.sessions[at as usize].as_ref().map(|session| session.joins);
                 self.leave(at);
-                self.pending_links.insert(link, PendingLink::default());
+                self.pending_links.insert(link, PendingLink { joins, ..PendingLink::default() });
             }
-            (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId)),
-            (ClientMessage::Who(player), Some(at)) => self.send_name(at, PlayerId(player), out),
+            (ClientMessage::Watch(object), Some(at)) => self.watch(at, object.map(ObjectId), now),
+            (ClientMessage::Who(player), Some(at)) => {
+                self.send_name(at, PlayerId(player), now, out);
+            }
             _ => {
                 self.closed(link, now);
                 self.reject(
@@ -315,183 +360,41 @@ impl<G: Game> Server<G> {
                 shadow.on_ack(session.observer, &ack, now, round_trip);
             }
         }
+        let earliest = earliest_seen(&self.simulation, &self.settings, session.observer);
         for (nth, input) in self.incoming.inputs.iter().enumerate() {
             if !self.simulation.game.allows(input) {
                 self.refused.impossible += 1;
                 continue;
             }
             let seq = self.incoming.first.wrapping_add(nth as u16);
-            self.refused.hasty += u64::from(!session.take_input(seq, *input));
-        }
-    }
-
-    fn check(&self, versions: &[u8], schema: u64, name: &str) -> Result<(), (Refusal, String)> {
-        if !VERSIONS.iter().any(|version| versions.contains(version)) {
-            let text = format!("client speaks wire versions {versions:?}, server {VERSIONS:?}");
-            return Err((Refusal::Version, text));
-        }
-        self.simulation
-            .game
-            .schema()
-            .check_hash(schema)
-            .map_err(|error| (Refusal::Schema, error.to_string()))?;
-        if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-            return Err((
-                Refusal::Name,
-                format!("a name has 1 to {MAX_NAME} bytes and no control characters"),
-            ));
-        }
-        let mut waiting = self.pending_links.values().filter_map(|it| it.name.as_deref());
-        if self.by_name.contains_key(name) || waiting.any(|other| other == name) {
-            return Err((Refusal::NameTaken, format!("name `{name}` is taken")));
-        }
-        let max = self.settings.max_players;
-        let waiting = self.pending_links.values().filter(|it| it.name.is_some()).count();
-        if self.by_player.len() + waiting >= max {
-            return Err((Refusal::Full, format!("the server is full: {max} players")));
-        }
-        Ok(())
-    }
-
-    /// Rejects a link that asked to join.
-    pub fn refuse(&mut self, link: Link, why: Refusal, out: &mut impl Outbox) {
-        let text = match why {
-            Refusal::Token => "a connect token for this name and this server is required",
-            Refusal::TokenExpired => "the connect token has expired",
-            Refusal::TokenReplayed => "the connect token was already used",
-            Refusal::TokenClock => {
-                "the connect token would live too long: the issuer's clock is ahead of the server's"
+            if session.is_known(seq) {
+                continue;
             }
-            Refusal::Storage => "the server cannot reach its storage; try again later",
-            Refusal::Full => "the server has no room at the moment; try again later",
-            _ => return self.reject(link, why, &format!("{why:?}"), out),
-        };
-        self.reject(link, why, text, out);
-    }
-
-    fn reject(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
-        self.pending_links.remove(&link);
-        let schema = match why {
-            Refusal::Schema => self.simulation.game.schema().describe(),
-            _ => String::new(),
-        };
-        let refused = ServerMessage::Refused { why, text: text.into(), schema };
-        out.message(link, &write_message(&refused));
-        out.close(link, why);
-        *self.refused.sessions.entry(why).or_default() += 1;
-        self.events.push_back(ServerEvent::Refused(why));
-    }
-
-    /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
-    pub fn admit(
-        &mut self,
-        link: Link,
-        player: PlayerId,
-        kept: &[(ObjectId, Vec<i32>)],
-        now: Micros,
-        out: &mut impl Outbox,
-    ) -> Result<(), StoreError> {
-        let Some(PendingLink { name: Some(name), version, .. }) = self.pending_links.remove(&link)
-        else {
-            return Ok(());
-        };
-        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
-            self.simulation.restore(*id, lanes)?;
+            let limited = self.simulation.game.limit_seen(*input, earliest);
+            self.refused.late += u64::from(limited != *input);
+            self.refused.hasty += u64::from(!session.take_input(seq, limited));
         }
-        if self.simulation.avatar(player).is_none() {
-            let game = Arc::clone(&self.simulation.game);
-            let mut spawns = game.welcome(&self.simulation.world(), player, &name).into_iter();
-            // The avatar's serial is 0, although others were given out if the player was here before.
-            if let Some(avatar) = spawns.next() {
-                self.simulation.restore(ObjectId::new(avatar.kind, player.0, 0), &avatar.lanes)?;
-            }
-            for spawn in spawns {
-                self.simulation.spawn(player, &spawn)?;
-            }
-        }
-        let avatar = self.simulation.game.avatar_of(player);
-        let Some(slot) = self.simulation.publisher.store.find(avatar) else {
-            return Err(StoreError::UnknownKind("avatar".into()));
-        };
-        let view = self.view_override.clone().or_else(|| self.chosen_view(0));
-        let Some(view) = view.and_then(|view| self.policy(&view).ok()) else {
-            return Err(StoreError::UnknownKind("view".into()));
-        };
-        let budget = self.settings.budget;
-        let tick = self.simulation.publisher.store.tick();
-        let observer =
-            Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
-        let observer = self.simulation.publisher.add(observer);
-        let key = (self.keys)();
-        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
-        (session.budget, session.version) = (budget, version);
-        let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.sessions.push(None);
-            self.sessions.len() - 1
-        });
-        let of = observer.0 as usize;
-        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
-        self.session_of[of] = at as u32;
-        self.by_player.insert(player, at as u32);
-        self.by_name.insert(session.name.clone(), at as u32);
-        self.events.push_back(ServerEvent::Joined(player, session.name.clone()));
-        self.sessions[at] = Some(session);
-        self.attach_link(at as u32, link, false, now, out);
-        Ok(())
     }
 
-    fn resume(
-        &mut self,
-        link: Link,
-        name: &str,
-        (key, version): (ResumeKey, u8),
-        now: Micros,
-        out: &mut impl Outbox,
-    ) -> bool {
-        let Some(at) = self.by_name.get(name).copied() else { return false };
-        let Some(session) = &mut self.sessions[at as usize] else { return false };
-        if session.resume != key || version == 0 {
-            return false;
+    /// A player asks something of an object.
+    fn ask(&mut self, at: u32, (object, action): (ObjectId, G::Action), seen: Tick, now: Micros) {
+        if !self.charge(at, self.simulation.game.cost(&action), now) {
+            return;
         }
-        session.version = version;
-        // The old link may not have been missed yet.
-        if let Some(old) = session.link.take() {
-            self.by_link.remove(&old);
-            out.close(old, Refusal::NameTaken);
-        }
-        self.pending_links.remove(&link);
-        self.events.push_back(ServerEvent::Joined(session.player, session.name.clone()));
-        self.attach_link(at, link, true, now, out);
-        true
+        let Some(session) = &self.sessions[at as usize] else { return };
+        let earliest = earliest_seen(&self.simulation, &self.settings, session.observer);
+        let is_late = earliest.is_after(seen);
+        self.refused.late += u64::from(is_late);
+        let by = Requester::Player(session.player, if is_late { earliest } else { seen });
+        let taken = self.simulation.request(object, action, by);
+        self.refused.excess += u64::from(taken == Ok(false));
     }
 
-    fn attach_link(
-        &mut self,
-        at: u32,
-        link: Link,
-        resumed: bool,
-        now: Micros,
-        out: &mut impl Outbox,
-    ) {
-        let Some(session) = &mut self.sessions[at as usize] else { return };
-        session.come_back(link, now);
-        self.by_link.insert(link, at);
-        let welcome = ServerMessage::Welcome {
-            version: session.version,
-            player: session.player.0,
-            avatar: session.avatar.0,
-            tick: self.simulation.publisher.store.tick().0,
-            round: self.settings.rounds.length.0,
-            resume: session.resume,
-            resumed,
-        };
-        out.message(link, &write_message(&welcome));
-    }
-
-    fn set_view(&mut self, at: u32, which: u8) {
-        // Every pair is looked at anew: nobody may ask for that without end.
-        let may = self.sessions[at as usize].as_mut().is_some_and(PlayerSession::may_ask);
-        let known = may && self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
+    fn set_view(&mut self, at: u32, which: u8, now: Micros) {
+        if !self.charge(at, VIEW_COST, now) {
+            return;
+        }
+        let known = self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
         match &mut self.sessions[at as usize] {
             Some(session) if known => {
                 session.view = which;
@@ -501,12 +404,16 @@ impl<G: Game> Server<G> {
         }
     }
 
-    fn watch(&mut self, at: u32, object: Option<ObjectId>) {
+    fn watch(&mut self, at: u32, object: Option<ObjectId>, now: Micros) {
+        if !self.charge(at, WATCH_COST, now) {
+            return;
+        }
         let Server { simulation, sessions, refused, .. } = self;
         let Some(session) = &mut sessions[at as usize] else { return };
         let avatar = session.avatar;
         let refuse = |object| !simulation.game.may_watch(&simulation.world(), avatar, object);
-        if !session.may_ask() || object.is_some_and(refuse) {
+        let sweeps = object.is_some() && !session.watches.charge(WATCH_COST, now);
+        if sweeps || object.is_some_and(refuse) {
             refused.excess += 1;
             return;
         }
@@ -514,15 +421,15 @@ impl<G: Game> Server<G> {
         look(simulation, session, &mut Vec::new());
     }
 
-    fn send_name(&mut self, at: u32, player: PlayerId, out: &mut impl Outbox) {
+    fn send_name(&mut self, at: u32, player: PlayerId, now: Micros, out: &mut impl Outbox) {
+        if !self.charge(at, NAME_COST, now) {
+            return;
+        }
         let named = self.by_player.get(&player).and_then(|at| self.sessions[*at as usize].as_ref());
         let name = named.map_or_else(String::new, |session| session.name.clone());
-        let Some(session) = &mut self.sessions[at as usize] else { return };
-        match session.link.filter(|_| session.may_ask()) {
-            Some(link) => {
-                out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
-            }
-            None => self.refused.excess += 1,
+        let session = self.sessions[at as usize].as_ref();
+        if let Some(link) = session.and_then(|session| session.link) {
+            out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
         }
     }
 
@@ -533,18 +440,7 @@ impl<G: Game> Server<G> {
         self.by_player.remove(&session.player);
         self.by_name.remove(&session.name);
         self.simulation.publisher.remove(session.observer);
-        self.simulation.forget(session.avatar);
-        let store = &mut self.simulation.publisher.store;
-        let theirs: Vec<_> =
-            store.iter().filter(|(id, _)| id.origin() == session.player.0).collect();
-        let mut kept = Vec::new();
-        for (id, slot) in theirs {
-            if self.simulation.game.keeps(id.kind()) {
-                kept.push((id, store.lanes(slot).to_vec()));
-            }
-            let removed = store.remove(slot);
-            debug_assert!(removed.is_ok());
-        }
+        let kept = self.remove_objects_of(session.player);
         self.events.push_back(ServerEvent::Left(session.player, kept));
     }
 
@@ -717,6 +613,19 @@ impl<G: Game> Server<G> {
 
 const _: () =
     assert!(SERVER_DATAGRAM_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + SERVER_DATAGRAM_ROOM <= 1_240);
+
+/// The oldest tick that a player's link explains having seen: a round trip ago, and [`SEEN_SLACK`] more.
+fn earliest_seen<G: Game>(
+    simulation: &Simulation<G>,
+    settings: &ServerSettings,
+    observer: ObserverId,
+) -> Tick {
+    let observer = simulation.publisher.observer(observer);
+    let round_trip = observer.and_then(|observer| observer.link().rtt()).unwrap_or(Micros::ZERO);
+    let length = settings.rounds.length.0.max(1);
+    let ticks = (round_trip.0 + SEEN_SLACK.0).div_ceil(length) + SEEN_ROUNDS;
+    simulation.publisher.store.tick().minus(ticks as u32)
+}
 
 /// Sees to it that a player looks from where they should. `eyes` is memory to work in.
 fn look<G: Game>(

@@ -1,5 +1,6 @@
 //! One player's place at a server.
 
+use super::work::{Credit, WorkBudget};
 use super::{BURST, DEAF_AFTER, KEEP_ALIVE, ServerSettings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
@@ -23,8 +24,6 @@ const MAX_EVENTS: usize = 900;
 pub(super) const MAX_RELIABLE: usize = 8 * 1024;
 /// Rounds for which unused budget is kept where the link is narrower than the budget.
 const NARROW_BURST: u32 = 2;
-/// Actions of one player in a round at most.
-const MAX_ASKED: u32 = 32;
 
 /// Why somebody is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +80,12 @@ pub(super) struct PlayerSession<G: Game> {
     reliable: Vec<u8>,
     /// The version of the wire that the player speaks.
     pub version: u8,
-    asked: u32,
+    /// What is left of their budget of work,
+    pub credit: Credit,
+    /// of the one for looking from other objects,
+    pub watches: Credit,
+    /// and of their link's, for joining.
+    pub joins: Credit,
 }
 
 impl<G: Game> PlayerSession<G> {
@@ -120,7 +124,9 @@ impl<G: Game> PlayerSession<G> {
             events: Vec::new(),
             reliable: Vec::new(),
             version: 0,
-            asked: 0,
+            credit: Credit::new(WorkBudget::PLAYER, now),
+            watches: Credit::new(WorkBudget::WATCHES, now),
+            joins: Credit::new(WorkBudget::JOINS, now),
         }
     }
 
@@ -148,6 +154,11 @@ impl<G: Game> PlayerSession<G> {
         (self.link, self.broken) = (None, Some(now));
     }
 
+    /// Whether an input has come before.
+    pub fn is_known(&self, seq: u16) -> bool {
+        self.next.is_some_and(|next| (seq.wrapping_sub(next) as i16) < 0)
+    }
+
     /// Takes an input in; false if it is ahead of what a player can do. Known ones do no harm.
     pub fn take_input(&mut self, seq: u16, input: G::Input) -> bool {
         let next = *self.next.get_or_insert(seq);
@@ -166,7 +177,6 @@ impl<G: Game> PlayerSession<G> {
 
     /// An input for this tick: mostly one, two to catch up, none until a few have come.
     pub fn next_input(&mut self) -> Option<G::Input> {
-        self.asked = 0;
         self.started |= self.waiting.len() >= HEAD_START;
         let behind = self.missed > 0 && self.waiting.len() + self.used > CATCH_UP;
         let most = if behind { MAX_INPUTS } else { 1 };
@@ -200,11 +210,6 @@ impl<G: Game> PlayerSession<G> {
         let (clock, at) = self.echo.take()?;
         self.echoed = Some(now);
         Some((clock, (now - at).as_millis().min(255.0) as u8))
-    }
-
-    pub fn may_ask(&mut self) -> bool {
-        self.asked += 1;
-        self.asked <= MAX_ASKED
     }
 
     /// Something happened near by. False if there is no room for it; none if the player is away and will not miss

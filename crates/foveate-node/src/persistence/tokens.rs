@@ -1,0 +1,96 @@
+//! Which tokens were used.
+
+use super::{TokenId, UnixTime};
+use std::collections::BTreeSet;
+
+/// Used tokens that are remembered; with so many alive, no more are taken.
+pub const MAX_REMEMBERED: usize = 1 << 16;
+
+/// Remembers each used token until it expires, whatever the clock does.
+///
+/// A clock that jumps ahead makes tokens expire early, and they are forgotten. Once it is put right they would be
+/// valid, and new, again. So the latest expiry among the forgotten tokens is remembered, and tokens that expire no
+/// later are taken for expired: [`UsedTokens::horizon`].
+#[derive(Clone, Debug, Default)]
+pub struct UsedTokens {
+    used: BTreeSet<TokenId>,
+    /// The same, by expiry.
+    expiring: BTreeSet<(UnixTime, TokenId)>,
+    horizon: UnixTime,
+}
+
+impl UsedTokens {
+    /// Marks a token as used; false if there is no room.
+    pub fn insert(&mut self, id: TokenId, until: UnixTime) -> bool {
+        let room = self.used.len() < MAX_REMEMBERED || self.used.contains(&id);
+        if room && self.used.insert(id) {
+            self.expiring.insert((until, id));
+        }
+        room
+    }
+
+    /// The token was not used after all: what it was shown for did not happen.
+    pub fn remove(&mut self, id: TokenId, until: UnixTime) {
+        if self.expiring.remove(&(until, id)) {
+            self.used.remove(&id);
+        }
+    }
+
+    /// Whether a token was used.
+    pub fn contains(&self, id: &TokenId) -> bool {
+        self.used.contains(id)
+    }
+
+    /// Tokens that expire at or before this time are not taken: some of them were used and forgotten.
+    pub fn horizon(&self) -> UnixTime {
+        self.horizon
+    }
+
+    /// Raises the [`horizon`](UsedTokens::horizon) to that of an earlier run.
+    pub fn raise_horizon(&mut self, horizon: UnixTime) {
+        self.horizon = self.horizon.max(horizon);
+    }
+
+    /// Forgets the tokens that have expired.
+    pub fn forget_expired(&mut self, now: UnixTime) {
+        while let Some((until, id)) = self.expiring.first().copied().filter(|(at, _)| *at <= now) {
+            self.expiring.remove(&(until, id));
+            self.used.remove(&id);
+            self.raise_horizon(until);
+        }
+    }
+
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.used.len()
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_ahead_and_back_makes_no_used_token_new() {
+        let mut used = UsedTokens::default();
+        assert!(used.insert([1; 16], UnixTime(60)) && used.insert([2; 16], UnixTime(90)));
+        used.forget_expired(UnixTime(1_000_000));
+        assert!(used.is_empty());
+        assert_eq!(used.horizon(), UnixTime(90), "not the wrong clock's time");
+    }
+
+    #[test]
+    fn a_token_that_was_not_used_after_all_is_as_good_as_before() {
+        let mut used = UsedTokens::default();
+        used.insert([1; 16], UnixTime(60));
+        used.remove([1; 16], UnixTime(60));
+        assert!(!used.contains(&[1; 16]) && used.is_empty());
+        used.forget_expired(UnixTime(100));
+        assert_eq!(used.horizon(), UnixTime(0));
+    }
+}

@@ -1,0 +1,237 @@
+//! Which links get a session: hellos that are in order, the host's answers, sessions that are resumed.
+
+use super::player_session::PlayerSession;
+use super::work::{Credit, JOIN_COST, WorkBudget};
+use super::{PendingLink, Server, ServerEvent, allowance};
+use crate::game::{Game, PlayerId};
+use crate::outbox::{Link, Outbox};
+use crate::session::{
+    MAX_NAME, Refusal, ResumeKey, ServerMessage, VERSIONS, is_player_name, write_message,
+};
+use foveate_sync::{Observer, Pivots, StoreError};
+use foveate_wire::{Micros, ObjectId};
+use std::sync::Arc;
+
+impl<G: Game> Server<G> {
+    /// Charges a link for a join: what is left of its budget, if it can pay.
+    pub(super) fn charge_join(&mut self, link: Link, now: Micros) -> Option<Credit> {
+        let known = self.pending_links.get(&link).and_then(|it| it.joins);
+        let mut joins = known.unwrap_or_else(|| Credit::new(WorkBudget::JOINS, now));
+        let paid = joins.charge(JOIN_COST, now);
+        match paid {
+            true => self.work.charged += u64::from(JOIN_COST),
+            false => self.work.refused += u64::from(JOIN_COST),
+        }
+        paid.then_some(joins)
+    }
+
+    pub(super) fn check(
+        &self,
+        versions: &[u8],
+        schema: u64,
+        name: &str,
+    ) -> Result<(), (Refusal, String)> {
+        if !VERSIONS.iter().any(|version| versions.contains(version)) {
+            let text = format!("client speaks wire versions {versions:?}, server {VERSIONS:?}");
+            return Err((Refusal::Version, text));
+        }
+        self.simulation
+            .game
+            .schema()
+            .check_hash(schema)
+            .map_err(|error| (Refusal::Schema, error.to_string()))?;
+        if !is_player_name(name) {
+            let text = format!(
+                "a name has 1 to {MAX_NAME} bytes, no control or invisible characters, and no spaces around it"
+            );
+            return Err((Refusal::Name, text));
+        }
+        let mut waiting = self.pending_links.values().filter_map(|it| it.name.as_deref());
+        if self.by_name.contains_key(name) || waiting.any(|other| other == name) {
+            return Err((Refusal::NameTaken, format!("name `{name}` is taken")));
+        }
+        let max = self.settings.max_players;
+        let waiting = self.pending_links.values().filter(|it| it.name.is_some()).count();
+        if self.by_player.len() + waiting >= max {
+            return Err((Refusal::Full, format!("the server is full: {max} players")));
+        }
+        Ok(())
+    }
+
+    /// Rejects a link that asked to join.
+    pub fn refuse(&mut self, link: Link, why: Refusal, out: &mut impl Outbox) {
+        let text = match why {
+            Refusal::Token => "a connect token for this name and this server is required",
+            Refusal::TokenExpired => "the connect token has expired",
+            Refusal::TokenReplayed => "the connect token was already used",
+            Refusal::TokenClock => {
+                "the connect token would live too long: the issuer's clock is ahead of the server's"
+            }
+            Refusal::Storage => "the server cannot reach its storage; try again later",
+            Refusal::Full => "the server has no room at the moment; try again later",
+            _ => return self.reject(link, why, &format!("{why:?}"), out),
+        };
+        self.reject(link, why, text, out);
+    }
+
+    pub(super) fn reject(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
+        self.pending_links.remove(&link);
+        let schema = match why {
+            Refusal::Schema => self.simulation.game.schema().describe(),
+            _ => String::new(),
+        };
+        let refused = ServerMessage::Refused { why, text: text.into(), schema };
+        out.message(link, &write_message(&refused));
+        out.close(link, why);
+        *self.refused.sessions.entry(why).or_default() += 1;
+        self.events.push_back(ServerEvent::Refused(why));
+    }
+
+    /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
+    pub fn admit(
+        &mut self,
+        link: Link,
+        player: PlayerId,
+        kept: &[(ObjectId, Vec<i32>)],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> Result<(), StoreError> {
+        let pending = self.pending_links.remove(&link);
+        let Some(PendingLink { name: Some(name), version, joins, .. }) = pending else {
+            return Ok(());
+        };
+        // An answer that came twice, or to a link that was made meanwhile: the player is in once.
+        if self.by_player.contains_key(&player) || self.by_name.contains_key(&name) {
+            self.reject(link, Refusal::NameTaken, &format!("name `{name}` is taken"), out);
+            return Ok(());
+        }
+        let avatar = match self.bring_in(player, &name, kept) {
+            Ok(avatar) => avatar,
+            Err(error) => {
+                // Half a player would be in the way of the next try.
+                self.remove_objects_of(player);
+                return Err(error);
+            }
+        };
+        let Some(slot) = self.simulation.publisher.store.find(avatar) else {
+            return Err(StoreError::UnknownKind("avatar".into()));
+        };
+        let view = self.view_override.clone().or_else(|| self.chosen_view(0));
+        let Some(view) = view.and_then(|view| self.policy(&view).ok()) else {
+            return Err(StoreError::UnknownKind("view".into()));
+        };
+        let budget = self.settings.budget;
+        let tick = self.simulation.publisher.store.tick();
+        let observer =
+            Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
+        let observer = self.simulation.publisher.add(observer);
+        let key = (self.keys)();
+        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
+        (session.budget, session.version) = (budget, version);
+        session.credit = Credit::new(self.settings.work, now);
+        session.joins = joins.unwrap_or(session.joins);
+        let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.sessions.push(None);
+            self.sessions.len() - 1
+        });
+        let of = observer.0 as usize;
+        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
+        self.session_of[of] = at as u32;
+        self.by_player.insert(player, at as u32);
+        self.by_name.insert(session.name.clone(), at as u32);
+        self.events.push_back(ServerEvent::Joined(player, session.name.clone()));
+        self.sessions[at] = Some(session);
+        self.attach_link(at as u32, link, false, now, out);
+        Ok(())
+    }
+
+    /// Puts what a player had, or begins with, into the world; returns the avatar.
+    fn bring_in(
+        &mut self,
+        player: PlayerId,
+        name: &str,
+        kept: &[(ObjectId, Vec<i32>)],
+    ) -> Result<ObjectId, StoreError> {
+        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
+            self.simulation.restore(*id, lanes)?;
+        }
+        let avatar = self.simulation.game.avatar_of(player);
+        if self.simulation.avatar(player).is_none() {
+            let game = Arc::clone(&self.simulation.game);
+            let mut spawns = game.welcome(&self.simulation.world(), player, name).into_iter();
+            // The avatar's serial is 0, although others were given out if the player was here before.
+            if let Some(spawn) = spawns.next() {
+                self.simulation.restore(avatar, &spawn.lanes)?;
+            }
+            for spawn in spawns {
+                self.simulation.spawn(player, &spawn)?;
+            }
+        }
+        Ok(avatar)
+    }
+
+    /// Takes everything of a player's out of the world, and returns what is to be kept.
+    pub(super) fn remove_objects_of(&mut self, player: PlayerId) -> Vec<(ObjectId, Vec<i32>)> {
+        let Server { simulation, .. } = self;
+        let store = &mut simulation.publisher.store;
+        let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == player.0).collect();
+        let mut kept = Vec::new();
+        for (id, slot) in theirs {
+            if simulation.game.keeps(id.kind()) {
+                kept.push((id, store.lanes(slot).to_vec()));
+            }
+            let removed = store.remove(slot);
+            debug_assert!(removed.is_ok());
+        }
+        simulation.forget_player(player);
+        kept
+    }
+
+    pub(super) fn resume(
+        &mut self,
+        link: Link,
+        name: &str,
+        (key, version): (ResumeKey, u8),
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let Some(at) = self.by_name.get(name).copied() else { return false };
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        if session.resume != key || version == 0 {
+            return false;
+        }
+        session.version = version;
+        // The old link may not have been missed yet.
+        if let Some(old) = session.link.take() {
+            self.by_link.remove(&old);
+            out.close(old, Refusal::NameTaken);
+        }
+        self.pending_links.remove(&link);
+        self.events.push_back(ServerEvent::Joined(session.player, session.name.clone()));
+        self.attach_link(at, link, true, now, out);
+        true
+    }
+
+    fn attach_link(
+        &mut self,
+        at: u32,
+        link: Link,
+        resumed: bool,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(session) = &mut self.sessions[at as usize] else { return };
+        session.come_back(link, now);
+        self.by_link.insert(link, at);
+        let welcome = ServerMessage::Welcome {
+            version: session.version,
+            player: session.player.0,
+            avatar: session.avatar.0,
+            tick: self.simulation.publisher.store.tick().0,
+            round: self.settings.rounds.length.0,
+            resume: session.resume,
+            resumed,
+        };
+        out.message(link, &write_message(&welcome));
+    }
+}
