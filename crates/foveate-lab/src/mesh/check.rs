@@ -56,7 +56,7 @@ struct LastTurn {
 }
 
 /// Looks on.
-pub struct Checker {
+pub struct MeshChecker {
     game: Arc<Drift>,
     turns: BTreeMap<ObjectId, LastTurn>,
     /// By the ledger: the epoch of each region's last fence.
@@ -84,10 +84,10 @@ pub struct Checker {
     pub looked: u64,
 }
 
-impl Checker {
+impl MeshChecker {
     /// Nothing was seen yet.
-    pub fn new(game: Arc<Drift>) -> Checker {
-        Checker {
+    pub fn new(game: Arc<Drift>) -> MeshChecker {
+        MeshChecker {
             game,
             turns: BTreeMap::new(),
             fenced: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What goes wrong: faults at every step, a bad network, a bad ledger; and servers that are wrong on purpose.
 
-use super::check::Checker;
+use super::check::MeshChecker;
 use foveate_node::region::MeshStep;
 use foveate_node::region::bus::{BusMessage, Envelope};
 use foveate_node::region::layout::ServerId;
@@ -208,7 +208,12 @@ impl Sabotage {
     }
 
     /// A message as it arrives. `earlier`: the last state of each object that was handed over.
-    pub fn bend(self, bytes: Vec<u8>, checker: &Checker, earlier: &mut EarlierStates) -> Vec<u8> {
+    pub fn bend(
+        self,
+        bytes: Vec<u8>,
+        checker: &MeshChecker,
+        earlier: &mut EarlierStates,
+    ) -> Vec<u8> {
         if !matches!(self, Sabotage::NoEpochCheck | Sabotage::ZombieBelieved) {
             return bytes;
         }

@@ -1,6 +1,6 @@
 //! One run: a world that begins, is troubled, and settles.
 
-use super::check::{Checker, FindingKind, MeshFinding, layout};
+use super::check::{FindingKind, MeshChecker, MeshFinding, layout};
 use super::faults::FaultSpec;
 use super::game::{Drift, DriftSpec, WALKER};
 use super::world::{MeshCounts, MeshWorld};
@@ -130,7 +130,7 @@ pub fn run(spec: &MeshSpec) -> Result<MeshResult, MeshError> {
 
 /// Looks at everything in the end, for two seconds.
 pub fn finish(mut world: MeshWorld) -> MeshResult {
-    let empty = Checker::new(Arc::clone(&world.game));
+    let empty = MeshChecker::new(Arc::clone(&world.game));
     let mut lost = world.settle();
     for _ in 0..20 {
         world.run_until(world.now() + ROUND * 2);

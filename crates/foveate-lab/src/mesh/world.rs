@@ -4,7 +4,7 @@
 //! when that step comes up: what is before it has been done, what is behind it is lost with the process, or waits until
 //! the process goes on. A process that was paused finds what arrived meanwhile before it is woken.
 
-use super::check::Checker;
+use super::check::MeshChecker;
 use super::faults::{Armed, EarlierStates, FaultKind, FaultSpec};
 use super::game::Drift;
 use super::ledger::SimLedger;
@@ -117,7 +117,7 @@ pub struct MeshWorld {
     /// What was counted.
     pub counts: MeshCounts,
     /// Who looks on.
-    pub checker: Checker,
+    pub checker: MeshChecker,
 }
 
 impl MeshWorld {
@@ -130,7 +130,7 @@ impl MeshWorld {
         seed: u64,
     ) -> MeshWorld {
         let mut world = MeshWorld {
-            checker: Checker::new(Arc::clone(&game)),
+            checker: MeshChecker::new(Arc::clone(&game)),
             game,
             settings,
             spec,
