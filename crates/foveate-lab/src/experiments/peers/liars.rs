@@ -69,22 +69,29 @@ impl Lie {
     }
 }
 
-/// Others' ships, somewhere else, as if they were its own.
+/// Lanes by which a forged ship is away from the true one, and by which it moves to and fro in a round. A ship that
+/// stood still or sailed straight on would be sent once, and be one forgery to each neighbour.
+const FORGED_AWAY: i32 = 800;
+const FORGED_STEP: i32 = 8;
+
+/// Others' ships, somewhere else and under way, as if they were its own.
 fn forge(node: &mut PlacedPeer<Meadow>) -> Option<AvatarPose> {
     let simulation = &mut node.peer.simulation;
     let ships: Vec<ObjectId> = simulation.ghosts.of_kind(SHIP).take(4).collect();
     for id in ships {
-        let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) else { continue };
-        let schema = simulation.game.schema();
-        if let Some(place) = schema.kind(id.kind()).and_then(|kind| kind.place) {
-            lanes[place.at] = lanes[place.at].wrapping_add(800);
-        }
-        // It is there from the second time on.
-        if simulation.restore(id, &lanes).is_err()
-            && let Some(slot) = simulation.publisher.store.find(id)
-        {
+        let place = simulation.game.schema().kind(id.kind()).and_then(|kind| kind.place);
+        let Some(place) = place else { continue };
+        let store = &mut simulation.publisher.store;
+        if let Some(slot) = store.find(id) {
+            let mut lanes = store.lanes(slot).to_vec();
+            let there = (store.tick().0 / 4).is_multiple_of(2);
+            let step = if there { FORGED_STEP } else { -FORGED_STEP };
+            lanes[place.at] = lanes[place.at].wrapping_add(step);
             // Refused only if it does not fit, and then there is no lie to be found out.
-            let _ = simulation.publisher.store.set_lanes(slot, &lanes);
+            let _ = store.set_lanes(slot, &lanes);
+        } else if let Some(mut lanes) = simulation.ghosts.lanes(id).map(<[i32]>::to_vec) {
+            lanes[place.at] = lanes[place.at].wrapping_add(FORGED_AWAY);
+            let _ = simulation.restore(id, &lanes);
         }
     }
     None
