@@ -35,7 +35,7 @@ use ring::rand::SecureRandom;
 
 use crate::slots::LinkId;
 
-/// Close codes of refusals begin here; the refusal's place in [`Refusal::ALL`] is added.
+/// Close codes of refusals begin here; the refusal's place in [`Refusal::ALL`](foveate_node::session::Refusal::ALL) is added.
 pub const REFUSED: u32 = 256;
 
 /// Events that a host keeps until its program drains them; beyond, the oldest are forgotten.

@@ -60,7 +60,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The largest number of a player: what fits the origin of an [`ObjectId`].
+/// The largest number of a player: what fits the origin of an [`ObjectId`](foveate_wire::ObjectId).
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
 /// A store, open and of the schema's layout.
 pub struct Storage {

@@ -4,7 +4,7 @@
 //! runs it ([`owner`]). *Geometry is a wish, ownership a fact*: an object that is in another region's area is handed
 //! over ([`handoff`]), and it is what the regions' logs say ([`log`]) that decides. *Time detects, sequence numbers
 //! decide*: clocks say who must stop ([`lease`]), and appends that name the last entry they saw say who goes on
-//! ([`ledger`], [`takeover`]). Neighbours and standbys are observers ([`border`]); actions for objects of another
+//! ([`ledger`], `takeover`). Neighbours and standbys are observers ([`border`]); actions for objects of another
 //! region travel to its owner ([`actions`]).
 //!
 //! A [`RegionServer`] is one process: a [`Node`] without IO. Whatever it asks of ledger and bus are events, and what
