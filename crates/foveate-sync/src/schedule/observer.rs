@@ -2,7 +2,7 @@
 
 use super::sent::Settled;
 use super::{
-    Budget, DueReason, Link, Mode, NextCheck, Notice, Pair, PairState, Patience, SentKind,
+    Budget, DueReason, Mode, NextCheck, Notice, Pair, PairState, Patience, SentKind, SentPackets,
     SentRecord, Tallies,
 };
 use crate::interest::{Grade, Pivot, Policy};
@@ -83,7 +83,7 @@ pub(crate) struct Graded {
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Observer {
-    pub(crate) link: Link,
+    pub(crate) link: SentPackets,
     /// Acknowledgements since the last round. They are taken in when the observer's turn comes, when
     /// its pairs are at hand anyway.
     acks: SmallVec<[(Ack, Micros); 1]>,
@@ -143,7 +143,7 @@ impl Observer {
             free_aliases: BinaryHeap::new(),
             interactions: Vec::new(),
             budget: Budget::UNLIMITED,
-            link: Link::default(),
+            link: SentPackets::default(),
             acks: SmallVec::new(),
             closed: Vec::new(),
             refresh_at: tick,
@@ -320,7 +320,7 @@ impl Observer {
     }
 
     /// Round trips, losses and packets in flight.
-    pub fn link(&self) -> &Link {
+    pub fn link(&self) -> &SentPackets {
         &self.link
     }
 

@@ -49,7 +49,7 @@ struct SentPacket {
 
 /// The sending half of a link's memory.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct SentPackets {
     next_seq: u16,
     packets: Queue<SentPacket>,
     /// Records of the packets, in the same order.
@@ -60,9 +60,9 @@ pub struct Link {
     acked: u64,
 }
 
-impl Default for Link {
-    fn default() -> Link {
-        Link {
+impl Default for SentPackets {
+    fn default() -> SentPackets {
+        SentPackets {
             next_seq: 0,
             packets: Queue::default(),
             records: Queue::default(),
@@ -74,7 +74,7 @@ impl Default for Link {
     }
 }
 
-impl Link {
+impl SentPackets {
     /// The number of the next packet.
     pub(crate) fn next_seq(&self) -> u16 {
         self.next_seq
@@ -289,12 +289,12 @@ pub(crate) enum Settled {
 mod tests {
     use super::*;
 
-    fn send(link: &mut Link, alias: u16, ms: u64) {
+    fn send(link: &mut SentPackets, alias: u16, ms: u64) {
         link.note(SentRecord { alias: Alias(alias), pair: alias, kind: SentKind::Gone });
         link.sent(Tick(ms as u32 / 50), Micros::from_millis(ms), 1);
     }
 
-    fn settled(link: &mut Link, ack: Ack, ms: u64) -> Vec<(Settled, u16)> {
+    fn settled(link: &mut SentPackets, ack: Ack, ms: u64) -> Vec<(Settled, u16)> {
         let mut out = Vec::new();
         link.on_ack(&ack, Micros::from_millis(ms), |settled, _, record| {
             out.push((settled, record.alias.0));
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_packet_overtaken_three_times_is_lost() {
-        let mut link = Link::default();
+        let mut link = SentPackets::default();
         (0..5).for_each(|n| send(&mut link, n, 50 * u64::from(n)));
         let ack = Ack { newest: 3, before: 0b001 };
         let expected = [(Settled::Lost, 0u16), (Settled::Arrived, 2), (Settled::Arrived, 3)];
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_last_packet_before_silence_is_given_up_in_time() {
-        let mut link = Link::default();
+        let mut link = SentPackets::default();
         send(&mut link, 0, 0);
         settled(&mut link, Ack { newest: 0, before: 0 }, 80);
         send(&mut link, 1, 100);
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_without_any_acknowledgement() {
-        let mut link = Link::default();
+        let mut link = SentPackets::default();
         for n in 0..2_000 {
             send(&mut link, n, 0);
             link.on_time(Micros::ZERO, Micros::from_millis(50), |_, _, _| {});
