@@ -2,7 +2,7 @@
 
 use crate::Measure;
 use crate::mailbox::Mailbox;
-use crate::walker::{ROUND_MS, Strides, Walker, schema, view};
+use crate::walker::{BenchWalker, ROUND_MS, Strides, schema, view};
 use foveate_sync::{Observer, ObserverId, Pivots, Publisher, ReplicaSet, Rounds, Slot};
 use foveate_wire::packet::{Ack, MAX_PACKET, PacketWriter, StateHeader};
 use foveate_wire::{
@@ -22,7 +22,7 @@ const AGE: u32 = 4;
 struct Crowd {
     publisher: Publisher,
     slots: Vec<Slot>,
-    walkers: Vec<Walker>,
+    walkers: Vec<BenchWalker>,
     strides: Strides,
     replicas: Vec<ReplicaSet>,
     acks: Vec<Option<Ack>>,
@@ -37,7 +37,7 @@ impl Crowd {
         let rounds = Rounds::every(Micros::from_millis(ROUND_MS));
         let mut publisher = Publisher::new(schema.clone(), rounds);
         let policy = view().build().expect("the view is valid");
-        let walkers: Vec<_> = (0..WALKERS).map(|nth| Walker::new(nth, WALKERS)).collect();
+        let walkers: Vec<_> = (0..WALKERS).map(|nth| BenchWalker::new(nth, WALKERS)).collect();
         let mut slots = Vec::new();
         for (nth, walker) in walkers.iter().enumerate() {
             let id = ObjectId::new(KindId(0), 0, nth as u32);
@@ -123,7 +123,7 @@ pub fn pipeline() {
 pub fn encode() {
     let (schema, mut strides) = (schema(), Strides::new(WALKERS, 2));
     let kind = &schema.kinds()[0];
-    let mut walkers: Vec<_> = (0..WALKERS).map(|nth| Walker::new(nth, WALKERS)).collect();
+    let mut walkers: Vec<_> = (0..WALKERS).map(|nth| BenchWalker::new(nth, WALKERS)).collect();
     let mut states = || {
         for _ in 0..AGE {
             walkers

@@ -2,7 +2,7 @@
 
 use crate::Measure;
 use crate::mailbox::Mailbox;
-use crate::walker::{ROUND_MS, Stride, Strides, Walker, schema, view};
+use crate::walker::{BenchStride, BenchWalker, ROUND_MS, Strides, schema, view};
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::ResumeKey;
@@ -19,7 +19,7 @@ const MEASURED: usize = 16;
 struct Walks(Arc<Schema>);
 
 impl Game for Walks {
-    type Input = Stride;
+    type Input = BenchStride;
     type Action = ();
     type Event = ();
 
@@ -36,12 +36,12 @@ impl Game for Walks {
     }
 
     fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
-        let walker = Walker::new(player.0 as usize - 1, PLAYERS);
+        let walker = BenchWalker::new(player.0 as usize - 1, PLAYERS);
         Spawn::new(&self.0, &walker).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Stride]) {
-        let Some(mut walker) = turn.get::<Walker>() else { return };
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[BenchStride]) {
+        let Some(mut walker) = turn.get::<BenchWalker>() else { return };
         inputs.iter().for_each(|stride| walker.walk(*stride));
         turn.set(&walker);
     }

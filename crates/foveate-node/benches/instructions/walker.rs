@@ -17,7 +17,7 @@ const TURNS: u32 = 40;
 /// A walking avatar.
 #[derive(Replicate, Clone, PartialEq, Debug)]
 #[replicate(max_speed = 20.0)]
-pub struct Walker {
+pub struct BenchWalker {
     #[replicate(place, motion, precision = 0.015625, extent = 2000.0)]
     pub pos: [f32; 3],
     #[replicate(yaw, steps = 240, floor = 0.26)]
@@ -27,7 +27,7 @@ pub struct Walker {
 
 /// What a walker does in a round.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Stride {
+pub struct BenchStride {
     /// Eighths of a full turn, counter-clockwise from +x.
     pub heading: u8,
     pub walks: bool,
@@ -46,16 +46,16 @@ const HEADINGS: [[f32; 2]; 8] = [
     [0.707, -0.707],
 ];
 
-impl Walker {
+impl BenchWalker {
     /// The `nth` of `count` walkers, on a grid around the middle of the world.
-    pub fn new(nth: usize, count: usize) -> Walker {
+    pub fn new(nth: usize, count: usize) -> BenchWalker {
         let columns = (count as f32).sqrt().ceil() as usize;
         let place = |at: usize| (at as f32 - columns as f32 / 2.0) * SPACING;
-        Walker { pos: [place(nth % columns), place(nth / columns), 0.0], yaw: 0.0, state: 0 }
+        BenchWalker { pos: [place(nth % columns), place(nth / columns), 0.0], yaw: 0.0, state: 0 }
     }
 
     /// One round.
-    pub fn walk(&mut self, stride: Stride) {
+    pub fn walk(&mut self, stride: BenchStride) {
         let heading = usize::from(stride.heading % 8);
         if stride.walks {
             self.pos[0] += PACE * HEADINGS[heading][0];
@@ -69,19 +69,19 @@ impl Walker {
 /// What all walkers do, round by round, from a seed. Each walks to and fro around the place it began at.
 pub struct Strides {
     rng: fastrand::Rng,
-    now: Vec<Stride>,
+    now: Vec<BenchStride>,
 }
 
 impl Strides {
     pub fn new(count: usize, seed: u64) -> Strides {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let stride = |_| Stride { heading: rng.u8(..8), walks: true, state: 0 };
+        let stride = |_| BenchStride { heading: rng.u8(..8), walks: true, state: 0 };
         let now = (0..count).map(stride).collect();
         Strides { rng, now }
     }
 
     /// The next round's.
-    pub fn step(&mut self) -> &[Stride] {
+    pub fn step(&mut self) -> &[BenchStride] {
         for stride in &mut self.now {
             match self.rng.u32(..TURNS * 4) {
                 0 => stride.state = stride.state.wrapping_add(1),
@@ -103,5 +103,5 @@ pub fn view() -> View {
 
 /// A schema of walkers.
 pub fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![Walker::spec()]).expect("the schema of the benchmark is valid"))
+    Arc::new(Schema::new(vec![BenchWalker::spec()]).expect("the schema of the benchmark is valid"))
 }
