@@ -211,6 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn committed_seeds_are_refused_or_lived_with() {
+        for (name, node) in NODES {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds");
+            let folder = std::path::Path::new(folder).join(name);
+            let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+            assert!(files.len() > 3, "the seeds of {name} are missing");
+            for file in files {
+                println!("{name}: {}", file.path().display());
+                node(&std::fs::read(file.path()).unwrap());
+            }
+        }
+    }
+
+    #[test]
     fn nothing_that_arrives_makes_a_node_panic() {
         for (name, node) in NODES {
             let mut inside = 0;

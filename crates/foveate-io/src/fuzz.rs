@@ -17,10 +17,48 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Datagrams that a lobby gets in one run.
 const MAX_DATAGRAMS: usize = 32;
 
-/// Reads any bytes as a browser's: a request's head, and HTTP/3's streams, headers and goodbyes.
+/// Reads any bytes as the head of a browser's request.
 #[cfg(feature = "web")]
-pub fn browser(data: &[u8]) {
-    crate::web::read_anything(data);
+pub fn http(data: &[u8]) {
+    crate::web::read_any_head(data);
+}
+
+/// Reads any bytes as a browser's HTTP/3: streams, headers and goodbyes.
+#[cfg(feature = "web")]
+pub fn h3(data: &[u8]) {
+    crate::web::read_any_h3(data);
+}
+
+/// Reads any bytes as what a proxy says of its clients: the PROXY protocol's header, `X-Forwarded-For`, and networks
+/// as a configuration names them.
+#[cfg(feature = "web")]
+pub fn proxy(data: &[u8]) {
+    crate::web::read_any_proxy(data);
+}
+
+/// Reads any bytes as frames of a WebSocket; the first chooses a player's link or an operator's.
+#[cfg(feature = "web")]
+pub fn websocket(data: &[u8]) {
+    use crate::event::Purpose;
+    use std::net::{TcpListener, TcpStream};
+    thread_local! {
+        /// One pair for all runs: nothing is written to it.
+        static STREAM: Option<TcpStream> = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| TcpStream::connect(listener.local_addr()?))
+            .ok();
+    }
+    let Some((which, data)) = data.split_first() else { return };
+    let purpose = if which % 2 == 0 { Purpose::Play } else { Purpose::Observe };
+    let stream = STREAM.with(|stream| stream.as_ref()?.try_clone().ok());
+    if let Some(stream) = stream {
+        crate::web::read_any_frames(stream, purpose, data);
+    }
+}
+
+/// A database whose rows say anything, as text: see [`storage`](crate::storage).
+#[cfg(feature = "sqlite")]
+pub fn storage(data: &[u8]) {
+    crate::storage::read_any_rows(data);
 }
 
 /// Reads any bytes as a connect token, and as what a signed one says: whoever takes it takes what was issued.
@@ -63,6 +101,11 @@ pub fn lobby(mut data: &[u8]) {
     }
 }
 
+/// Two ends of a direct path, whose packets meet what the bytes say.
+pub fn direct(data: &[u8]) {
+    crate::direct::bend(data);
+}
+
 /// What an honest peer could ask; none: something made up.
 fn request(
     what: u8,
@@ -102,6 +145,17 @@ fn seal(bytes: &[u8]) -> Cookie {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "web")]
+    type Target = (&'static str, fn(&[u8]));
+
+    #[cfg(feature = "web")]
+    const WEB: [Target; 4] = [
+        ("http", super::http),
+        ("h3", super::h3),
+        ("proxy", super::proxy),
+        ("websocket", super::websocket),
+    ];
+
     /// Runs one target with every committed seed.
     fn replay(target: &str, run: fn(&[u8])) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
@@ -117,7 +171,9 @@ mod tests {
     #[test]
     fn committed_seeds_are_refused_or_lived_with() {
         #[cfg(feature = "web")]
-        replay("browser", super::browser);
+        WEB.iter().for_each(|(target, run)| replay(target, *run));
+        #[cfg(feature = "sqlite")]
+        replay("storage", super::storage);
         replay("token", super::token);
         replay("lobby", super::lobby);
     }
@@ -129,7 +185,9 @@ mod tests {
             let data: Vec<u8> = (0..random.usize(0..600)).map(|_| random.u8(..)).collect();
             println!("seed {seed}");
             #[cfg(feature = "web")]
-            super::browser(&data);
+            WEB.iter().for_each(|(_, run)| run(&data));
+            #[cfg(feature = "sqlite")]
+            super::storage(&data);
             super::token(&data);
             // One that gets as far as its names.
             let named = |name: &str| [&[name.len() as u8], name.as_bytes()].concat();
@@ -141,6 +199,7 @@ mod tests {
             super::change(&mut said, &data);
             super::token(&said);
             super::lobby(&data);
+            super::direct(&data);
         }
     }
 }

@@ -60,6 +60,22 @@ fn drain(schema: &Schema, states: &Fabricated, header: StateHeader, body: &[u8])
     })
 }
 
+/// Compares any text with a schema's description, as a client does with what a server sends that refuses it. The
+/// first byte chooses the schema.
+///
+/// ```
+/// foveate_wire::fuzz::compare_schema(b"\x01avatar: max_speed=40 fall=16\n");
+/// ```
+pub fn compare_schema(data: &[u8]) {
+    let Some((choice, text)) = data.split_first() else { return };
+    let text = String::from_utf8_lossy(text);
+    let Some(schema) = SCHEMAS.get(usize::from(*choice) % SCHEMAS.len().max(1)) else { return };
+    match schema.check_description(&text) {
+        Ok(()) => assert!(text.lines().eq(schema.describe().lines())),
+        Err(differs) => assert!(differs.to_string().len() <= 2 * text.len() + 1_024),
+    }
+}
+
 /// The schemas that are tried: every field type, with and without a place, motion and facing.
 pub fn schemas() -> &'static [Schema] {
     &SCHEMAS
@@ -180,5 +196,22 @@ mod tests {
     #[test]
     fn every_schema_that_is_tried_is_a_schema() {
         assert_eq!(schemas().len(), 3);
+    }
+
+    #[test]
+    fn committed_seeds_are_read_or_refused() {
+        let packet = |data: &[u8]| {
+            decode_packet(data);
+        };
+        for (target, run) in [("packet", packet as fn(&[u8])), ("schema", compare_schema)] {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+            let folder = std::path::Path::new(folder).join(target);
+            let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+            assert!(files.len() > 3, "the seeds of {target} are missing");
+            for file in files {
+                println!("{target}: {}", file.path().display());
+                run(&std::fs::read(file.path()).unwrap());
+            }
+        }
     }
 }

@@ -1,0 +1,8 @@
+//! Any bytes as what region servers say to each other: read or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    foveate_node::fuzz::bus(data);
+});
