@@ -4,6 +4,8 @@
 Only the standard library. Run from anywhere: python3 vectors/check.py
 Sections named in comments are those of the document.
 """
+import hashlib
+import hmac
 import json
 import math
 import re
@@ -525,11 +527,142 @@ def check_values(case):
         yield back, case["back"]
 
 
+# Section 12: direct datagrams. The two ciphers are written out, for the standard library has neither.
+
+
+def expand(secret, name, size):
+    """HKDF-Expand with SHA-256."""
+    out, block, count = b"", b"", 0
+    while len(out) < size:
+        count += 1
+        info = b"foveate direct 1 " + name + bytes([count])
+        block = hmac.new(secret, block + info, hashlib.sha256).digest()
+        out += block
+    return out[:size]
+
+
+def chacha_block(key, counter, nonce):
+    def quarter(a, b, c, d):
+        for x, y, z, by in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)]:
+            s[x] = (s[x] + s[y]) % 2**32
+            t = s[z] ^ s[x]
+            s[z] = (t << by | t >> (32 - by)) % 2**32
+
+    start = list(struct.unpack("<16I", b"expand 32-byte k" + key + struct.pack("<I", counter) + nonce))
+    s = start[:]
+    for _ in range(10):
+        for at in range(4):
+            quarter(at, at + 4, at + 8, at + 12)
+        for at in range(4):
+            quarter(at, 4 + (at + 1) % 4, 8 + (at + 2) % 4, 12 + (at + 3) % 4)
+    return struct.pack("<16I", *[(a + b) % 2**32 for a, b in zip(s, start)])
+
+
+def chacha_open(key, nonce, sealed, header):
+    one_time = chacha_block(key, 0, nonce)
+    r = int.from_bytes(one_time[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
+    tag, total = int.from_bytes(one_time[16:32], "little"), 0
+    padded = [data + bytes(-len(data) % 16) for data in (header, sealed)]
+    data = b"".join(padded) + struct.pack("<QQ", len(header), len(sealed))
+    for at in range(0, len(data), 16):
+        total = (total + int.from_bytes(data[at : at + 16] + b"\1", "little")) * r % (2**130 - 5)
+    stream = b"".join(chacha_block(key, 1 + n, nonce) for n in range(len(sealed) // 64 + 1))
+    return bytes(a ^ b for a, b in zip(sealed, stream)), ((total + tag) % 2**128).to_bytes(16, "little")
+
+
+def times2(byte):
+    return (byte << 1 ^ (0x11B if byte & 0x80 else 0)) & 0xFF
+
+
+def aes_box():
+    """The S-box: inverses by powers of 3, then the affine map."""
+    powers, value = [], 1
+    for _ in range(255):
+        powers.append(value)
+        value ^= times2(value)
+    box = [0x63] * 256
+    for n, value in enumerate(powers):
+        inverse = powers[-n % 255]
+        turned = inverse
+        for by in range(1, 5):
+            turned ^= (inverse << by | inverse >> (8 - by)) & 0xFF
+        box[value] = turned ^ 0x63
+    return box
+
+
+BOX = aes_box()
+
+
+def aes_block(key, block):
+    words, factor = [list(key[at : at + 4]) for at in range(0, 16, 4)], 1
+    for at in range(4, 44):
+        word = words[-1]
+        if at % 4 == 0:
+            word = [BOX[byte] for byte in word[1:] + word[:1]]
+            word[0] ^= factor
+            factor = times2(factor)
+        words.append([a ^ b for a, b in zip(words[-4], word)])
+    keys = [sum(words[at : at + 4], []) for at in range(0, 44, 4)]
+    state = [a ^ b for a, b in zip(block, keys[0])]
+    for turn in range(1, 11):
+        state = [BOX[state[(at + 4 * (at % 4)) % 16]] for at in range(16)]
+        if turn < 10:
+            mixed = []
+            for column in (state[at : at + 4] for at in range(0, 16, 4)):
+                every = column[0] ^ column[1] ^ column[2] ^ column[3]
+                mixed += [column[n] ^ every ^ times2(column[n] ^ column[(n + 1) % 4]) for n in range(4)]
+            state = mixed
+        state = [a ^ b for a, b in zip(state, keys[turn])]
+    return bytes(state)
+
+
+def gcm_open(key, nonce, sealed, header):
+    h, total = int.from_bytes(aes_block(key, bytes(16)), "big"), 0
+    padded = [data + bytes(-len(data) % 16) for data in (header, sealed)]
+    data = b"".join(padded) + struct.pack(">QQ", 8 * len(header), 8 * len(sealed))
+    for at in range(0, len(data), 16):
+        x, y, total = total ^ int.from_bytes(data[at : at + 16], "big"), h, 0
+        for n in range(127, -1, -1):
+            total ^= y if x >> n & 1 else 0
+            y = y >> 1 ^ (0xE1 << 120 if y & 1 else 0)
+    pad = lambda n: aes_block(key, nonce + struct.pack(">I", n))
+    stream = b"".join(pad(2 + n) for n in range(len(sealed) // 16 + 1))
+    tag = bytes(a ^ b for a, b in zip(total.to_bytes(16, "big"), pad(1)))
+    return bytes(a ^ b for a, b in zip(sealed, stream)), tag
+
+
+def check_direct(case):
+    exported = bytes.fromhex(case["exported"])
+    first = exported[:32] if case["side"] == "client" else exported[32:]
+    ids = expand(first, b"ids", 32)
+    yield expand(ids, b"id " + struct.pack("<I", case["path"]), 8).hex(), case["id"]
+    secret = first
+    for _ in range(case["phase"]):
+        secret = expand(secret, b"next", 32)
+    is_aes = case["protocol"].endswith("aes128gcm")
+    key, iv = expand(secret, b"key", 16 if is_aes else 32), expand(secret, b"iv", 12)
+    data = bytes.fromhex(case["bytes"])
+    header, sealed, tag = data[:11], data[11:-16], data[-16:]
+    number = struct.pack("<Q", case["sequence"])
+    nonce = iv[:4] + bytes(a ^ b for a, b in zip(iv[4:], number))
+    opened, expected = (gcm_open if is_aes else chacha_open)(key, nonce, sealed, header)
+    yield tag.hex(), expected.hex()
+    yield header[0] >> 5, 1
+    yield (header[0] >> 2 & 3, header[0] & 3), (case["phase"] % 4, case["kind"])
+    yield (header[1:9].hex(), header[9:]), (case["id"], number[:2])
+    feedback = None
+    if header[0] & 16:
+        feedback, opened = list(struct.unpack("<HHB", opened[:5])), opened[5:]
+    yield feedback, case["feedback"]
+    yield opened.hex(), case["contents"]
+
+
 def main():
     assert len(TRAINED) == C["CONTEXTS"], "the trained table has another length than the document says"
     failures = 0
     for name, check in [("coder", check_coder), ("numbers", check_numbers),
-                        ("packets", check_packets), ("values", check_values)]:
+                        ("packets", check_packets), ("values", check_values),
+                        ("direct", check_direct)]:
         cases = json.loads((HERE / f"{name}.json").read_text("utf-8"))
         for at, case in enumerate(cases):
             try:
@@ -538,7 +671,7 @@ def main():
                 wrong = (repr(error), "a case that can be read")
             if wrong:
                 failures += 1
-                label = case.get("name", case.get("type"))
+                label = case.get("name", case.get("type", case.get("protocol")))
                 print(f"{name} {at} ({label}):\n  read     {wrong[0]}\n  expected {wrong[1]}")
         print(f"{name}: {len(cases)} cases")
     return 1 if failures else 0

@@ -6,7 +6,7 @@ mod quic;
 pub(crate) use flow::{Flow, Passage};
 #[cfg(feature = "web")]
 pub(crate) use quic::GOODBYE;
-pub(crate) use quic::{Incoming, Outgoing, Quic};
+pub(crate) use quic::{DirectLink, Incoming, Outgoing, Quic};
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::conditioner::Conditioner;
 use crate::endpoint::CarrierSteps;
 use crate::event::{CloseCode, Purpose, Transport};
 use crate::meter::{LinkMeter, LinkTraffic};
-use crate::options::LinkConditions;
+use crate::options::{DatagramPath, LinkConditions};
 use crate::slots::LinkId;
 
 /// How far a link is.
@@ -53,6 +53,11 @@ pub(crate) struct Link {
 /// makes links with it: QUIC's is `endpoint/receive.rs`, WebSocket's `endpoint/web.rs`.
 pub(crate) trait Carrier: Any + Send + Sync {
     fn transport(&self) -> Transport;
+
+    /// How datagrams travel; only QUIC's links have a choice.
+    fn datagram_path(&self) -> DatagramPath {
+        DatagramPath::Quic
+    }
 
     /// What the loop does with links of this carrier.
     fn steps(&self) -> &'static CarrierSteps;
@@ -185,7 +190,7 @@ impl Link {
         self.stage == Stage::Open && self.carrier.is_finishing()
     }
 
-    /// Whom it counts for, if a player began it who has not joined: those who have are sent datagrams.
+    /// The address that it counts for, until its player has joined.
     pub(crate) fn waiting_origin(&self) -> Option<Origin> {
         let waits = self.stage != Stage::Closed
             && self.purpose == Purpose::Play

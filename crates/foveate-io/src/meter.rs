@@ -113,11 +113,13 @@ pub struct EndpointCounters {
     pub handshakes_failed: u64,
     /// UDP packets that belong to nothing: malformed, unknown, or for a link long gone.
     pub packets_ignored: u64,
+    /// Packets of a direct path that failed authentication.
+    pub packets_forged: u64,
     /// UDP packets dropped unread because their link sends too many.
     pub packets_over_rate: u64,
     /// Datagrams dropped because their link sends too many.
     pub datagrams_over_rate: u64,
-    /// Datagrams of ours that newer ones pushed out before they could be sent.
+    /// Datagrams of ours that newer ones pushed out before they could be sent, or that a path was too narrow for.
     pub datagrams_outdated: u64,
     /// Datagrams dropped because the caller did not take those before them (links between peers).
     pub datagrams_unread: u64,

@@ -145,6 +145,7 @@ impl Core {
 
     /// Reports the end of a link, once.
     pub(super) fn ended(&mut self, id: LinkId, reason: Reason) {
+        self.end_direct(id.index);
         let Some(link) = self.links.get_mut(id) else { return };
         let stage = std::mem::replace(&mut link.stage, Stage::Closed);
         link.carrier.ended();

@@ -1,4 +1,4 @@
-//! Browsers' sessions: who may open one, and what comes of it.
+//! Browsers' sessions: admission and life cycle.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,6 @@ use std::time::Instant;
 use super::{Core, Role, server_config};
 use crate::error::Error;
 use crate::event::{CloseCode, Reason};
-use crate::identity::PROTOCOL;
 use crate::link::{GOODBYE, Link, Stage};
 use crate::transport::{self, Streams};
 use crate::web::{Fault, H3, Session, Step, split};
@@ -18,7 +17,7 @@ impl Core {
             return Ok(());
         };
         *transport = Arc::new(transport::config(&self.options, Streams::BROWSER)?);
-        *protocols = vec![PROTOCOL, H3];
+        protocols.push(H3);
         self.quic.set_server_config(Some(server_config(identity, transport, protocols)?));
         Ok(())
     }
@@ -73,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Who may have a session, as a status of HTTP.
+    /// Whether a request gets a session, as an HTTP status.
     fn judge_session(&mut self, path: &str, authority: &str, origin: Option<&str>) -> u16 {
         let Some(front) = &self.front else { return 503 };
         let path = path.split('?').next().unwrap_or_default();

@@ -3,6 +3,7 @@
 //! `wait` is the loop: `receive → timers → drive → transmit → sleep`. Each step is a file or a
 //! function of that name; nothing else calls the system.
 
+mod direct;
 mod drive;
 #[cfg(feature = "web")]
 mod h3;
@@ -19,6 +20,7 @@ pub(crate) use quic::QUIC_STEPS;
 #[cfg(feature = "web")]
 pub(crate) use websocket::WEB_SOCKET_STEPS;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -31,12 +33,13 @@ use quinn_proto::{
 };
 
 use crate::admission::Admission;
+use crate::direct::{PathId, Suspects};
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
 use crate::link::{Carrier, Flow, Link, Quic, Stage};
 use crate::meter::{EndpointCounters, LinkMeter, LinkTraffic};
-use crate::options::{EndpointOptions, LinkConditions, duration};
+use crate::options::{DatagramPath, EndpointOptions, LinkConditions, duration};
 use crate::slots::{LinkId, Slots};
 use crate::socket::{Batch, Sockets};
 use crate::stagger::Stagger;
@@ -74,6 +77,11 @@ pub(crate) struct Core {
     links: Slots<Link>,
     /// By connection handle: the link's index.
     handles: Vec<u32>,
+    /// Direct paths by the ids that their packets name: the link's index and the path's number.
+    paths: BTreeMap<PathId, (u32, u32)>,
+    /// Makes the challenges of direct paths.
+    challenges: ring::hmac::Key,
+    suspects: Suspects,
     admission: Admission,
     handshakes: u32,
     timers: Timers,
@@ -106,8 +114,8 @@ pub(crate) struct Core {
 
 /// What the loop does with links of one carrier, each by its place or id.
 pub(crate) struct CarrierSteps {
-    /// A datagram that fits.
-    send_datagram: fn(&mut Core, LinkId, &[u8]) -> Result<(), Error>,
+    /// A datagram that fits. True if it waits in the carrier for `transmit`.
+    send_datagram: fn(&mut Core, LinkId, &[u8]) -> Result<bool, Error>,
     /// A message that is within its limits.
     send_message: fn(&mut Core, LinkId, &[u8]),
     /// The carrier's time has come.
@@ -143,14 +151,14 @@ impl Endpoint {
     ) -> Result<Endpoint, Error> {
         let identity = Identity::obtain(&certificate, SystemTime::now())?;
         let transport = Arc::new(transport::config(&options, Streams::MESSAGES)?);
-        let protocols = vec![PROTOCOL];
+        let protocols = offered(&options);
         let config = server_config(&identity, &transport, &protocols)?;
-        let mut ids = EndpointConfig::default();
+        let mut ids = quic_config();
         ids.cid_generator(|| Box::<HashedConnectionIdGenerator>::default());
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), Some(config), false, None);
         let checked = Instant::now();
         let role = Role::Server { certificate, identity, transport, protocols, checked };
-        Ok(Endpoint { sockets: Sockets::listen(address)?, core: Core::new(quic, role, options) })
+        Ok(Endpoint { sockets: Sockets::listen(address)?, core: Core::new(quic, role, options)? })
     }
 
     /// Prepares to connect from `address`, mostly `0.0.0.0:0`. For servers of the other address family a
@@ -158,15 +166,21 @@ impl Endpoint {
     pub fn client(
         address: SocketAddr,
         trust: &Trust,
-        options: EndpointOptions,
+        mut options: EndpointOptions,
     ) -> Result<Endpoint, Error> {
-        let mut config = quinn_proto::ClientConfig::new(Arc::new(identity::client_config(trust)?));
+        let protocols = offered(&options);
+        if protocols.len() > 1 {
+            // QUIC is silent while datagrams go beside it, and must not take that for the end.
+            options.keep_alive.get_or_insert(Micros(options.idle_timeout.0 / 3));
+        }
+        let crypto = identity::client_config(trust, &protocols)?;
+        let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
         config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
         config.token_store(Arc::new(NoneTokenStore));
-        let mut ids = EndpointConfig::default();
+        let mut ids = quic_config();
         ids.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(CLIENT_ID)));
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), None, false, None);
-        let core = Core::new(quic, Role::Client(config), options);
+        let core = Core::new(quic, Role::Client(config), options)?;
         Ok(Endpoint { sockets: Sockets::from_anywhere(address)?, core })
     }
 
@@ -198,10 +212,14 @@ impl Endpoint {
         self.core.connect(address, name)
     }
 
-    /// Sends once, unordered, and never again. It leaves at `flush`. If the path is congested, newer
+    /// Sends once, unordered, and never again. It leaves at `flush` at the latest. If the path is congested, newer
     /// datagrams push out older ones.
     pub fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        self.core.send_datagram(link, bytes)
+        self.core.send_datagram(link, bytes)?;
+        if self.core.batch.is_full() {
+            self.core.send_batch(&mut self.sockets);
+        }
+        Ok(())
     }
 
     /// Sends reliably and in order. It leaves at `flush`. Empty messages are not delivered.
@@ -239,6 +257,17 @@ impl Endpoint {
     /// What a link's bytes travel by.
     pub fn transport(&self, link: LinkId) -> Option<Transport> {
         self.core.links.get(link).map(|link| link.carrier.transport())
+    }
+
+    /// How the link's datagrams travel at the moment.
+    pub fn datagram_path(&self, link: LinkId) -> Option<DatagramPath> {
+        self.core.links.get(link).map(|link| link.carrier.datagram_path())
+    }
+
+    /// Links whose datagrams travel beside QUIC at the moment.
+    pub fn direct_links(&self) -> usize {
+        let is_direct = |link: &&Link| link.carrier.datagram_path() == DatagramPath::Direct;
+        self.core.links.iter().filter(is_direct).count()
     }
 
     /// What passed over all links so far, those that are gone included.
@@ -311,6 +340,21 @@ impl Endpoint {
     }
 }
 
+/// The fixed bit tells QUIC's packets from those of direct paths.
+fn quic_config() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.grease_quic_bit(false);
+    config
+}
+
+/// What to speak with native clients and servers, the best first.
+fn offered(options: &EndpointOptions) -> Vec<&'static [u8]> {
+    let is_direct = options.datagrams == DatagramPath::Direct && options.spread == Micros::ZERO;
+    let mut offered: Vec<&[u8]> = direct::protocols().filter(|_| is_direct).collect();
+    offered.push(PROTOCOL);
+    offered
+}
+
 fn server_config(
     identity: &Identity,
     transport: &Arc<TransportConfig>,
@@ -323,14 +367,24 @@ fn server_config(
 }
 
 impl Core {
-    fn new(quic: quinn_proto::Endpoint, role: Role, options: EndpointOptions) -> Core {
-        Core {
+    fn new(
+        quic: quinn_proto::Endpoint,
+        role: Role,
+        options: EndpointOptions,
+    ) -> Result<Core, Error> {
+        let random = ring::rand::SystemRandom::new();
+        let challenges = ring::hmac::Key::generate(ring::hmac::HMAC_SHA256, &random)
+            .map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
+        Ok(Core {
             quic,
             role,
             options,
             origin: Instant::now(),
             links: Slots::default(),
             handles: Vec::new(),
+            paths: BTreeMap::new(),
+            challenges,
+            suspects: Suspects::default(),
             admission: Admission::default(),
             handshakes: 0,
             timers: Timers::default(),
@@ -353,7 +407,7 @@ impl Core {
             front: None,
             #[cfg(feature = "web")]
             udp: None,
-        }
+        })
     }
 
     /// Time for what is without IO: since the endpoint was made.
@@ -422,8 +476,11 @@ impl Core {
             return Err(Error::DatagramTooLarge { size, limit });
         }
         let send = link.carrier.steps().send_datagram;
-        send(self, id, bytes)?;
-        self.queued(id, |sent| sent.datagrams += 1);
+        let waits = send(self, id, bytes)?;
+        match self.links.get_mut(id) {
+            Some(link) if !waits => link.sent.datagrams += 1,
+            _ => self.queued(id, |sent| sent.datagrams += 1),
+        }
         Ok(())
     }
 

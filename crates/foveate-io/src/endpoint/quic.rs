@@ -7,6 +7,7 @@ use foveate_wire::Bytes;
 use quinn_proto::{SendDatagramError, StreamEvent};
 
 use super::{CarrierSteps, Core, copy};
+use crate::direct::is_direct;
 use crate::error::Error;
 use crate::event::{LinkEvent, Reason};
 use crate::link::{Carrier, Link, Outgoing, Passage, Quic, Stage};
@@ -26,7 +27,10 @@ pub(crate) static QUIC_STEPS: CarrierSteps = CarrierSteps {
 };
 
 impl Core {
-    fn send_quic_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+    fn send_quic_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<bool, Error> {
+        if self.send_direct(id.index, bytes) {
+            return Ok(false);
+        }
         let Some(quic) = self.links.get_mut(id).and_then(Link::quic) else {
             return Err(Error::Closed);
         };
@@ -35,7 +39,7 @@ impl Core {
         if datagrams.send_buffer_space() < copy.len() {
             self.counters.datagrams_outdated += 1;
         }
-        datagrams.send(copy, true).map_err(|cause| match cause {
+        datagrams.send(copy, true).map(|()| true).map_err(|cause| match cause {
             SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
                 Error::NotConnected
             }
@@ -76,7 +80,10 @@ impl Core {
             && let Some(conditioning) = &mut quic.conditioning
         {
             if let Some(packet) = conditioning.received.pop(time) {
-                self.release(now, packet);
+                match is_direct(&packet.bytes) {
+                    true => self.release_direct(now, packet),
+                    false => self.release(now, packet),
+                }
             } else if let Some(packet) = conditioning.sent.pop(time) {
                 self.total.sent.packet(packet.bytes.len());
                 self.batch.push(packet.to, packet.source, &packet.bytes);
@@ -140,6 +147,7 @@ impl Core {
                 }
                 let address = quic.conn.remote_address();
                 quic.open(now, begun_here);
+                self.begin_direct(now, index, begun_here);
                 self.connected(id, address);
             }
             quinn_proto::Event::ConnectionLost { reason } => {
@@ -193,7 +201,10 @@ impl Core {
         let read = quic.read(now, limits.max_message, |bytes| {
             flooded |= flow.message(limits, time, bytes.len()) == Passage::Flood;
             received.messages += 1;
-            events.push(LinkEvent::Message { link: id, bytes });
+            // What a link says that is closed for it is not worth the work.
+            if !flooded {
+                events.push(LinkEvent::Message { link: id, bytes });
+            }
         });
         if let Err(size) = read {
             self.close_oversized(now, id, size, limits.max_message);
@@ -204,6 +215,7 @@ impl Core {
 
     fn transmit_quic(&mut self, now: Instant, index: u32) {
         let time = self.micros(now);
+        self.transmit_direct(time, index);
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         quic.pump();
         let mut count = 0;

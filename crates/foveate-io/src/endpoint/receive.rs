@@ -8,6 +8,7 @@ use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Transmit};
 
 use super::{Core, RENEWAL_CHECK, Role, copy};
 use crate::admission::{Origin, Standing, Verdict};
+use crate::direct::is_direct;
 use crate::error::Error;
 use crate::event::{CloseCode, Reason, Unreachable};
 use crate::link::{Carrier, Incoming, Link, Stage};
@@ -62,6 +63,9 @@ impl Core {
 
     fn arrived(&mut self, now: Instant, arrived: Arrived<'_>) {
         self.total.received.packet(arrived.bytes.len());
+        if is_direct(arrived.bytes) {
+            return self.arrived_direct(now, arrived);
+        }
         let Arrived { from, to, ecn, bytes } = arrived;
         let bytes = copy(&mut self.arena_in, &[], bytes);
         // Whose packet it is shows only when QUIC has looked at it, and QUIC notes the time. So a

@@ -47,16 +47,20 @@ impl Core {
             for index in due.drain(..) {
                 self.transmit(now, index);
                 if self.batch.is_full() {
-                    self.counters.packets_unsent += sockets.send(&mut self.batch);
+                    self.send_batch(sockets);
                 }
             }
             std::mem::swap(&mut due, &mut self.ready);
         }
         self.ready = due;
         if self.batch.len() > 0 {
-            self.counters.packets_unsent += sockets.send(&mut self.batch);
+            self.send_batch(sockets);
         }
         self.take_unreachable(now, sockets);
+    }
+
+    pub(super) fn send_batch(&mut self, sockets: &mut Sockets) {
+        self.counters.packets_unsent += sockets.send(&mut self.batch);
     }
 
     fn transmit(&mut self, now: Instant, index: u32) {

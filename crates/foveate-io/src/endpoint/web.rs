@@ -18,7 +18,7 @@ use crate::web::{
     switching,
 };
 
-/// Visitors who come in, and requests of one of them that are answered, before others have their turn.
+/// HTTP connections accepted, and requests of one of them answered, before others have their turn.
 const MAX_ACCEPTS: usize = 64;
 const MAX_REQUESTS: usize = 16;
 
@@ -245,7 +245,7 @@ impl Core {
         )
     }
 
-    /// Whether this request may become a link, and for whom; what is answered otherwise.
+    /// Whether this request may become a link, and for which player or operator; otherwise the answer.
     fn may_connect(
         &mut self,
         now: Instant,

@@ -94,16 +94,16 @@ impl Core {
         }
         let passage = link.flow.message(&self.options.limits, time, bytes.len());
         link.received.messages += 1;
-        self.events.push(LinkEvent::Message { link: id, bytes });
         if passage == Passage::Flood {
-            self.close_flood(now, id.index);
+            return self.close_flood(now, id.index);
         }
+        self.events.push(LinkEvent::Message { link: id, bytes });
     }
 
-    fn send_socket_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+    fn send_socket_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<bool, Error> {
         let unit = Unit::Datagram(copy(&mut self.arena_out, &[], bytes).freeze());
         self.send_unit(id, unit);
-        Ok(())
+        Ok(true)
     }
 
     fn send_socket_message(&mut self, id: LinkId, bytes: &[u8]) {

@@ -14,10 +14,11 @@ const FRAMES_PER_DATAGRAM: u32 = 4;
 pub(crate) struct Flow {
     /// Packets that name the link and come from its address; they are not authenticated.
     packets: Bucket,
-    /// The same from other addresses: the link may be moving, or somebody forges.
+    /// The same from other addresses: the link may be moving, or the sender is forged.
     foreign: Bucket,
     frames: Bucket,
     datagrams: Bucket,
+    messages: Bucket,
     bytes: Bucket,
     /// Empty when the link went far beyond the others for too long.
     patience: Bucket,
@@ -39,6 +40,7 @@ impl Flow {
             foreign: Bucket::full(limits.datagrams, now),
             frames: Bucket::full(limits.datagrams.times(FRAMES_PER_DATAGRAM), now),
             datagrams: Bucket::full(limits.datagrams, now),
+            messages: Bucket::full(limits.datagrams, now),
             bytes: Bucket::full(limits.bytes, now),
             patience: Bucket::full(limits.datagrams.times(limits.flood_factor), now),
         }
@@ -65,8 +67,12 @@ impl Flow {
         self.judge(passes, limits, now, 1)
     }
 
-    /// Messages are never dropped; too many of them end the link.
+    /// Messages are never dropped; too many of them end the link. Each takes work however short it is, so their
+    /// number is limited, to the rate of datagrams: no honest link comes near it.
     pub(crate) fn message(&mut self, limits: &Limits, now: Micros, size: usize) -> Passage {
+        if !self.messages.take(limits.datagrams, now, 1) {
+            return Passage::Flood;
+        }
         let passes = self.bytes.take(limits.bytes, now, size as u32);
         self.judge(passes, limits, now, 1)
     }
@@ -106,6 +112,19 @@ mod tests {
     #[test]
     fn a_link_within_its_rate_is_free() {
         assert_eq!(fates(100), [1_000, 0, 0]);
+    }
+
+    #[test]
+    fn many_short_messages_are_a_flood_and_a_burst_of_them_is_not() {
+        let limits = Limits { datagrams: RateLimit::per_second(100), ..Limits::server() };
+        let mut flow = Flow::new(&limits, Micros::ZERO);
+        let mut taken = |from: u64, count: u64, every: u64| {
+            let mut all = (0..count).map(|n| flow.message(&limits, Micros(from + n * every), 3));
+            all.all(|passage| passage == Passage::Free)
+        };
+        assert!(taken(0, 100, 0), "a second's worth at once");
+        assert!(taken(2_000_000, 1_000, 10_000), "and at that rate for ever");
+        assert!(!taken(60_000_000, 1_000, 1_600), "620 a second are too many");
     }
 
     #[test]

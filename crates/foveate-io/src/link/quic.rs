@@ -1,22 +1,25 @@
 //! A link's QUIC connection with what this crate adds to it: messages on a stream, conditions.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use foveate_wire::{Bytes, Micros};
+#[cfg(feature = "web")]
+use quinn_proto::StreamEvent;
+use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{
     Connection, ConnectionHandle, Dir, EcnCodepoint, FinishError, FrameStats, ReadError, StreamId,
     VarInt,
 };
-#[cfg(feature = "web")]
-use quinn_proto::{StreamEvent, crypto::rustls::HandshakeData};
 
 use super::{Carrier, Conditioning};
+use crate::direct::DirectPath;
 use crate::endpoint::{CarrierSteps, QUIC_STEPS};
 use crate::event::{CloseCode, Transport};
 use crate::messages::{Inbox, Outbox};
-use crate::meter::LinkMeter;
-use crate::options::LinkConditions;
+use crate::meter::{LinkMeter, LinkTraffic};
+use crate::options::{DatagramPath, LinkConditions, duration};
 #[cfg(feature = "web")]
 use crate::web::{H3, Session};
 
@@ -47,9 +50,46 @@ pub(crate) struct Quic {
     /// Frames that were received when it was looked last.
     frames: u64,
     pub(crate) conditioning: Option<Box<Conditioning<Incoming, Outgoing>>>,
+    /// If both ends offered one, from the handshake's end to the link's.
+    pub(crate) direct: Option<Box<DirectLink>>,
     /// Of a browser.
     #[cfg(feature = "web")]
     pub(crate) session: Option<Box<Session>>,
+}
+
+/// A direct path with what the endpoint adds to it.
+pub(crate) struct DirectLink {
+    pub(crate) path: DirectPath,
+    /// When the path's time begins.
+    origin: Instant,
+    /// Numbers of paths whose ids the endpoint knows.
+    pub(crate) numbers: Option<RangeInclusive<u32>>,
+    pub(crate) received: LinkTraffic,
+    pub(crate) sent: LinkTraffic,
+}
+
+impl DirectLink {
+    pub(crate) fn new(path: DirectPath, origin: Instant) -> DirectLink {
+        let (received, sent) = Default::default();
+        DirectLink { path, origin, numbers: None, received, sent }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.origin.checked_add(duration(self.path.next_due()?))
+    }
+
+    /// Adds to what QUIC measured: where datagrams go this way, its round trips are those that count.
+    fn measure(&self, meter: &mut LinkMeter) {
+        meter.received.packets += self.received.packets;
+        meter.received.bytes += self.received.bytes;
+        meter.sent.packets += self.sent.packets;
+        meter.sent.bytes += self.sent.bytes;
+        meter.lost_packets += self.path.lost();
+        if let Some((smooth, shortest, window)) = self.path.measured() {
+            (meter.round_trip, meter.shortest_round_trip, meter.window) =
+                (smooth, shortest, window);
+        }
+    }
 }
 
 /// A packet held on its way in.
@@ -82,12 +122,13 @@ impl Quic {
             refusals: 0,
             frames: 0,
             conditioning: None,
+            direct: None,
             #[cfg(feature = "web")]
             session: None,
         }
     }
 
-    /// The handshake is over. Who connected opens the stream for messages, and lets the other side
+    /// The handshake is over. The connecting side opens the stream for messages, and lets the other side
     /// know of it.
     pub(crate) fn open(&mut self, now: Instant, begun_here: bool) {
         self.restless_until = now + RESTLESS;
@@ -95,6 +136,12 @@ impl Quic {
             self.stream = self.conn.streams().open(Dir::Bi);
             self.outbox.push(b"");
         }
+    }
+
+    /// The protocol that both ends agreed on, once the handshake is over.
+    pub(crate) fn agreed(&self) -> Option<Vec<u8>> {
+        let agreed = self.conn.crypto_session().handshake_data()?;
+        agreed.downcast::<HandshakeData>().ok()?.protocol
     }
 
     /// Frames that came since the last call, of authenticated packets alone.
@@ -162,6 +209,13 @@ impl Carrier for Quic {
         if self.has_session() { Transport::WebTransport } else { Transport::Quic }
     }
 
+    fn datagram_path(&self) -> DatagramPath {
+        match &self.direct {
+            Some(direct) if direct.path.is_active() => DatagramPath::Direct,
+            _ => DatagramPath::Quic,
+        }
+    }
+
     fn steps(&self) -> &'static CarrierSteps {
         &QUIC_STEPS
     }
@@ -196,7 +250,8 @@ impl Carrier for Quic {
 
     fn due(&mut self, slack: Duration) -> Option<Instant> {
         let due = self.conn.poll_timeout().map(|due| due + slack);
-        [due, self.until()].into_iter().flatten().min()
+        let direct = self.direct.as_ref().and_then(|direct| direct.due());
+        [due, self.until(), direct].into_iter().flatten().min()
     }
 
     fn held_until(&self) -> Option<Micros> {
@@ -218,6 +273,9 @@ impl Carrier for Quic {
         meter.round_trip = micros(stats.path.rtt);
         meter.shortest_round_trip = micros(stats.path.min_rtt);
         meter.window = stats.path.cwnd;
+        if let Some(direct) = &self.direct {
+            direct.measure(meter);
+        }
     }
 
     fn close(&mut self, now: Instant, code: CloseCode, reason: &str) {
@@ -263,9 +321,7 @@ impl Quic {
 
     /// Whether the other side speaks HTTP/3.
     pub(crate) fn is_browser(&self) -> bool {
-        let agreed = self.conn.crypto_session().handshake_data();
-        let agreed = agreed.and_then(|data| data.downcast::<HandshakeData>().ok());
-        agreed.is_some_and(|data| data.protocol.as_deref() == Some(H3))
+        self.agreed().as_deref() == Some(H3)
     }
 
     /// Whether this is about streams of the session, not about that for messages.

@@ -114,6 +114,20 @@ fn a_flood_far_beyond_the_rate_closes_the_link() {
 }
 
 #[test]
+fn a_flood_of_short_messages_closes_the_link() {
+    let options = limited(|limits| limits.datagrams = RateLimit { per_second: 1, burst: 40 });
+    let (mut server, mut client, ours, theirs) = pair(options, EndpointOptions::client());
+    (0..40).for_each(|_| client.endpoint.send_message(theirs, b"who").expect("connected"));
+    until(&mut server, &mut client, "all messages", |server, _| server.messages.len() == 40);
+    assert!(server.closed.is_empty(), "so many are allowed");
+    until(&mut server, &mut client, "the end of the flood", |server, client| {
+        _ = client.endpoint.send_message(theirs, b"who");
+        !server.closed.is_empty()
+    });
+    assert!(matches!(server.reason(ours), Some(Reason::Here { code: CloseCode::FLOOD, .. })));
+}
+
+#[test]
 fn an_oversized_message_closes_the_link_with_a_clear_reason() {
     let small = limited(|limits| limits.max_message = Bytes(1_000));
     let (mut server, mut client, ours, theirs) = pair(small, EndpointOptions::client());

@@ -1,5 +1,6 @@
 //! Behaviour of links over real sockets.
 
+mod direct;
 mod harness;
 mod hostile;
 mod identity;
