@@ -1,7 +1,7 @@
 //! How far a replica is from the truth, and whether that counts as a difference.
 
 use crate::interest::Grade;
-use foveate_wire::{Baseline, FlooredLane, Kind, Motion, predict};
+use foveate_wire::{Access, Baseline, FlooredLane, Kind, Motion, predict};
 
 /// The outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,7 +22,7 @@ pub fn deviation(kind: &Kind, state: &Predicted<'_>, now: &[i32], grade: &Grade)
     let (place, then) = (place_error(kind, state, now), state.lanes);
     let floor = floor(kind, grade);
     let differs = place > floor
-        || others_changed(kind, then, now, false)
+        || others_changed(kind, then, now, Access::Rival)
         || turned(kind, &kind.facing(then), &kind.facing(now), grade.facing);
     Deviation { error: place, allowed: grade.max_error.0.max(floor), differs }
 }
@@ -53,17 +53,24 @@ pub(crate) fn floor(kind: &Kind, grade: &Grade) -> f32 {
 pub(crate) fn turned(kind: &Kind, then: &[i32; 2], now: &[i32; 2], share: f32) -> bool {
     let off = |which: usize| {
         let (off, turn) = (now[which].wrapping_sub(then[which]), &kind.turns[which]);
-        let off = off.unsigned_abs().min(turn.whole.wrapping_sub(off.unsigned_abs()));
         // Mostly one of the two has not moved at all.
-        off != 0 && off as f32 > turn.floor as f32 * share
+        off != 0 && {
+            let off = off.unsigned_abs().min(turn.whole.wrapping_sub(off.unsigned_abs()));
+            off as f32 > turn.floor as f32 * share
+        }
     };
     off(0) || off(1)
 }
 
-/// Whether a lane that is neither place nor facing deviates by more than its floor. `own`: of those, too,
-/// that only the object's own player is told.
-pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32], own: bool) -> bool {
-    let strict = |lane: &usize| kind.strict[*lane] && then[*lane] != now[*lane];
+/// Whether a lane that is neither place nor facing deviates by more than its floor, as far as the observer is told.
+pub(crate) fn others_changed(kind: &Kind, then: &[i32], now: &[i32], access: Access) -> bool {
+    let own = access == Access::Own;
+    let strict = |lane: &usize| {
+        let (then, now) = (then[*lane], now[*lane]);
+        kind.strict[*lane]
+            && then != now
+            && kind.told(access, *lane, then) != kind.told(access, *lane, now)
+    };
     let floored = |floored: &FlooredLane| {
         let FlooredLane { lane, modulus, floor_steps, facing } = *floored;
         let off = now[lane].wrapping_sub(then[lane]).unsigned_abs();

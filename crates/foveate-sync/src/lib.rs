@@ -15,9 +15,11 @@ pub mod pipeline;
 pub mod replica;
 pub mod schedule;
 pub mod store;
+mod threads;
 
 pub use deviation::{Deviation, Predicted, deviation};
 pub use pipeline::{Publisher, Rounds};
 pub use replica::ReplicaSet;
 pub use schedule::{Budget, Observer, ObserverId, Pivots};
 pub use store::{Slot, Store, StoreError};
+pub use threads::{MAX_THREADS, Threads, ThreadsError};

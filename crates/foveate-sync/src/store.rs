@@ -9,6 +9,7 @@ use foveate_wire::schema::{LANE_EPOCH, LANE_OWNER};
 use foveate_wire::{Epoch, Kind, KindId, ObjectId, OwnerId, PlaceLanes, Replicate, Schema, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use thiserror::Error;
 
 /// States that a ring holds. At 20 rounds a second 6.4 s of steady movement; a still object's last
@@ -99,7 +100,7 @@ pub struct Store {
     /// The number of its object's first push: earlier ones are a former object's.
     first_push: Vec<u32>,
     /// Pairs that still speak of the slot; it is not reused before they have let go.
-    pins: Vec<u32>,
+    pins: Pins,
     /// Written since the last commit.
     written: Vec<bool>,
     current: Vec<i32>,
@@ -131,7 +132,7 @@ impl Store {
             lanes_at: Vec::new(),
             fields_at: Vec::new(),
             first_push: Vec::new(),
-            pins: Vec::new(),
+            pins: Pins::default(),
             written: Vec::new(),
             current: Vec::new(),
             newest: Vec::new(),
@@ -220,7 +221,7 @@ impl Store {
     /// A row for an object of this kind: a free one, or a new one.
     fn row(&mut self, id: KindId, kind: &Kind) -> Result<Slot, StoreError> {
         let free = &mut self.free[usize::from(id.0)];
-        if let Some(at) = free.iter().rposition(|slot| self.pins[slot.at()] == 0) {
+        if let Some(at) = free.iter().rposition(|slot| self.pins.are_none(*slot)) {
             return Ok(free.swap_remove(at));
         }
         if self.hot.len() >= MAX_OBJECTS {
@@ -246,7 +247,7 @@ impl Store {
         self.lanes_at.push(self.current.len() as u32);
         self.fields_at.push(self.changed.len() as u32);
         self.first_push.push(0);
-        self.pins.push(0);
+        self.pins.0.push(AtomicU32::new(0));
         self.written.push(false);
         self.current.resize(self.current.len() + lanes, 0);
         self.newest.resize(self.current.len(), 0);
@@ -460,17 +461,23 @@ impl Store {
         &self.ring[at..at + lanes]
     }
 
-    pub(crate) fn pin(&mut self, slot: Slot) {
-        self.pins[slot.at()] += 1;
+    /// The number of the first push of a row's present object.
+    pub(crate) fn first_push(&self, slot: Slot) -> u32 {
+        self.first_push[slot.at()]
+    }
+
+    pub(crate) fn pin(&self, slot: Slot) {
+        self.pins.0[slot.at()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// No pair speaks of any slot.
     pub(crate) fn unpin_all(&mut self) {
-        self.pins.fill(0);
+        self.pins.0.iter_mut().for_each(|pins| *pins.get_mut() = 0);
     }
 
-    pub(crate) fn unpin(&mut self, slot: Slot) {
-        self.pins[slot.at()] -= 1;
+    pub(crate) fn unpin(&self, slot: Slot) {
+        let before = self.pins.0[slot.at()].fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "{slot:?} was not pinned");
     }
 
     fn alive(&self, slot: Slot) -> Result<(), StoreError> {
@@ -478,6 +485,24 @@ impl Store {
             Some(hot) if hot.alive => Ok(()),
             _ => Err(StoreError::Missing(slot)),
         }
+    }
+}
+
+/// Pairs of each row. Turns on several threads add and take away; nobody reads the counts before all of them are over,
+/// so no order is needed.
+#[derive(Debug, Default)]
+struct Pins(Vec<AtomicU32>);
+
+impl Pins {
+    fn are_none(&self, slot: Slot) -> bool {
+        self.0[slot.at()].load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Clone for Pins {
+    fn clone(&self) -> Pins {
+        let copy = |pins: &AtomicU32| AtomicU32::new(pins.load(Ordering::Relaxed));
+        Pins(self.0.iter().map(copy).collect())
     }
 }
 

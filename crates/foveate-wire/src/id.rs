@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct KindId(pub u8);
 
-/// Who owns an object: a server, a region, a player or a peer.
+/// The owner of an object: a server, a region, a player or a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct OwnerId(pub u32);
 
@@ -24,7 +24,7 @@ pub struct Alias(pub u16);
 /// | serial | id |
 /// | --- | --- |
 /// | `0` + 31 bits | *fixed* by the game: the world's first objects (creator 0) and what a player begins with (creator: the player). All nodes work out the same ids. |
-/// | `10` + 30 bits | *minted* while the game runs, for a player, who is the creator |
+/// | `10` + 30 bits | *minted* while the game runs, for a player, the creator |
 /// | `11` + 30 bits | *minted* while the game runs, for the world; the creator is the node that minted it |
 ///
 /// Minting nodes have different creator numbers, so that they name objects without asking anyone: a
@@ -73,7 +73,7 @@ impl ObjectId {
         KindId((self.0 >> 56) as u8)
     }
 
-    /// The player the object belongs to, whoever created or owns it; 0 for the world.
+    /// The player that the object belongs to, independent of creator and owner; 0 for the world.
     pub const fn origin(self) -> u32 {
         if self.is_minted() && self.serial() & FOR_WORLD != 0 { 0 } else { self.creator() }
     }

@@ -32,8 +32,8 @@ pub use id::{Alias, Epoch, KindId, ObjectId, OwnerId};
 pub use predict::Motion;
 pub use record::{Baseline, Pose};
 pub use schema::{
-    FieldSpec, FieldType, FlooredLane, Kind, KindList, KindSpec, PlaceLanes, Role, Schema,
-    SchemaError, SchemaMismatch,
+    Access, Disclosure, FieldSpec, FieldType, FlooredLane, Kind, KindList, KindSpec, PlaceLanes,
+    Role, Schema, SchemaError, SchemaMismatch,
 };
 pub use units::{Bytes, Metres, Micros, Radians, Tick};
 pub use value::{

@@ -136,7 +136,7 @@ fn code_length<C: Coder>(c: &mut C, at: &mut C::Interval, s: &Slots, len: usize)
     let mut say = |n: usize, yes| c.bit_at(at, s.len + usize::from(step[n % LENGTHS]), yes);
     let mut n = s.pivot.min(31);
     if !C::READS {
-        // Who knows the answers gives equal ones in a row, which is quicker than to choose each.
+        // An encoder that knows the answers gives equal ones in a row, which is quicker than to choose each.
         if len > n {
             (n..len).for_each(|n| _ = say(n, true));
             if len < 32 {

@@ -302,7 +302,7 @@ fn air(lift: usize) -> usize {
     }
 }
 
-/// The class of a speed: 0 for who stands, else 1 and the quarter of its octave; octaves are laid so that a common run
+/// The class of a speed: 0 at rest, else 1 and the quarter of its octave; octaves are laid so that a common run
 /// (128 steps per tick) is not split.
 fn pace(speed: u32, moving: usize) -> usize {
     let s = speed.min(1 << 20) * 25 / 16;

@@ -1,7 +1,9 @@
-//! `foveate lab scale`: what a round costs on one thread, from a thousand to sixteen thousand players.
+//! `foveate lab scale`: what a round costs, from a thousand to sixteen thousand players.
 //!
 //! Everybody is an observer with a view radius of 120 units at 20 Hz. Beside it, in the same run, the
 //! naive way: test every pair, write the whole state of everything in view.
+
+mod threads;
 
 use super::{Done, Experiment, ExperimentError, LabHost, LabRequest, RunOptions};
 use crate::avatar::{AvatarSpec, LabAvatar};
@@ -12,12 +14,13 @@ use crate::trace::Trace;
 use clap::{Args, Command};
 use foveate_sync::interest::{Bound, View, presets};
 use foveate_sync::metrics::{PipelineStage, Probe};
-use foveate_sync::{Observer, ObserverId, Pivots, Publisher, Rounds, Slot};
+use foveate_sync::{MAX_THREADS, Observer, ObserverId, Pivots, Publisher, Rounds, Slot, Threads};
 use foveate_wire::packet::Ack;
 use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use threads::ThreadsRow;
 
 const RATE: f32 = 20.0;
 const ROUND: Micros = Micros(50_000);
@@ -71,7 +74,7 @@ fn view() -> View {
 struct StageTimes<'a> {
     meter: &'a dyn LabHost,
     at: Option<(PipelineStage, u64)>,
-    ns: [u64; 6],
+    ns: [u64; 8],
 }
 
 impl Probe for StageTimes<'_> {
@@ -199,7 +202,7 @@ fn naive(avatars: &[Option<LabAvatar>], xs: &mut [Vec<f32>; 3], out: &mut Vec<u8
 
 fn measure<M: Movement>(
     workload: &'static str,
-    mut bench: Bench<M>,
+    bench: &mut Bench<M>,
     meter: &dyn LabHost,
     progress: &Progress,
 ) -> ScaleRow {
@@ -210,7 +213,7 @@ fn measure<M: Movement>(
     }
     let n = bench.slots.len();
     let before = bench.publisher.totals();
-    let mut stages = StageTimes { meter, at: None, ns: [0; 6] };
+    let mut stages = StageTimes { meter, at: None, ns: [0; 8] };
     let (mut write, mut tick, mut ack, mut naive_ns) = (0, 0, 0, Vec::new());
     let (mut allocs, mut seen, mut columns, mut out) = (0, 0, Default::default(), Vec::new());
     for round in 0..MEASURED {
@@ -310,6 +313,9 @@ struct ScaleArguments {
     /// So many players instead; several counts are tried one after the other
     #[arg(long, value_name = "N", value_delimiter = ',')]
     players: Vec<usize>,
+    /// Compare rounds on one thread with rounds on so many
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
 }
 
 /// `foveate lab scale`.
@@ -348,20 +354,30 @@ fn lab(
         return Err(ExperimentError::Usage("--players: at least 1 is expected".into()));
     }
     let trace = (!arguments.crowd_only).then(|| Trace::read(&arguments.trace)).transpose()?;
-    let mut rows = Vec::new();
+    let pool = Threads::new(arguments.threads.min(MAX_THREADS));
+    let pool = pool.map_err(|error| ExperimentError::Usage(format!("--threads: {error}")))?;
+    let (mut rows, mut compared) = (Vec::new(), Vec::new());
     let kinds = 1 + u64::from(trace.is_some());
     let rounds = u64::from(WARM_UP + MEASURED) * kinds * counts.len() as u64;
     let progress = Progress::new("scale", rounds);
     for n in counts {
-        rows.push(measure("crowd", crowd(*n, options.seed)?, meter, &progress));
+        let mut bench = crowd(*n, options.seed)?;
+        rows.push(measure("crowd", &mut bench, meter, &progress));
+        compared.extend(
+            (pool.count() > 1).then(|| threads::compare("crowd", &mut bench, &pool, meter)),
+        );
     }
     if let Some(trace) = &trace {
         for n in counts {
-            rows.push(measure("tiled", tiled(trace, *n)?, meter, &progress));
+            let mut bench = tiled(trace, *n)?;
+            rows.push(measure("tiled", &mut bench, meter, &progress));
+            compared.extend(
+                (pool.count() > 1).then(|| threads::compare("tiled", &mut bench, &pool, meter)),
+            );
         }
     }
     progress.finish();
-    finish(&rows, super::micro::table(options.seed, meter)?, options)
+    finish((&rows, &compared), super::micro::table(options.seed, meter)?, options)
 }
 
 /// How the time grows with the number of players: the exponent of a power law from first to last.
@@ -405,7 +421,11 @@ fn judge(outcome: &mut ExperimentResult, rows: &[ScaleRow]) {
     }
 }
 
-fn finish(rows: &[ScaleRow], micro: Table, options: RunOptions) -> Result<Done, ExperimentError> {
+fn finish(
+    (rows, compared): (&[ScaleRow], &[ThreadsRow]),
+    micro: Table,
+    options: RunOptions,
+) -> Result<Done, ExperimentError> {
     let mut outcome = ExperimentResult::new("scale", options.seed);
     let columns = [
         ("workload", Align::Left),
@@ -464,6 +484,12 @@ fn finish(rows: &[ScaleRow], micro: Table, options: RunOptions) -> Result<Done, 
     let mut plot =
         Plot::lines("Time of a tick").x(Axis::log("players", "")).y(Axis::log("one thread", "ms"));
     judge(&mut outcome, rows);
+    for row in compared {
+        outcome.push(row)?;
+    }
+    if let Some(largest) = compared.iter().max_by_key(|row| row.players()) {
+        outcome.judge(largest.verdict());
+    }
     let report = Report::new("scale", "What a round costs");
     for workload in ["crowd", "tiled"] {
         if let Some(exponent) = exponent(rows, workload) {
@@ -479,6 +505,10 @@ fn finish(rows: &[ScaleRow], micro: Table, options: RunOptions) -> Result<Done, 
             Series::points(format!("{workload}, naive"), of(|row| row.naive_ms)).reference(),
         );
     }
-    let report = report.table(&table).table(&micro).plot(plot);
-    Ok(Done { outcome, tables: vec![table, micro], notes, report })
+    let mut tables = vec![table, micro];
+    if !compared.is_empty() {
+        tables.push(threads::table(compared));
+    }
+    let report = tables.iter().fold(report, |report, table| report.table(table)).plot(plot);
+    Ok(Done { outcome, tables, notes, report })
 }

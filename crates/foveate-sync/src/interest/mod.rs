@@ -1,4 +1,4 @@
-//! Who must be told what, and how exactly: pivots, policies, grades.
+//! What each observer must be told, and how exactly: pivots, policies, grades.
 //!
 //! A [`Policy`] is one function: what it sees of an (observer, object) pair → the pair's [`Grade`],
 //! or nothing where the observer has no interest. Everything else (sending, loss, budget,

@@ -101,7 +101,7 @@ impl Policy for Interacting {
     }
 }
 
-/// Who can see what; answered by the game's geometry or by a recording.
+/// Line of sight between places; answered by the game's geometry or by a recording.
 pub trait Visibility: Send + Sync {
     /// Whether the pivot's object (if it has one) at `from` can see `object` at `to`.
     fn visible(&self, line: &Line) -> bool;
@@ -126,7 +126,7 @@ pub struct Line {
 pub struct Visible {
     /// The policy for what can be seen.
     pub inner: Arc<dyn Policy>,
-    /// Who knows.
+    /// Answers whether there is a line of sight.
     pub provider: Arc<dyn Visibility>,
     /// What is hidden is this many times looser; infinite: not of interest.
     pub hidden: f32,
@@ -146,7 +146,7 @@ impl Visible {
 impl Policy for Visible {
     fn grade(&self, sight: &Sight) -> Option<Grade> {
         let grade = self.inner.grade(sight)?;
-        // Whoever comes into sight, or out of it, changes its grade at any moment.
+        // An object that comes into sight, or out of it, changes its grade at any moment.
         let grade = Grade { outlook: None, ..grade };
         if self.sees(sight) {
             return Some(grade);

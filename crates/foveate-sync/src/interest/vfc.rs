@@ -69,7 +69,7 @@ impl Vfc {
 /// demands on an observer's budget do towards the rim of a world, where those live who have the farthest
 /// objects and the fewest near ones.
 const FADE: f32 = 1.5;
-/// No weight is less, so that nobody is forgotten however wide the view.
+/// No weight is less, so that no object is forgotten however wide the view.
 const FAINTEST: f32 = 1.0 / 32.0;
 
 impl Policy for Vfc {

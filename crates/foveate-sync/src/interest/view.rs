@@ -170,7 +170,7 @@ pub enum ViewError {
         /// The key.
         key: &'static str,
     },
-    /// A key that the policy makes no use of: whoever wrote it expects something of it.
+    /// A key that the policy makes no use of: its author expects an effect.
     #[error("policy {policy:?} has no use for `{key}`")]
     Unused {
         /// The policy.

@@ -94,6 +94,10 @@ pub enum PipelineStage {
     Due,
     /// What is due is chosen, coded and packed.
     Encode,
+    /// From acknowledgements to packets on several threads: stages overlap, and cannot be told apart.
+    Turns,
+    /// What several threads have packed leaves, in the order of the observers.
+    Send,
 }
 
 /// Watches a round from outside: the engine itself has no clock.

@@ -1,6 +1,6 @@
 //! Due: which graded pairs have to be sent now, and how urgent each is.
 
-use super::{Publisher, Rounds, Turn};
+use super::{RoundInputs, Rounds, Turn};
 use crate::deviation;
 use crate::interest::Grade;
 use crate::schedule::{DuePair, DueReason, Graded, Mode, Observer, PairState};
@@ -16,10 +16,10 @@ const URGENCY_CAP: f32 = 8.0;
 /// several pairs that are wrong rather than for one that is far off.
 const MAX_PRESS: f32 = 4.0;
 
-impl Publisher {
+impl RoundInputs<'_> {
     /// Turns `turn.graded` into `turn.due`; counts samples, as if everything due were sent.
-    pub(super) fn due(&mut self, turn: &mut Turn, observer: &mut Observer) {
-        let Publisher { store, rounds, .. } = self;
+    pub(super) fn due(&self, turn: &mut Turn, observer: &mut Observer) {
+        let RoundInputs { store, rounds, .. } = *self;
         let tick = store.tick();
         turn.due.clear();
         observer.counters.looked += turn.graded.len() as u64;
@@ -36,14 +36,14 @@ impl Publisher {
                 wake.mode = if state.differs { Mode::Wrong } else { Mode::Right };
                 wake.set(tick.plus(1));
             }
-            let verdict = state.verdict((gate, forced), &graded.grade, *rounds, tick);
+            let verdict = state.verdict((gate, forced), &graded.grade, rounds, tick);
             let Some((fired, urgency)) = verdict else {
                 if let Some(patience) = graded.patience {
                     gate.patience = patience;
                 }
                 continue;
             };
-            let kept = state.within(gate, &graded.grade, *rounds, tick);
+            let kept = state.within(gate, &graded.grade, rounds, tick);
             let (pair, rest, facing) = (graded.pair, graded.rest, graded.grade.facing);
             // Its own object is predicted by the observer, and corrected a few rounds later.
             let near = !gate.own() && graded.factor <= 1.0;
@@ -59,7 +59,7 @@ impl Publisher {
     /// frozen, and are no samples: nothing bounds a replica that is out of interest.
     #[cold]
     fn due_leaving(&self, turn: &mut Turn, observer: &mut Observer) {
-        let store = &self.store;
+        let store = self.store;
         let tick = store.tick();
         for graded in &turn.leaving {
             let at = graded.pair as usize;
@@ -139,14 +139,14 @@ impl Judged {
         judged.expiring = judged.missed >= EXPIRES && reference.others_moved_on(hot);
         judged.allowed = grade.max_error.0.max(floor);
         judged.differs = judged.error > floor
-            || (reference.own != gate.own() && !kind.own.is_empty())
+            || kind.tells_apart(reference.access, gate.access())
             || (judged.missed > 0 && {
                 (reference.others_moved_on(hot)
                     && deviation::others_changed(
                         kind,
                         store.pushed(hot, kind.lane_count(), reference.push),
                         store.lanes(slot),
-                        gate.own(),
+                        gate.access(),
                     ))
                     || deviation::turned(kind, &reference.facing, &hot.facing, grade.facing)
             });

@@ -1,6 +1,6 @@
 //! Encode and pack: what was chosen becomes records, records become packets.
 
-use super::{Publisher, Turn};
+use super::{RoundInputs, Turn};
 use crate::deviation;
 use crate::metrics::Counters;
 use crate::schedule::{DuePair, Mode, Notice, Observer, Reference, SentKind, SentRecord};
@@ -9,11 +9,19 @@ use foveate_wire::packet::{KEPT_STATES, MAX_PACKET, MAX_RECORDS, PacketWriter, S
 use foveate_wire::{Alias, Baseline, Encoder, Kind, Micros, Models, Motion, Pose, Tick};
 
 /// What encoding needs and the next observer reuses.
-#[derive(Default)]
 pub(super) struct Scratch {
     /// What is to be said, in the order of the aliases.
-    pub said: Vec<PendingRecord>,
+    said: Vec<PendingRecord>,
     lanes: Lanes,
+    models: Models,
+    packet: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        let (said, lanes, packet) = (Vec::new(), Lanes::default(), Vec::new());
+        Scratch { said, lanes, models: Models::trained(), packet }
+    }
 }
 
 /// One thing to be said.
@@ -40,17 +48,18 @@ const MAX_SILENCE: u32 = 1 << 12;
 /// A facing that is off the baseline's by at most this share of its floor is not sent along.
 const FACING_KEPT: f32 = 0.5;
 
-impl Publisher {
+impl RoundInputs<'_> {
     /// Writes the chosen pairs and the notices into packets.
     pub(super) fn encode(
-        &mut self,
+        &self,
         turn: &Turn,
         observer: &mut Observer,
+        scratch: &mut Scratch,
         mut send: impl FnMut(&[u8]),
     ) {
-        let Publisher { store, scratch, models, now, .. } = self;
+        let RoundInputs { store, now, .. } = *self;
+        let Scratch { said, lanes, models, packet: bytes } = scratch;
         let tick = store.tick();
-        let said = &mut scratch.encode.said;
         said.clear();
         for bound in &turn.due {
             let alias = observer.alias(bound.pair as usize);
@@ -80,10 +89,9 @@ impl Publisher {
         let silent = tick.since(observer.told) >= MAX_SILENCE;
         while !rest.is_empty() || (silent && observer.told != tick) {
             observer.told = tick;
-            let lanes = &mut scratch.encode.lanes;
-            let mut packet = Packet { store, tick, now: *now, lanes };
-            rest = packet.fill(observer, models, &mut scratch.packet, rest);
-            send(&scratch.packet);
+            let mut packet = Packet { store, tick, now, lanes };
+            rest = packet.fill(observer, models, bytes, rest);
+            send(bytes);
         }
     }
 }
@@ -174,10 +182,10 @@ impl Packet<'_> {
         let push = hot.head.wrapping_sub(1);
         let (facing_now, motion) = (hot.facing, Motion::default());
         let at = hot.place;
-        let own = gate.own();
-        let mut state = Reference { push, tick, at, facing: facing_now, motion, number, own };
+        let access = gate.access();
+        let mut state = Reference { push, tick, at, facing: facing_now, motion, number, access };
         match &pair.base {
-            Some(base) if base.own == own && !base.others_moved_on(hot) => {
+            Some(base) if base.access == access && !base.others_moved_on(hot) => {
                 let age = tick.since(base.tick);
                 state.facing = facing_to_tell(kind, base, hot, facing);
                 let then = Pose { at: base.at, facing: base.facing };
@@ -188,14 +196,14 @@ impl Packet<'_> {
                 let age = tick.since(base.tick);
                 state.facing = facing_to_tell(kind, base, hot, facing);
                 self.put_together(kind, (wake.slot, hot), base, state.facing);
-                state.mask_private(kind, &mut self.lanes.now);
+                kind.mask(access, &mut self.lanes.now);
                 let base = Baseline { lanes: &self.lanes.base, motion: base.motion, age };
                 state.motion = writer.update(alias, kind, &base, &mut self.lanes.now);
             }
             None => {
                 self.lanes.now.clear();
                 self.lanes.now.extend_from_slice(self.store.lanes(wake.slot));
-                state.mask_private(kind, &mut self.lanes.now);
+                kind.mask(access, &mut self.lanes.now);
                 writer.full(alias, hot.id, kind, &mut self.lanes.now);
             }
         }
@@ -230,11 +238,12 @@ impl Packet<'_> {
             then.extend_from_slice(store.pushed(hot, kind.lane_count(), base.push));
         } else {
             then.extend_from_slice(now);
-            if let Some(place) = &kind.place {
-                then[place.at..place.at + place.dims].copy_from_slice(&base.at[..place.dims]);
-            }
         }
-        base.mask_private(kind, then);
+        // A state that was carried here from another publisher is like that of the push but for its place.
+        if let Some(place) = &kind.place {
+            then[place.at..place.at + place.dims].copy_from_slice(&base.at[..place.dims]);
+        }
+        kind.mask(base.access, then);
         for (lanes, values) in [(then, base.facing), (now, facing)] {
             for (facing, value) in [kind.yaw, kind.pitch].into_iter().zip(values) {
                 facing.into_iter().for_each(|(lane, _)| lanes[lane] = value);

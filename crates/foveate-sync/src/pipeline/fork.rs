@@ -1,10 +1,11 @@
 //! A second publisher that goes on from where one is: for trying another policy beside the one in force.
 
-use super::{Publisher, Scratch, Strained};
+use super::{Publisher, Strained, Workspace, jumps};
 use crate::index::Index;
 use crate::metrics::Counters;
 use crate::schedule::ObserverId;
-use foveate_wire::{Micros, Models};
+use crate::threads::Threads;
+use foveate_wire::Micros;
 
 impl Publisher {
     /// A publisher with a copy of all objects, and of these observers under the same ids with what they
@@ -32,8 +33,9 @@ impl Publisher {
             free: self.free.clone(),
             observers: copies,
             gone: Counters::default(),
-            models: Models::trained(),
-            scratch: Scratch::default(),
+            jumps: jumps::Jumps::default(),
+            threads: Threads::default(),
+            workspaces: vec![Workspace::default()],
             strain: self.strain,
             strained: Strained::default(),
         }

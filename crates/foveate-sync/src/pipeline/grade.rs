@@ -6,14 +6,13 @@
 
 use super::jumps::meet_jumped;
 use super::precheck::{self, larger, smaller};
-use super::{MAX_RESERVED, Publisher, Rounds, Scratch, Turn};
-use crate::index::Index;
+use super::{MAX_RESERVED, Publisher, RoundInputs, Rounds, Scratch, Turn};
 use crate::interest::{Grade, Pivot, Sight, Strain};
 use crate::schedule::{
-    Graded, Mode, NextCheck, Notice, Observer, ObserverId, Pair, PairState, Patience,
+    Graded, Mode, NextCheck, Notice, Observer, ObserverId, Pair, PairState, Patience, push_tight,
 };
 use crate::store::{ObjectState, Slot, Store};
-use foveate_wire::{Metres, Micros, Tick};
+use foveate_wire::{Access, Metres, Micros, Tick};
 
 /// The margin, as a share of the reach.
 pub(super) const MARGIN: f32 = 0.15;
@@ -22,28 +21,33 @@ const MAX_REST: u64 = 16;
 /// Rounds between two looks at the neighbourhood, at most.
 const MAX_LOOKS: f32 = 32.0;
 
-impl Publisher {
+impl RoundInputs<'_> {
     /// Finds the pairs of this round, and whose time has come.
-    pub(super) fn find_candidates(&mut self, turn: &mut Turn, observer: &mut Observer) {
-        let Publisher { store, index, scratch, now, .. } = self;
+    pub(super) fn find_candidates(
+        &self,
+        turn: &mut Turn,
+        observer: &mut Observer,
+        scratch: &mut Scratch,
+    ) {
+        let store = self.store;
         let tick = store.tick();
         observer.stale |= observer.place_pivots(store);
         if observer.stale || !observer.refresh_at.is_after(tick) {
-            refresh(observer, store, index, scratch, *now);
+            refresh(observer, self, scratch);
         }
-        meet_jumped(observer, store, scratch);
+        meet_jumped(observer, self, scratch);
         drop_closed(observer, store);
         precheck::find_awake(&observer.next_checks, tick, &mut turn.awake);
     }
 
     /// Fills `turn.graded` with the pairs that could be due in this round.
-    pub(super) fn grade(&mut self, turn: &mut Turn, observer: &mut Observer) {
-        let Publisher { store, scratch, rounds, now, strain, strained, index, .. } = self;
+    pub(super) fn grade(&self, turn: &mut Turn, observer: &mut Observer, scratch: &mut Scratch) {
+        let RoundInputs { store, rounds, now, strain, index, .. } = *self;
         let Turn { awake, .. } = turn;
         precheck::pass(observer, store, awake, &mut scratch.attention);
         let (slack, reach) = (observer.pivot_reach(), observer.policy.reach().0);
-        let give_way = GiveWay { strain: *strain, span: reach.min(index.span()) };
-        let (tick, now, rounds) = (store.tick(), *now, *rounds);
+        let give_way = GiveWay { strain, span: reach.min(index.span()) };
+        let tick = store.tick();
         let look = Look { tick, now, rounds, slack, reach, give_way };
         turn.graded.clear();
         turn.leaving.clear();
@@ -58,14 +62,13 @@ impl Publisher {
         let attention = scratch.attention.iter();
         attention.for_each(|at| look.at_pair(observer, store, *at, turn));
         if look.give_way.strain != Strain::NONE {
-            strained.grades += turn.graded.len() as u64;
-            strained.left += turn.graded.iter().map(|it| f64::from(1.0 / it.factor)).sum::<f64>();
+            turn.graded.iter().for_each(|graded| scratch.strained.note(graded.factor));
         }
     }
 }
 
 /// Takes leave of pairs that the observer has let go of.
-fn drop_closed(observer: &mut Observer, store: &mut Store) {
+fn drop_closed(observer: &mut Observer, store: &Store) {
     let tick = store.tick();
     while let Some(alias) = observer.closed.pop() {
         let at = observer.by_alias[usize::from(alias.0)] as usize;
@@ -120,6 +123,12 @@ struct Look {
     /// How far the policy looks.
     reach: f32,
     give_way: GiveWay,
+}
+
+/// Whether an observer of this team and an object are in one team.
+#[inline]
+fn is_mate(team: u8, hot: &ObjectState) -> bool {
+    team != 0 && team == hot.team
 }
 
 /// How grades give way under strain.
@@ -183,7 +192,11 @@ impl Look {
         };
         let known = if wake.mode == Mode::Watched { 0 } else { NextCheck::KNOWN };
         tallies.set(wake, (grade.class % NextCheck::KNOWN) | known);
-        gate.set_own(own);
+        gate.set_access(match own || observer.knows_secrets {
+            true => Access::Own,
+            false if observer.runs_rules || is_mate(observer.team, hot) => Access::Mate,
+            false => Access::Rival,
+        });
         if wake.mode != Mode::Special || observer.pairs[at].revive() {
             // Whatever is found now may have come up right after the last look.
             let since = wake.unseen_since(self.tick, gate.rest);
@@ -325,7 +338,7 @@ impl Look {
             pivot: pivot.object.map(|slot| store.id(slot)),
             object: hot.id,
             kind: hot.kind,
-            same_team: observer.team != 0 && observer.team == hot.team,
+            same_team: is_mate(observer.team, hot),
             interaction: observer.interaction(slot, self.now),
             tick: self.tick,
             now: self.now,
@@ -390,13 +403,8 @@ pub(super) fn nearest(pivots: &[Pivot], pos: [f32; 3]) -> Option<(&Pivot, f32)> 
 }
 
 /// Looks for the objects near by: new ones are watched, those that are far off are let go.
-fn refresh(
-    observer: &mut Observer,
-    store: &mut Store,
-    index: &Index,
-    scratch: &mut Scratch,
-    now: Micros,
-) {
+fn refresh(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scratch) {
+    let RoundInputs { store, index, now, .. } = *round;
     let stale = std::mem::take(&mut observer.stale);
     let tick = store.tick();
     observer.tidy_path(store, now);
@@ -437,9 +445,9 @@ fn refresh(
             || nearest(pivots, hot.pos).is_some_and(|(_, square)| square <= within * within);
         if near && hot.alive && *met != search {
             *met = search;
-            pairs.push(Pair::watch(tick));
-            pair_states.push(PairState::new(tick));
-            next_checks.push(NextCheck::new(slot, tick));
+            push_tight(pairs, Pair::watch(tick));
+            push_tight(pair_states, PairState::new(tick));
+            push_tight(next_checks, NextCheck::new(slot, tick));
         }
     };
     if wide.is_finite() {

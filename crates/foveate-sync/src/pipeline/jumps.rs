@@ -3,10 +3,10 @@
 //! Neighbourhoods are looked up rarely, because everything else moves no faster than its kind can. Whoever does
 //! is looked at apart, by those only who are near the one or the other end.
 
-use super::Scratch;
 use super::grade::{MARGIN, nearest};
+use super::{RoundInputs, Scratch};
 use crate::interest::Pivot;
-use crate::schedule::{NextCheck, Observer, Pair, PairState};
+use crate::schedule::{NextCheck, Observer, Pair, PairState, push_tight};
 use crate::store::{Jump, Store};
 use std::ops::Range;
 
@@ -49,7 +49,8 @@ impl Jumps {
 
 /// Objects that jumped into the neighbourhood become pairs; those that jumped within it or out of it
 /// are looked at. Nobody else has to be.
-pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &mut Scratch) {
+pub(super) fn meet_jumped(observer: &mut Observer, round: &RoundInputs<'_>, scratch: &mut Scratch) {
+    let RoundInputs { store, jumps, .. } = *round;
     if store.jumped.is_empty() {
         return;
     }
@@ -61,7 +62,7 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
     let (tick, before) = (store.tick(), observer.pair_states.len());
     let Observer { pairs, pair_states, next_checks, pivots, .. } = observer;
     let (sought, found) = (scratch.next_search(), scratch.next_search());
-    let Scratch { jumps, met, .. } = scratch;
+    let Scratch { met, .. } = scratch;
     let ranges = || {
         let around = pivots.iter().map(|pivot| jumps.around(pivot, reach));
         std::iter::once(jumps.placeless()).chain(around)
@@ -92,9 +93,9 @@ pub(super) fn meet_jumped(observer: &mut Observer, store: &mut Store, scratch: &
         let (met, hot) = (&mut met[slot.at()], &store.hot[slot.at()]);
         if *met == sought && (!hot.placed || near(pivots, hot.pos)) {
             *met = found;
-            pairs.push(Pair::watch(tick));
-            pair_states.push(PairState::new(tick));
-            next_checks.push(NextCheck::new(slot, tick));
+            push_tight(pairs, Pair::watch(tick));
+            push_tight(pair_states, PairState::new(tick));
+            push_tight(next_checks, NextCheck::new(slot, tick));
         }
     }
     next_checks[before..].iter().for_each(|wake| store.pin(wake.slot));

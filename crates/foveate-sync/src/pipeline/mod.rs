@@ -5,6 +5,7 @@
 //! The only arrow back is acknowledgements ([`Publisher::on_ack`]). Each stage is one function below
 //! or one file beside this one: `jumps`, `precheck`, `grade`, `due`, `encode`.
 
+mod carry;
 mod due;
 mod encode;
 mod fork;
@@ -13,6 +14,7 @@ mod jumps;
 mod known;
 mod precheck;
 
+pub use carry::{CarriedCounts, CarriedNotice, CarriedObserver, CarriedPair, CarriedState};
 pub use known::{Held, Known};
 
 use crate::index::Index;
@@ -20,8 +22,9 @@ use crate::interest::Strain;
 use crate::metrics::{Counters, PipelineStage, Probe};
 use crate::schedule::{DuePair, Graded, Observer, ObserverId};
 use crate::store::Store;
+use crate::threads::Threads;
 use foveate_wire::packet::Ack;
-use foveate_wire::{Micros, Models, ObjectId, Schema, Tick};
+use foveate_wire::{Micros, ObjectId, Schema, Tick};
 use std::sync::Arc;
 
 /// Records that are worth a packet when the budget is short.
@@ -30,6 +33,9 @@ const BATCH: usize = 4;
 /// several times. What a stage needs of all of them is read in a run before it begins: nothing hangs on
 /// what is read, so all of it comes at the same time.
 const GROUP: usize = 16;
+
+/// Observers that are worth a thread at least: handing them over takes about as long as thirty turns.
+const MIN_PART: usize = 64;
 
 /// Pairs that memory is set aside for in advance; who has more gets it as it goes.
 const MAX_RESERVED: usize = 128;
@@ -74,35 +80,95 @@ pub struct Publisher {
     free: Vec<ObserverId>,
     /// The counts of those that were removed.
     gone: Counters,
-    models: Models,
-    scratch: Scratch,
+    jumps: jumps::Jumps,
+    threads: Threads,
+    /// One for each part of the observers; there is always one.
+    workspaces: Vec<Workspace>,
     strain: Strain,
     /// Grades given under strain, and the sum of the shares of their rate that was left.
     strained: Strained,
 }
 
 /// What was lost to strain.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Strained {
     /// Grades that were given while there was strain.
     pub grades: u64,
-    /// The sum of how much of each was left: one for a grade as asked for, a half for one with bounds
-    /// twice as loose.
-    pub left: f64,
+    /// The sum of how much of each was left, in parts of [`Strained::WHOLE`]. A whole number: the sum does not depend on
+    /// the order in which threads add to it.
+    left: u64,
 }
 
 impl Strained {
+    /// What is left of a grade as asked for; of one with bounds twice as loose it is half of this.
+    const WHOLE: f32 = (1 << 20) as f32;
+
+    /// A grade was given that is so many times looser than asked for.
+    fn note(&mut self, factor: f32) {
+        self.grades += 1;
+        self.left += (Strained::WHOLE / factor) as u64;
+    }
+
+    fn add(&mut self, other: Strained) {
+        self.grades += other.grades;
+        self.left += other.left;
+    }
+
     /// The mean share that was left since an earlier reading; one if there was no strain.
     pub fn quality_since(&self, before: &Strained) -> f64 {
-        let grades = self.grades - before.grades;
-        if grades == 0 { 1.0 } else { (self.left - before.left) / grades as f64 }
+        let (grades, left) = (self.grades - before.grades, self.left - before.left);
+        if grades == 0 { 1.0 } else { left as f64 / (grades as f64 * f64::from(Strained::WHOLE)) }
     }
 }
 
-/// What a round needs and the next one reuses: in steady state nothing is allocated.
+/// What all turns of a round read, and none of them writes.
+#[derive(Clone, Copy)]
+struct RoundInputs<'a> {
+    store: &'a Store,
+    index: &'a Index,
+    jumps: &'a jumps::Jumps,
+    rounds: Rounds,
+    now: Micros,
+    strain: Strain,
+}
+
+/// What the turns of a part need and the next round reuses: in steady state nothing is allocated.
+#[derive(Default)]
+struct Workspace {
+    scratch: Scratch,
+    /// The turns of a group.
+    turns: Vec<Turn>,
+    encode: encode::Scratch,
+    packets: Packets,
+}
+
+/// The packets of a part, until those of the parts before have left.
+#[derive(Default)]
+struct Packets {
+    bytes: Vec<u8>,
+    /// To whom each goes, and where it ends.
+    ends: Vec<(ObserverId, usize)>,
+}
+
+impl Packets {
+    fn push(&mut self, to: ObserverId, packet: &[u8]) {
+        self.bytes.extend_from_slice(packet);
+        self.ends.push((to, self.bytes.len()));
+    }
+
+    fn drain(&mut self, mut send: impl FnMut(ObserverId, &[u8])) {
+        let mut start = 0;
+        for (to, end) in self.ends.drain(..) {
+            send(to, &self.bytes[start..end]);
+            start = end;
+        }
+        self.bytes.clear();
+    }
+}
+
+/// What finding and grading pairs needs.
 #[derive(Default)]
 struct Scratch {
-    jumps: jumps::Jumps,
     /// Slot → the last search that met it.
     met: Vec<u32>,
     search: u32,
@@ -110,10 +176,8 @@ struct Scratch {
     most_pairs: usize,
     /// Pairs that need more than a look.
     attention: Vec<u32>,
-    /// The turns of a group.
-    turns: Vec<Turn>,
-    packet: Vec<u8>,
-    encode: encode::Scratch,
+    /// What this round lost to strain.
+    strained: Strained,
 }
 
 /// One observer's turn: what a stage leaves to the next.
@@ -165,8 +229,9 @@ impl Publisher {
             observers: Vec::new(),
             free: Vec::new(),
             gone: Counters::default(),
-            models: Models::trained(),
-            scratch: Scratch::default(),
+            jumps: jumps::Jumps::default(),
+            threads: Threads::default(),
+            workspaces: vec![Workspace::default()],
             strain: Strain::NONE,
             strained: Strained::default(),
         }
@@ -187,7 +252,7 @@ impl Publisher {
     /// Removes an observer.
     pub fn remove(&mut self, id: ObserverId) -> Option<Observer> {
         let mut gone = self.observers.get_mut(id.0 as usize)?.take()?;
-        gone.close(&mut self.store);
+        gone.close(&self.store);
         self.gone.add(&gone.counters);
         self.free.push(id);
         Some(gone)
@@ -212,6 +277,17 @@ impl Publisher {
                 found(hot.id);
             }
         });
+    }
+
+    /// Turns are taken by these threads from the next round on; by default by the caller's own alone. What is sent does
+    /// not depend on how many there are.
+    pub fn set_threads(&mut self, threads: Threads) {
+        self.threads = threads;
+    }
+
+    /// The threads that take the turns.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// Loosens all grades from the next round on, or restores them.
@@ -279,53 +355,97 @@ impl Publisher {
         self.store.commit(tick);
         probe.enter(PipelineStage::Index);
         self.rebuild_index();
-        // Taken out while they are worked on, so that store and observers can be borrowed apart.
-        let mut observers = std::mem::take(&mut self.observers);
-        let mut turns = std::mem::take(&mut self.scratch.turns);
-        turns.resize_with(observers.len().min(GROUP), Turn::new);
-        for (at, observers) in observers.chunks_mut(GROUP).enumerate() {
-            let ids = (at * GROUP) as u32..;
-            turns.iter_mut().zip(ids).for_each(|(turn, id)| turn.id = ObserverId(id));
-            let mut group = Group { turns: &mut turns, observers };
-            self.take_turns(&mut group, probe, &mut send);
+        let Publisher { store, index, jumps, observers, workspaces, threads, .. } = self;
+        let (rounds, strain) = (self.rounds, self.strain);
+        let round = RoundInputs { store, index, jumps, rounds, now, strain };
+        let each = observers.len().div_ceil(threads.parts()).max(MIN_PART);
+        let each = each.next_multiple_of(GROUP);
+        if threads.count() == 1 || observers.len() <= each {
+            round.take_part((0, observers), &mut workspaces[0], probe, |_, id, packet| {
+                send(id, packet)
+            });
+        } else {
+            probe.enter(PipelineStage::Turns);
+            let parts = observers.len().div_ceil(each).max(workspaces.len());
+            workspaces.resize_with(parts, Workspace::default);
+            threads.split(observers, each, workspaces, &|first, observers, workspace| {
+                round.take_part((first, observers), workspace, &mut (), Packets::push);
+            });
+            probe.enter(PipelineStage::Send);
+            workspaces.iter_mut().for_each(|workspace| workspace.packets.drain(&mut send));
         }
-        self.scratch.turns = turns;
-        self.observers = observers;
-        self.store.settle();
+        self.settle();
         probe.leave();
     }
 
-    /// The turns of a group, stage by stage.
-    fn take_turns(
-        &mut self,
-        group: &mut Group<'_>,
+    /// Puts together what the parts of a round left.
+    fn settle(&mut self) {
+        self.store.settle();
+        let most_pairs = self.workspaces.iter().map(|it| it.scratch.most_pairs).max().unwrap_or(0);
+        for Workspace { scratch, .. } in &mut self.workspaces {
+            scratch.most_pairs = most_pairs;
+            self.strained.add(std::mem::take(&mut scratch.strained));
+        }
+    }
+
+    /// Sorts the objects.
+    fn rebuild_index(&mut self) {
+        let reach = |observer: &Observer| observer.policy.reach().0;
+        let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
+        // Cells of half the widest view: few enough to walk, small enough to miss the corners.
+        self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
+        self.jumps.sort(&self.store);
+    }
+}
+
+impl RoundInputs<'_> {
+    /// The turns of a part of the observers, whose first one has this number.
+    fn take_part(
+        &self,
+        (first, observers): (usize, &mut [Option<Observer>]),
+        workspace: &mut Workspace,
         probe: &mut impl Probe,
-        send: &mut impl FnMut(ObserverId, &[u8]),
+        mut send: impl FnMut(&mut Packets, ObserverId, &[u8]),
     ) {
+        let Workspace { scratch, turns, encode, packets } = workspace;
+        scratch.met.resize(self.store.rows().max(1), 0);
+        if turns.len() < observers.len().min(GROUP) {
+            turns.resize_with(observers.len().min(GROUP), Turn::new);
+        }
+        for (at, observers) in observers.chunks_mut(GROUP).enumerate() {
+            let ids = (first + at * GROUP) as u32..;
+            turns.iter_mut().zip(ids).for_each(|(turn, id)| turn.id = ObserverId(id));
+            let mut group = Group { turns, observers };
+            self.prepare(&mut group, scratch, probe);
+            probe.enter(PipelineStage::Encode);
+            group.read(|turn, observer| observer.read_said(&turn.due, &turn.notices));
+            group.each(|turn, observer| {
+                match self.waits(turn, observer) {
+                    true => postpone(&mut turn.due, 0, observer),
+                    false => choose(&mut turn.due, observer),
+                }
+                self.encode(turn, observer, encode, |packet| send(packets, turn.id, packet));
+            });
+        }
+    }
+
+    /// The turns of a group up to what is due, stage by stage.
+    fn prepare(&self, group: &mut Group<'_>, scratch: &mut Scratch, probe: &mut impl Probe) {
         let (tick, now) = (self.store.tick(), self.now);
         probe.enter(PipelineStage::Ack);
         group.read(|_, observer| observer.read_own());
-        group.read(|_, observer| observer.read_lists(&self.store));
+        group.read(|_, observer| observer.read_lists(self.store));
         group.read(|_, observer| observer.read_sent_pairs());
         group.each(|_, observer| {
             observer.settle_acks(tick);
             observer.on_time(now, self.rounds.length, tick);
         });
         probe.enter(PipelineStage::Grade);
-        group.each(|turn, observer| self.find_candidates(turn, observer));
-        group.read(|turn, observer| observer.read_looks(&turn.awake, &self.store));
-        group.each(|turn, observer| self.grade(turn, observer));
+        group.each(|turn, observer| self.find_candidates(turn, observer, scratch));
+        group.read(|turn, observer| observer.read_looks(&turn.awake, self.store));
+        group.each(|turn, observer| self.grade(turn, observer, scratch));
         probe.enter(PipelineStage::Due);
         group.each(|turn, observer| self.due(turn, observer));
-        probe.enter(PipelineStage::Encode);
-        group.read(|turn, observer| observer.read_said(&turn.due, &turn.notices));
-        group.each(|turn, observer| {
-            match self.waits(turn, observer) {
-                true => postpone(&mut turn.due, 0, observer),
-                false => choose(&mut turn.due, observer),
-            }
-            self.encode(turn, observer, |packet| send(turn.id, packet));
-        });
     }
 
     /// Under strain packets wait until what is near presses enough for them: headers are most of a small packet.
@@ -335,16 +455,6 @@ impl Publisher {
         }
         let press = turn.due.iter().map(|bound| bound.press).sum();
         self.strain.holds(press, self.store.tick().since(observer.told))
-    }
-
-    /// Sorts the objects.
-    fn rebuild_index(&mut self) {
-        let reach = |observer: &Observer| observer.policy.reach().0;
-        let reaches = self.observers.iter().flatten().map(reach).filter(|reach| reach.is_finite());
-        // Cells of half the widest view: few enough to walk, small enough to miss the corners.
-        self.index.rebuild(&self.store, (reaches.fold(0.0, f32::max) / 2.0).max(1.0));
-        self.scratch.met.resize(self.store.rows().max(1), 0);
-        self.scratch.jumps.sort(&self.store);
     }
 }
 

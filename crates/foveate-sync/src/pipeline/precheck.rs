@@ -54,18 +54,21 @@ pub(super) fn pass(
     debug_assert_eq!(observer.tallies.counts(), Tallies::of(&observer.next_checks).counts());
     let (mut right, classes) = (observer.tallies.counts(), observer.tallies.classes());
     let Observer { next_checks, pair_states, pivots, counters, phase, .. } = observer;
+    // Taken apart here, not for every pair.
+    let (pivots, hot, phase) = (&pivots[..], &store.hot[..], *phase);
+    let (next_checks, pair_states) = (&mut next_checks[..], &mut pair_states[..]);
     for at in awake {
         let (gate, wake) = (&mut pair_states[*at as usize], &mut next_checks[*at as usize]);
         let seen = match wake.mode {
             Mode::Watched | Mode::Special => Seen::Unsure,
             Mode::Right | Mode::Wrong => {
-                let hot = &store.hot[wake.slot.at()];
+                let hot = &hot[wake.slot.at()];
                 quiet.look(gate, hot, &kinds[usize::from(hot.kind.0)], pivots)
             }
         };
         match seen {
             Seen::Right(rest) => {
-                wake.set_within(tick, rest, *phase);
+                wake.set_within(tick, rest, phase);
                 if wake.mode == Mode::Wrong {
                     wake.mode = Mode::Right;
                     gate.clear_difference();
@@ -112,7 +115,8 @@ impl Quiet {
         let others_moved = (others.wrapping_sub(replica.push) as i32) > 0;
         let Some(place) = &kind.place else {
             // Without a place every state counts: right is who has the newest.
-            let newest = !others_moved && hot.head.wrapping_sub(replica.push) == 1;
+            let newest =
+                gate.rest != 0 && !others_moved && hot.head.wrapping_sub(replica.push) == 1;
             return if newest { Seen::Right(1) } else { Seen::Unsure };
         };
         let square = nearest_square(pivots, hot.pos);
@@ -136,12 +140,11 @@ impl Quiet {
             let bound = larger(bound - place.precision, 0.0) * parts;
             off <= bound * bound
         };
-        let facing = if gate.plain() && beyond { 1.0 } else { self.facing };
-        if within(distance * self.angle)
-            && !others_moved
-            && !deviation::turned(kind, &replica.facing, &hot.facing, facing)
-        {
-            return Seen::Right(gate.rest);
+        if within(distance * self.angle) && !others_moved {
+            let facing = if gate.plain() && beyond { 1.0 } else { self.facing };
+            if !deviation::turned(kind, &replica.facing, &hot.facing, facing) {
+                return Seen::Right(gate.rest);
+            }
         }
         let (calm, leeway) = (u32::from(gate.patience.calm), gate.patience.leeway());
         if !beyond || age >= calm || !within(distance * leeway) {

@@ -111,6 +111,10 @@ pub struct Observer {
     pub(crate) stale: bool,
     /// Whether the objects that it looks from are replicated to it too.
     pub(crate) own_objects: bool,
+    /// It runs rules: it is told everything that team mates are.
+    pub(crate) runs_rules: bool,
+    /// It is told what only an object's own player is.
+    pub(crate) knows_secrets: bool,
     pub(crate) team: u8,
     /// The round of the last packet to it, or that it was added in.
     pub(crate) told: Tick,
@@ -131,6 +135,8 @@ impl Observer {
             policy,
             sources: pivots,
             own_objects: true,
+            runs_rules: false,
+            knows_secrets: false,
             team: 0,
             pivots: SmallVec::new(),
             looked_from: SmallVec::new(),
@@ -166,6 +172,19 @@ impl Observer {
         self
     }
 
+    /// The same for a node that runs the rules of what it is told, or checks others' objects by them: of every object
+    /// it is told what a team mate is.
+    pub fn with_rules(mut self) -> Observer {
+        self.runs_rules = true;
+        self
+    }
+
+    /// The same for a trusted server that may have to run an object: of every object it is told what its own player is.
+    pub fn with_secrets(mut self) -> Observer {
+        self.knows_secrets = true;
+        self
+    }
+
     /// The same as a member of a team.
     pub fn in_team(mut self, team: u8) -> Observer {
         self.team = team;
@@ -186,6 +205,10 @@ impl Observer {
     pub fn set_team(&mut self, team: u8) {
         self.team = team;
         self.look_anew();
+        // It may be told more now, or less.
+        for wake in self.next_checks.iter_mut().filter(|wake| wake.mode != Mode::Watched) {
+            wake.mode = Mode::Special;
+        }
     }
 
     /// Another view from now on: zoom, or an operator's edit. It counts at once.
@@ -384,6 +407,12 @@ impl Observer {
         Some(pair.alias)
     }
 
+    /// All aliases that no pair has are free.
+    pub(crate) fn free_other_aliases(&mut self) {
+        let free = self.by_alias.iter().enumerate().filter(|(_, pair)| **pair == u32::MAX);
+        self.free_aliases = free.map(|(alias, _)| Reverse(alias as u16)).collect();
+    }
+
     /// The observer has let go of a pair's object: its alias is free, and the pair only watched.
     pub(crate) fn watch_again(&mut self, pair: usize, tick: Tick) {
         let closed = self.alias(pair);
@@ -413,7 +442,7 @@ impl Observer {
     }
 
     /// Forgets a pair; its alias may be used again, its slot too.
-    pub(crate) fn drop_pair(&mut self, pair: usize, store: &mut Store) {
+    pub(crate) fn drop_pair(&mut self, pair: usize, store: &Store) {
         let closed = self.alias(pair);
         self.pairs.swap_remove(pair);
         self.pair_states.swap_remove(pair);
@@ -497,7 +526,7 @@ impl Observer {
     }
 
     /// Forgets everything in every pair; for when the observer leaves.
-    pub(crate) fn close(&mut self, store: &mut Store) {
+    pub(crate) fn close(&mut self, store: &Store) {
         self.pairs.clear();
         self.pair_states.clear();
         self.tallies = Tallies::default();
@@ -570,13 +599,14 @@ fn eyes(store: &Store, slot: Slot) -> Pivot {
 mod tests {
     use super::*;
     use crate::schedule::Reference;
-    use foveate_wire::Motion;
+    use foveate_wire::{Access, Motion};
 
     #[test]
     fn an_acknowledgement_finds_its_pair_wherever_it_has_moved() {
         let (tick, alias) = (Tick(5), Alias(0));
         let (at, facing, motion) = ([0; 3], [0; 2], Motion::default());
-        let state = Reference { push: 0, tick, at, facing, motion, number: 1, own: false };
+        let state =
+            Reference { push: 0, tick, at, facing, motion, number: 1, access: Access::Rival };
         // It was the first, or is where one is now that is only watched, or where none is any more.
         for pair in [0, 2, 9] {
             let mut pairs = [0; 3].map(|_| Pair::watch(tick));

@@ -2,7 +2,7 @@
 
 use crate::interest::CLASSES;
 use crate::store::{HISTORY, ObjectState, Slot};
-use foveate_wire::{Alias, Kind, Motion, Tick};
+use foveate_wire::{Access, Alias, Motion, Tick};
 
 /// A state of the object that the observer was sent or has: a push of its history, and the tick of
 /// the packet that carried it. What is compared in most rounds is copied; everything else is in the
@@ -19,8 +19,8 @@ pub(crate) struct Reference {
     pub motion: Motion,
     /// The pair's running number of the send.
     pub number: u8,
-    /// Whether it was told with what only the object's own player is told.
-    pub own: bool,
+    /// What the observer was to the object: it decides how much of the state was told.
+    pub access: Access,
 }
 
 impl Reference {
@@ -34,7 +34,7 @@ impl Reference {
     /// Whether a lane that is neither place nor facing may have been changed since.
     #[inline]
     pub fn others_moved_on(&self, hot: &ObjectState) -> bool {
-        let newest = if self.own { hot.head.wrapping_sub(1) } else { hot.others };
+        let newest = if self.access == Access::Own { hot.head.wrapping_sub(1) } else { hot.others };
         (newest.wrapping_sub(self.push) as i32) > 0
     }
 
@@ -44,13 +44,6 @@ impl Reference {
         let sent = self.tick.plus(1);
         let since = if since.is_after(sent) { since } else { sent };
         if since.is_after(now) { now } else { since }
-    }
-
-    /// The state as the observer has it: without what it was not told.
-    pub fn mask_private(&self, kind: &Kind, lanes: &mut [i32]) {
-        if !self.own {
-            kind.own.iter().for_each(|lane| lanes[*lane] = 0);
-        }
     }
 }
 
@@ -197,6 +190,16 @@ impl Tallies {
     }
 }
 
+/// Adds to one of the lists of pairs. A list that is full grows by an eighth, not to twice its size: pairs are most of
+/// what an observer takes, and their number hardly changes once it has looked about.
+#[inline]
+pub(crate) fn push_tight<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact((list.len() / 8).max(16));
+    }
+    list.push(item);
+}
+
 /// How a pair is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
@@ -238,6 +241,7 @@ impl PairState {
     const OWN: u8 = 1;
     const PLAIN: u8 = 2;
     const DIFFERS: u8 = 4;
+    const MATE: u8 = 8;
 
     #[inline]
     fn is(&self, flag: u8) -> bool {
@@ -255,9 +259,20 @@ impl PairState {
         self.is(PairState::OWN)
     }
 
+    /// What the observer is to the object.
     #[inline]
-    pub fn set_own(&mut self, own: bool) {
-        self.set(PairState::OWN, own);
+    pub fn access(&self) -> Access {
+        match (self.own(), self.is(PairState::MATE)) {
+            (true, _) => Access::Own,
+            (false, true) => Access::Mate,
+            (false, false) => Access::Rival,
+        }
+    }
+
+    #[inline]
+    pub fn set_access(&mut self, access: Access) {
+        self.set(PairState::OWN, access == Access::Own);
+        self.set(PairState::MATE, access == Access::Mate);
     }
 
     /// Whether beyond `edge` its floors of facing are the schema's own.

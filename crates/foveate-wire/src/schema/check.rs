@@ -1,6 +1,6 @@
 //! What a schema may not say.
 
-use super::{FieldSpec, FieldType, Kind, KindSpec, Role};
+use super::{Disclosure, FieldSpec, FieldType, Kind, KindSpec, Role};
 use crate::packet::MAX_RECORD_BYTES;
 use thiserror::Error;
 
@@ -99,12 +99,30 @@ fn kind(spec: &KindSpec) -> Result<(), SchemaError> {
             let expected = "a floor of numbers and angles only; a place's is the view's";
             return Err(wrong(&spec.name, &field.name, found, expected));
         }
+        disclosure(spec, field)?;
     }
     if !(spec.max_speed >= 0.0 && spec.max_speed.is_finite()) {
         let found = format!("max_speed {}", spec.max_speed);
         return Err(wrong(&spec.name, "max_speed", found, "a finite speed of at least 0"));
     }
     Ok(())
+}
+
+fn disclosure(spec: &KindSpec, field: &FieldSpec) -> Result<(), SchemaError> {
+    let is_number = matches!(field.ty, FieldType::Number { .. } | FieldType::Integer { .. });
+    let fits = match field.to_rivals {
+        Disclosure::Exact => true,
+        Disclosure::Hidden => field.role == Role::Plain && !field.own,
+        Disclosure::Coarse(step) => {
+            is_number && !field.own && step > 0.0 && step.is_finite() && field.floor == 0.0
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    let found = format!("{:?} to rivals of {:?}", field.to_rivals, field.ty);
+    let expected = "a coarse step above 0 of a number without a floor, or a hidden field without a role; not an own field";
+    Err(wrong(&spec.name, &field.name, found, expected))
 }
 
 fn role(spec: &KindSpec, field: &FieldSpec) -> Result<(), SchemaError> {

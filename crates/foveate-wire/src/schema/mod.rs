@@ -7,10 +7,12 @@
 
 mod check;
 mod compare;
+mod disclosure;
 mod list;
 
 pub use check::SchemaError;
 pub use compare::SchemaMismatch;
+pub use disclosure::{Access, Disclosure, LimitedLane};
 pub use list::KindList;
 
 use crate::{KindId, Replicate};
@@ -178,14 +180,17 @@ pub struct FieldSpec {
     /// Below this deviation there is nothing to send: radians for angles, the field's unit for
     /// numbers. Zero: every change of a step counts. A place's floor is the view's.
     pub floor: f32,
-    /// Told only to those who look from the object; for others all its lanes are zero.
+    /// Told only to observers that look from the object; for others all its lanes are zero.
     pub own: bool,
+    /// What observers are told that are neither the object's own player nor of its team.
+    pub to_rivals: Disclosure,
 }
 
 impl FieldSpec {
     /// A field without a role whose every change counts.
     pub fn new(name: &str, ty: FieldType) -> FieldSpec {
-        FieldSpec { name: name.into(), ty, role: Role::Plain, floor: 0.0, own: false }
+        let (role, to_rivals) = (Role::Plain, Disclosure::Exact);
+        FieldSpec { name: name.into(), ty, role, floor: 0.0, own: false, to_rivals }
     }
 
     /// The same with a role.
@@ -194,9 +199,15 @@ impl FieldSpec {
         self
     }
 
-    /// The same, told only to those who look from the object.
+    /// The same, told only to observers that look from the object.
     pub fn own(mut self, own: bool) -> FieldSpec {
         self.own = own;
+        self
+    }
+
+    /// The same, of which observers of other teams are told less.
+    pub fn to_rivals(mut self, to_rivals: Disclosure) -> FieldSpec {
+        self.to_rivals = to_rivals;
         self
     }
 
@@ -285,8 +296,10 @@ pub struct Kind {
     pub others: Vec<usize>,
     /// Those of them that only the object's own player is told,
     pub own: Vec<usize>,
-    /// and those that everybody is.
+    /// and those that all observers are told, some of them only in part:
     pub shared: Vec<usize>,
+    /// these, by observers of other teams.
+    pub limited: Vec<LimitedLane>,
     /// Yaw and pitch as parts of a turn.
     pub turns: [TurnSteps; 2],
 }
@@ -319,6 +332,7 @@ impl Kind {
             others: (0..HIDDEN_LANES).collect(),
             own: Vec::new(),
             shared: (0..HIDDEN_LANES).collect(),
+            limited: Vec::new(),
             turns: Default::default(),
             spec: KindSpec { fields: Vec::new(), ..spec },
         };
@@ -340,6 +354,7 @@ impl Kind {
             self.others.extend(at..self.lanes.len());
             let told = if field.own { &mut self.own } else { &mut self.shared };
             told.extend(at..self.lanes.len());
+            self.limited.extend(LimitedLane::of(&field, at..self.lanes.len()));
         }
         match (field.role, &field.ty) {
             (Role::Place, FieldType::Place { dims, precision, extent, motion }) => {
