@@ -8,6 +8,10 @@
 //! account. If that is what was foreseen, nothing happens; otherwise the copy is put right and the
 //! later inputs run again. How far that moved it is the *correction*.
 
+mod links;
+
+pub use links::SILENT_AFTER;
+
 use crate::game::{Effects, Game, Liveness, PlayerId, Scene, StepContext, World};
 use crate::node::Pace;
 use crate::outbox::{Link, Outbox};
@@ -35,6 +39,9 @@ const DOUBT: Micros = Micros(1_000_000);
 const CLOCK_FRAMES: u32 = 40;
 /// Changes and events that are kept for the game; beyond, the oldest are dropped.
 const MAX_NEWS: usize = 4_096;
+/// Datagrams that are kept until the welcome arrives, which may have to be sent again: two seconds' worth at 20 Hz,
+/// and the several packets of a full state. Beyond, the newest are dropped.
+pub const MAX_EARLY: usize = 64;
 
 /// How far a client has come.
 #[derive(Clone, PartialEq, Debug)]
@@ -86,6 +93,9 @@ pub struct Client<G: Game> {
     link: Option<Link>,
     phase: ClientPhase,
     resume: Option<ResumeKey>,
+    /// Datagrams of this link that overtook its welcome, and when each came.
+    early: Vec<(Micros, Vec<u8>)>,
+    servers: links::Servers,
     round: Micros,
     pace: Pace,
     /// What the player does in rounds that [`Client::wake`] plays.
@@ -130,6 +140,8 @@ impl<G: Game> Client<G> {
             link: None,
             phase: ClientPhase::Joining,
             resume: None,
+            early: Vec::new(),
+            servers: links::Servers::default(),
             round: Micros::from_millis(50),
             pace: Pace::from(Micros::ZERO),
             input: G::Input::default(),
@@ -154,9 +166,22 @@ impl<G: Game> Client<G> {
         }
     }
 
-    /// A link to the server was made: the first, or a new one after a break.
+    /// Another connect token, for the next link: a server takes each only once.
+    pub fn set_token(&mut self, token: &[u8]) {
+        self.token = token.into();
+    }
+
+    /// A link to the server was made: the first, a new one after a break, or the one that
+    /// [`Client::take_dial`] asked for.
     pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
-        self.link = Some(link);
+        if !self.connected_ahead(link, out) {
+            self.link = Some(link);
+            self.early.clear();
+            self.say_hello(link, out);
+        }
+    }
+
+    fn say_hello(&self, link: Link, out: &mut impl Outbox) {
         let hello = ClientMessage::<G::Action>::Hello {
             versions: VERSIONS.to_vec(),
             schema: self.game.schema().hash(),
@@ -170,6 +195,7 @@ impl<G: Game> Client<G> {
     /// The link ended. With a new one the session goes on, if that is soon.
     pub fn closed(&mut self) {
         self.link = None;
+        self.early.clear();
         if matches!(self.phase, ClientPhase::Playing(_)) {
             self.phase = ClientPhase::Joining;
         }
@@ -205,7 +231,12 @@ impl<G: Game> Client<G> {
                 self.round = Micros(round.max(1));
                 self.resume = Some(resume);
                 let (player, avatar) = (PlayerId(player), ObjectId(avatar));
-                self.phase = ClientPhase::Playing(JoinedPlayer { player, avatar });
+                let joined = JoinedPlayer { player, avatar };
+                self.phase = ClientPhase::Playing(joined);
+                self.note_joined(joined, resumed);
+                for (at, bytes) in std::mem::take(&mut self.early) {
+                    self.datagram(&bytes, at);
+                }
             }
             Some(ServerMessage::Refused { why, text, schema }) => {
                 let differs = self.game.schema().check_description(&schema).err();
@@ -221,13 +252,21 @@ impl<G: Game> Client<G> {
                 remember(&mut self.news, News::Named(PlayerId(player), name));
             }
             Some(ServerMessage::Events(events)) => self.read_events(&events),
+            Some(other) => self.on_servers(other),
             None => self.counts.malformed += 1,
         }
     }
 
-    /// A datagram arrived.
+    /// A datagram arrived. One that overtook the welcome waits for it: the server would take it for lost only after
+    /// a timeout, and send the first states again.
     pub fn datagram(&mut self, bytes: &[u8], now: Micros) {
-        let Some(joined) = self.joined() else { return };
+        let Some(joined) = self.joined() else {
+            let waits = self.link.is_some() && self.phase == ClientPhase::Joining;
+            if waits && self.early.len() < MAX_EARLY {
+                self.early.push((now, bytes.to_vec()));
+            }
+            return;
+        };
         let Some(frame) = ServerDatagram::read(bytes) else {
             self.counts.malformed += 1;
             return;
@@ -363,6 +402,7 @@ impl<G: Game> Client<G> {
         out: &mut impl Outbox,
         decide: impl FnOnce(&World<'_>, ObjectId) -> G::Input,
     ) {
+        self.mind_links(now, out);
         let (Some(joined), Some(link)) = (self.joined(), self.link) else { return };
         self.ticks = self.ticks.wrapping_add(1);
         let tick = self.tick_now(now);
@@ -501,6 +541,9 @@ impl<G: Game> Client<G> {
         self.bytes.clear();
         incoming.write(&mut self.bytes);
         out.datagram(link, &self.bytes);
+        if let Some(also) = self.servers.also() {
+            out.datagram(also, &self.bytes);
+        }
     }
 
     /// Asks something of an object.
@@ -541,6 +584,7 @@ impl<G: Game> Client<G> {
         }
         self.closed();
         self.resume = None;
+        self.forget_servers(out);
     }
 }
 

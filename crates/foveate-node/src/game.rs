@@ -9,7 +9,8 @@
 //! doubles or gets lost when owners differ.
 //!
 //! **What a rule reads.** Its own object as it is by now; all others as they were at the end of the
-//! last tick. So the order in which objects take their turns does not matter.
+//! last tick. So the order in which objects take their turns does not matter, and several threads may run
+//! [`Game::step`] at the same time.
 
 use crate::limits::{ActionLimits, StateChange};
 use crate::random::{Dice, WorldSeed};
@@ -28,8 +29,15 @@ pub struct PlayerId(pub u32);
 /// The rules of a game. Deterministic: everything they need is an argument.
 pub trait Game: Sized + Send + Sync + 'static {
     /// What a player does in one tick: keys held, where they look. Small; sent in every tick.
-    type Input: Copy + Default + PartialEq + Serialize + DeserializeOwned + Send + std::fmt::Debug;
-    /// What somebody asks of an object; its owner carries it out.
+    type Input: Copy
+        + Default
+        + PartialEq
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + std::fmt::Debug;
+    /// A request to an object, carried out by its owner.
     type Action: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
     /// What is seen or heard at a place and changes nothing: a bang, a spark.
     type Event: Clone + Serialize + DeserializeOwned + Send + std::fmt::Debug;
@@ -53,7 +61,7 @@ pub trait Game: Sized + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The objects that a player begins with who was never here; the first is the avatar.
+    /// The objects of a player that joins for the first time; the first is the avatar.
     fn welcome(&self, world: &World<'_>, player: PlayerId, name: &str) -> Vec<Spawn>;
 
     /// One tick of one object. `inputs`: what its player did in it, oldest first; mostly one.
@@ -94,8 +102,8 @@ pub trait Game: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Whose an object may become where everybody owns what they care for. A player's own objects are
-    /// theirs, and go with them; the world's are whose who is nearest.
+    /// Whether peers may pass the ownership of an object to each other. A player's own objects stay with
+    /// the player; those of the world go to the peer that is most interested.
     fn tenure(&self, object: ObjectId) -> Tenure {
         if object.origin() == 0 { Tenure::ByInterest } else { Tenure::Fixed }
     }
@@ -196,18 +204,18 @@ pub trait Brain<G: Game>: Send {
 /// How an object changes hands among peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tenure {
-    /// To whoever clearly cares most.
+    /// To the peer that is clearly the most interested.
     ByInterest,
     /// Not at all: it is its player's, and goes with them.
     Fixed,
 }
 
-/// Who asks, and what they saw when they did.
+/// The origin of an action, and the tick that its player saw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requester {
     /// A rule, in the turn of this object.
     Object(ObjectId),
-    /// A player, who saw the world as it was at this tick.
+    /// A player, shown the world as it was at this tick.
     Player(PlayerId, Tick),
 }
 
@@ -292,7 +300,7 @@ impl EventArea {
         (middle, radius + length / 2.0)
     }
 
-    /// Whether somebody at `eye` notices it.
+    /// Whether an observer at `eye` notices it.
     pub fn reaches(&self, eye: [f32; 3]) -> bool {
         let ([from, to], radius) = self.ends();
         let along = [0, 1, 2].map(|axis| to[axis] - from[axis]);
@@ -339,7 +347,7 @@ const FEW_LANES: usize = 32;
 /// The world as a rule sees it.
 ///
 /// Frozen objects are left out, so that nothing is done to, hit by or predicted from what is only a memory;
-/// [`World::with_frozen`] brings them back for what does not go stale: where a base stands, who holds an item.
+/// [`World::with_frozen`] brings them back for what does not go stale: where a base stands, which player holds an item.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     scene: &'a dyn Scene,
@@ -359,7 +367,7 @@ impl<'a> World<'a> {
         self.tick
     }
 
-    /// The world as somebody saw it who looked at an earlier tick: lag compensation. No further back
+    /// The world as it was shown at an earlier tick, for lag compensation. No further back
     /// than `limit` ticks, whatever they say.
     pub fn as_seen(&self, tick: Tick, limit: u32) -> World<'a> {
         let earliest = self.tick.minus(limit);
@@ -456,7 +464,7 @@ pub struct Effects<G: Game> {
     pub spawned: Vec<(PlayerId, Spawn)>,
     /// What happened where.
     pub events: Vec<(EventArea, G::Event)>,
-    /// What is asked of which object, by whom.
+    /// Actions: the object, the action and its requester.
     pub actions: Vec<(ObjectId, G::Action, Requester)>,
 }
 
@@ -467,6 +475,13 @@ impl<G: Game> Default for Effects<G> {
 }
 
 impl<G: Game> Effects<G> {
+    /// Takes what another list has after what is here.
+    pub(crate) fn append(&mut self, later: &mut Effects<G>) {
+        self.spawned.append(&mut later.spawned);
+        self.events.append(&mut later.events);
+        self.actions.append(&mut later.actions);
+    }
+
     /// As if nothing had happened.
     pub fn clear(&mut self) {
         self.spawned.clear();

@@ -10,6 +10,7 @@
 
 mod bytes;
 pub mod client;
+pub mod fuzz;
 pub mod game;
 mod ids;
 pub mod limits;
@@ -24,6 +25,7 @@ pub mod region;
 mod remote_objects;
 pub mod server;
 pub mod session;
+pub mod sessions;
 mod simulation;
 
 pub use client::Client;
@@ -37,6 +39,7 @@ pub use random::WorldSeed;
 pub use region::RegionServer;
 pub use remote_objects::RemoteObjects;
 pub use server::Server;
+pub use sessions::PlayerSessions;
 pub use simulation::{MAX_ACTIONS, MAX_INPUTS, MAX_SPAWNS, Simulation};
 
 use foveate_wire::Micros;

@@ -1,5 +1,5 @@
 //! What a game declares about its actions and states, and the owner of an object checks before it believes another
-//! participant: who may ask for an action, from how far, how often and how much, and which changes of state a
+//! participant: which requesters may ask for an action, from how far, how often and how much, and which changes of state a
 //! rule can bring about.
 //!
 //! An action that this node's own rules ask for is not checked: the rules ran here. Everything else is, on a server

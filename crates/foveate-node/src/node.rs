@@ -179,9 +179,9 @@ impl<G: Game> Node for Client<G> {
     ) {
         match input {
             NodeInput::Connected(link, _) => self.connected(link, out),
-            NodeInput::Datagram(_, bytes) => self.datagram(bytes, now),
-            NodeInput::Message(_, bytes) => self.message(bytes),
-            NodeInput::Closed(_) => self.closed(),
+            NodeInput::Datagram(link, bytes) => self.datagram_on(link, bytes, now),
+            NodeInput::Message(link, bytes) => self.message_on(link, bytes),
+            NodeInput::Closed(link) => self.closed_on(link),
             NodeInput::Wake => self.wake(now, out),
             NodeInput::Command(command) => match command {
                 ClientCommand::SetInput(input) => self.set_input(input),

@@ -1,4 +1,4 @@
-//! Random numbers for rules: a keyed hash of what is being decided, not a stream that somebody advances.
+//! Random numbers for rules: a keyed hash of what is being decided, not a stream with a position.
 //!
 //! Rules may run again (a client's prediction) or elsewhere (a peer that takes an object over), so a number
 //! depends on nothing but the seed, the object, the tick, the turn and how often the turn has asked.

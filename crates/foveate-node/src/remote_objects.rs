@@ -5,7 +5,7 @@ use foveate_wire::{Kind, KindId, ObjectId, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Replicas as rules read them: lanes by id. Who keeps them up to date is the topology's matter.
+/// Replicas as rules read them: lanes by id. Each topology keeps them up to date in its own way.
 #[derive(Debug)]
 pub struct RemoteObjects {
     schema: Arc<Schema>,

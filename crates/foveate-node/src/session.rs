@@ -29,8 +29,16 @@ const FRAME: u8 = VERSION << 4 | 4;
 /// version before, and begin with its number.
 pub const RELIABLE_EVENTS: u8 = 2;
 
+/// The version from which on a session can move from one server to another.
+pub const MOVING_SESSIONS: u8 = 3;
+
 /// The versions of the wire that this end speaks, oldest first.
-pub const VERSIONS: [u8; 2] = [VERSION, RELIABLE_EVENTS];
+pub const VERSIONS: [u8; 3] = [VERSION, RELIABLE_EVENTS, MOVING_SESSIONS];
+
+/// Addresses of one server at most,
+pub const MAX_ADDRESSES: usize = 4;
+/// and the bytes of each.
+pub const MAX_ADDRESS: usize = 128;
 
 /// Whether a player may have this name: it is shown to others as it is, so nothing in it may be invisible, change the
 /// direction of what stands beside it, or make it look like another name by white space.
@@ -48,7 +56,7 @@ pub fn is_player_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && trimmed && !name.chars().any(is_hidden)
 }
 
-/// Why somebody was turned away.
+/// Why a session was refused or ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     /// None of their versions is spoken here.
@@ -63,14 +71,14 @@ pub enum Refusal {
     TokenReplayed,
     /// No name, or one that is too long or has control characters.
     Name,
-    /// Somebody with this name is here.
+    /// Another session has this name.
     NameTaken,
     /// No room.
     Full,
     /// A message that is no message, or too long.
     Malformed,
-    /// They send, but never acknowledge.
-    Deaf,
+    /// Nothing arrived, or nothing was acknowledged, for too long.
+    Timeout,
     /// The server is shutting down.
     Closing,
     /// They lied: a peer's verdict says how.
@@ -79,11 +87,13 @@ pub enum Refusal {
     Storage,
     /// The connect token would live too long: its issuer's clock is ahead of the server's.
     TokenClock,
+    /// The link was open for too long without a hello.
+    HandshakeTimeout,
 }
 
 impl Refusal {
     /// All of them, in the order of their codes.
-    pub const ALL: [Refusal; 14] = [
+    pub const ALL: [Refusal; 15] = [
         Refusal::Version,
         Refusal::Schema,
         Refusal::Token,
@@ -93,11 +103,12 @@ impl Refusal {
         Refusal::NameTaken,
         Refusal::Full,
         Refusal::Malformed,
-        Refusal::Deaf,
+        Refusal::Timeout,
         Refusal::Closing,
         Refusal::Dishonest,
         Refusal::Storage,
         Refusal::TokenClock,
+        Refusal::HandshakeTimeout,
     ];
 }
 
@@ -105,16 +116,44 @@ impl Refusal {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ResumeKey(pub [u8; 16]);
 
+/// Where a server can be reached.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct ServerContact {
+    /// Best first; at most [`MAX_ADDRESSES`], of [`MAX_ADDRESS`] bytes each. `HOST:PORT` for QUIC and WebTransport,
+    /// `ws://HOST:PORT` or `wss://HOST:PORT` for WebSocket.
+    pub addresses: Vec<String>,
+    /// The SHA-256 of its certificate; empty: one that the system trusts.
+    pub certificate: Vec<u8>,
+}
+
+impl ServerContact {
+    /// The addresses for native clients: `HOST:PORT`.
+    pub fn quic_addresses(&self) -> impl Iterator<Item = &str> {
+        self.addresses.iter().map(String::as_str).filter(|it| !it.contains("://"))
+    }
+
+    /// Whether it keeps to the limits.
+    pub fn is_valid(&self) -> bool {
+        let short = self.addresses.iter().all(|it| !it.is_empty() && it.len() <= MAX_ADDRESS);
+        let hash = matches!(self.certificate.len(), 0 | 32);
+        short && hash && (1..=MAX_ADDRESSES).contains(&self.addresses.len())
+    }
+}
+
+/// Lets a client in at a server that another server named to it, once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Ticket(pub [u8; 16]);
+
 /// What a client says on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ClientMessage<A> {
-    /// May I come in?
+    /// Asks to join.
     Hello {
         /// Versions of the wire that the client speaks.
         versions: Vec<u8>,
         /// The hash of its schema.
         schema: u64,
-        /// Who it is.
+        /// The player's name.
         name: String,
         /// What lets it in, as the server's operator gave it out.
         token: Vec<u8>,
@@ -123,7 +162,7 @@ pub enum ClientMessage<A> {
     },
     /// Another view from now on.
     View(u8),
-    /// Something is asked of an object, by somebody who sees the world of a tick.
+    /// An action for an object, by a player that is shown the world of a tick.
     Ask {
         /// The object.
         object: u64,
@@ -132,18 +171,30 @@ pub enum ClientMessage<A> {
         /// The tick that was shown.
         seen: u32,
     },
-    /// Good-bye.
+    /// Leaves for good.
     Leave,
     /// Look from this object, too, as far as the game allows it; none: only from one's own.
     Watch(Option<u64>),
-    /// What is this player called?
+    /// Asks for a player's name.
     Who(u32),
+    /// Instead of a hello, at a server that another server named: by [`ServerMessage::Redirect`] or
+    /// [`ServerMessage::Next`].
+    Enter {
+        /// Versions of the wire that the client speaks.
+        versions: Vec<u8>,
+        /// The hash of its schema.
+        schema: u64,
+        /// The player's name.
+        name: String,
+        /// The ticket that came with the server's contact.
+        ticket: Ticket,
+    },
 }
 
 /// What a server says on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ServerMessage {
-    /// Come in.
+    /// The player is in.
     Welcome {
         /// The version of the wire that is spoken from now on.
         version: u8,
@@ -160,9 +211,9 @@ pub enum ServerMessage {
         /// Whether the session goes on; otherwise whatever the client knew is void.
         resumed: bool,
     },
-    /// Stay out.
+    /// The session is refused.
     Refused {
-        /// Why.
+        /// The code.
         why: Refusal,
         /// In words, with both sides' figures.
         text: String,
@@ -173,14 +224,38 @@ pub enum ServerMessage {
     Is {
         /// The player.
         player: u32,
-        /// The name; empty if nobody is called so any more.
+        /// The name; empty if the player is gone.
         name: String,
     },
     /// Events that must arrive, one after the other in postcard; only to clients of version [`RELIABLE_EVENTS`] or later.
     Events(Vec<u8>),
+    /// Another server is responsible: connect there, and enter with the ticket. Like all that follows, only to clients of
+    /// version [`MOVING_SESSIONS`] or later.
+    Redirect {
+        /// The server.
+        contact: ServerContact,
+        /// For [`ClientMessage::Enter`].
+        ticket: Ticket,
+    },
+    /// The session is about to move to this server: connect and enter there, and stay here as well.
+    Next {
+        /// The server.
+        contact: ServerContact,
+        /// For [`ClientMessage::Enter`].
+        ticket: Ticket,
+    },
+    /// The client is expected, or may be soon: keep the link.
+    Wait,
+    /// The session is hosted by the server at this link, in this session epoch. The highest epoch counts.
+    Hosted {
+        /// The session epoch.
+        epoch: u64,
+    },
+    /// The server to try if this one is silent; none: there is none for now.
+    Standby(Option<ServerContact>),
 }
 
-/// Who somebody is once they are in.
+/// A player that has joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JoinedPlayer {
     /// The player.
@@ -411,6 +486,42 @@ mod tests {
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
             assert_eq!(ServerDatagram::read(&bytes), Some(frame), "flags {flags:04b}");
+        }
+    }
+
+    #[test]
+    fn messages_of_moving_sessions_are_the_bytes_that_the_second_implementation_reads() {
+        let hex =
+            |bytes: Vec<u8>| -> String { bytes.iter().map(|it| format!("{it:02x}")).collect() };
+        let ticket = Ticket([8; 16]);
+        let enter = ClientMessage::<u8>::Enter {
+            versions: VERSIONS.to_vec(),
+            schema: 300,
+            name: "ada".into(),
+            ticket,
+        };
+        let (hash, key) = ("07".repeat(32), "08".repeat(16));
+        assert_eq!(hex(write_message(&enter)), format!("0603010203ac0203616461{key}"));
+        // The same bytes stand in `web/client/test/session.test.ts`.
+        let contact = ServerContact {
+            addresses: vec!["a:443".into(), "ws://b:80".into()],
+            certificate: vec![7; 32],
+        };
+        assert_eq!(contact.quic_addresses().collect::<Vec<_>>(), ["a:443"]);
+        let there = "0205613a3434330977733a2f2f623a3830";
+        let plain = ServerContact { certificate: vec![], ..contact.clone() };
+        for (message, bytes) in [
+            (
+                ServerMessage::Redirect { contact: contact.clone(), ticket },
+                format!("04{there}20{hash}{key}"),
+            ),
+            (ServerMessage::Next { contact, ticket }, format!("05{there}20{hash}{key}")),
+            (ServerMessage::Wait, "06".into()),
+            (ServerMessage::Hosted { epoch: 300 }, "07ac02".into()),
+            (ServerMessage::Standby(Some(plain)), format!("0801{there}00")),
+            (ServerMessage::Standby(None), "0800".into()),
+        ] {
+            assert_eq!(hex(write_message(&message)), bytes, "{message:?}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The owner's side of a game: turns, in order, on the objects of a publisher.
 
+mod steps;
+
 use crate::game::{
     Effects, EventArea, Game, Liveness, PlayerId, Requester, Scene, Spawn, StepContext, World,
 };
@@ -11,6 +13,7 @@ use foveate_sync::{Publisher, Rounds, Slot, StoreError};
 use foveate_wire::{KindId, Micros, ObjectId, OwnerId, Schema, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use steps::StepPart;
 
 /// Inputs of one player that one tick takes at most; later ones wait.
 pub const MAX_INPUTS: usize = 2;
@@ -66,6 +69,8 @@ pub struct Simulation<G: Game> {
     /// and what they created.
     created: Vec<ObjectId>,
     turns: Vec<(ObjectId, Slot)>,
+    /// What the parts of a tick's turns need, where several threads take them.
+    parts: Vec<StepPart<G>>,
     lanes: Vec<i32>,
     dropped: u64,
     dropped_spawns: u64,
@@ -95,6 +100,7 @@ impl<G: Game> Simulation<G> {
             removed: Vec::new(),
             created: Vec::new(),
             turns: Vec::new(),
+            parts: Vec::new(),
             lanes: Vec::new(),
             dropped: 0,
             dropped_spawns: 0,
@@ -257,7 +263,10 @@ impl<G: Game> Simulation<G> {
                     };
                     self.interactions.push(Interacted { by, with: *id, half_life });
                 }
-                self.turn(tick, (*id, slot), nth, |game, turn| game.act(turn, action, *by));
+                if self.turn(tick, (*id, slot), nth, |game, turn| game.act(turn, action, *by)) {
+                    self.removed.push(*id);
+                    self.remove_stepped(*id);
+                }
             } else if self.relayed.contains(id) || self.ghosts.lanes(*id).is_some() {
                 self.elsewhere.push((*id, action.clone(), *by));
             }
@@ -269,10 +278,7 @@ impl<G: Game> Simulation<G> {
         let own = self.publisher.store.iter().filter(|(id, _)| !self.relayed.contains(id));
         turns.extend(own.filter(|(id, _)| self.game.steps(id.kind())));
         let mut inputs = std::mem::take(&mut self.inputs);
-        for turn in &turns {
-            let given = inputs.get(&turn.0).map_or(&[][..], Vec::as_slice);
-            self.turn(tick, *turn, 0, |game, turn| game.step(turn, given));
-        }
+        self.step_each(tick, &mut turns, &inputs);
         inputs.values_mut().for_each(Vec::clear);
         (self.turns, self.inputs) = (turns, inputs);
         self.settle(&mut happened);
@@ -281,8 +287,11 @@ impl<G: Game> Simulation<G> {
     /// One tick of one object alone, without inputs: for one that came late and has to catch up.
     pub fn step_one(&mut self, tick: Tick, id: ObjectId) {
         let slot = self.publisher.store.find(id).filter(|_| self.game.steps(id.kind()));
-        if let Some(slot) = slot {
-            self.turn(tick, (id, slot), 0, |game, turn| game.step(turn, &[]));
+        if let Some(slot) = slot
+            && self.turn(tick, (id, slot), 0, |game, turn| game.step(turn, &[]))
+        {
+            self.removed.push(id);
+            self.remove_stepped(id);
         }
     }
 
@@ -320,33 +329,28 @@ impl<G: Game> Simulation<G> {
         self.serials.remove(&player.0);
     }
 
-    /// `nth`: 0 for the object's step; actions count from 1, all objects' together, so that two of them on
-    /// one object draw different numbers.
+    /// One object's turn, and whether the rule removed it: the caller takes it away. `nth`: 0 for the object's step;
+    /// actions count from 1, all objects' together, so that two of them on one object draw different numbers.
     fn turn(
         &mut self,
         tick: Tick,
         (id, slot): (ObjectId, Slot),
         nth: u32,
         rule: impl FnOnce(&G, &mut StepContext<'_, G>),
-    ) {
-        let Simulation { game, publisher, ghosts, effects, lanes, removed, seed, .. } = self;
-        let schema = Arc::clone(publisher.store.schema());
-        let Some(kind) = schema.kind(id.kind()) else { return };
+    ) -> bool {
+        let Simulation { game, publisher, ghosts, effects, lanes, seed, .. } = self;
+        let kind = publisher.store.kind(slot);
         lanes.clear();
         lanes.extend_from_slice(publisher.store.lanes(slot));
         let whole = Whole { publisher, ghosts };
         let turn = StepContext::new(id, kind, lanes, World::new(&whole, tick), effects);
         let mut turn = turn.with_seed(*seed, nth);
         rule(game, &mut turn);
-        // The object was found alive, and its lanes are its own: neither can be refused.
-        let written = match turn.is_removed() {
-            true => {
-                removed.push(id);
-                publisher.store.remove(slot)
-            }
-            false => publisher.store.set_lanes(slot, lanes),
-        };
+        let removed = turn.is_removed();
+        // The object was found alive, and its lanes are its own: they cannot be refused.
+        let written = publisher.store.set_lanes(slot, lanes);
         debug_assert!(written.is_ok());
+        removed
     }
 
     fn settle(&mut self, happened: &mut impl FnMut(EventArea, G::Event)) {

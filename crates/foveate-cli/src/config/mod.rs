@@ -4,15 +4,18 @@
 //! files, and what excludes each other) → [`Config`], in which everything is valid.
 
 mod raw;
+mod region;
 #[cfg(test)]
 mod tests;
 mod web;
 
+pub use region::RegionConfig;
 pub use web::WebConfig;
 
-use foveate_io::{Certificate, Limits, RateLimit, token};
+use foveate_io::{Certificate, DatagramPath, Limits, RateLimit, token};
 use foveate_node::link_model::{LinkSpec, Loss};
 use foveate_node::server::Resources;
+use foveate_sync::MAX_THREADS;
 use foveate_sync::interest::{Line, Policy, View, ViewContext, Visibility, presets};
 use foveate_wire::{Bytes, KindId, Micros};
 use raw::SpannedOption;
@@ -96,6 +99,10 @@ pub struct Config {
     pub tick_hz: u32,
     /// What the server is called.
     pub name: String,
+    /// Threads for rules and views; 0: one for each core.
+    pub threads: usize,
+    /// How datagrams of native clients travel.
+    pub datagrams: DatagramPath,
     /// What it shows to clients.
     pub certificate: Certificate,
     /// Who may join.
@@ -122,6 +129,12 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// What browsers are served.
     pub web: WebConfig,
+    /// The world that a region server belongs to.
+    #[cfg_attr(
+        not(feature = "nats"),
+        expect(dead_code, reason = "checked always, used by `foveate region`")
+    )]
+    pub region: RegionConfig,
     /// How much is logged.
     pub level: Level,
     /// How it is logged.
@@ -180,6 +193,13 @@ impl Checker<'_> {
             listen,
             tick_hz,
             name: self.name(&raw.server.name)?,
+            threads: self.number(
+                "server.threads",
+                &raw.server.threads,
+                0,
+                0..=MAX_THREADS as i64,
+            )? as usize,
+            datagrams: self.datagrams(&raw.server.datagrams)?,
             certificate: self.certificate(&raw.tls, listen)?,
             tokens: self.tokens(&raw.tokens, listen, &web)?,
             storage: self.storage(&raw.storage)?,
@@ -193,6 +213,7 @@ impl Checker<'_> {
             resources: self.resources(&raw.limits, tick_hz)?,
             metrics,
             web,
+            region: self.region(&raw.region)?,
             level: self.level(&raw.log)?,
             format: self.format(&raw.log)?,
             network: self.network(&raw.network)?,
@@ -266,6 +287,12 @@ impl Checker<'_> {
         let most = token::MAX_NAME;
         let what = format!("server.name is {name:?}; expected 1 to {most} bytes of plain text");
         Err(self.wrong(Some(value.span()), what))
+    }
+
+    fn datagrams(&self, value: &SpannedOption<String>) -> Result<DatagramPath, ConfigError> {
+        let choices = [("direct", DatagramPath::Direct), ("quic", DatagramPath::Quic)];
+        let said = self.choice("server.datagrams", value, &choices)?;
+        Ok(said.unwrap_or(DatagramPath::Quic))
     }
 
     /// A file that must be there.
@@ -521,6 +548,10 @@ impl Display for Config {
         let limits = &self.limits;
         let (links, each) = (limits.max_links, limits.max_links_per_address);
         writeln!(f, "{}: {} at {} Hz", self.name, self.listen, self.tick_hz)?;
+        match self.threads {
+            0 => writeln!(f, "threads: one for each core")?,
+            count => writeln!(f, "threads: {count}")?,
+        }
         writeln!(f, "clients: at most {links}, {each} from one address")?;
         match &self.certificate {
             Certificate::Development { .. } => writeln!(f, "certificate: for development")?,

@@ -22,12 +22,13 @@ sections! {
     /// The whole file.
     File {
         server: Server, tls: Tls, tokens: Tokens, storage: Storage, world: World, budget: Budget,
-        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network, view: SpannedOption<View>,
+        limits: Limits, metrics: Metrics, web: Web, log: Log, network: Network, region: Region, view: SpannedOption<View>,
     }
     /// `[server]`
     Server {
         listen: SpannedOption<String>, tick_hz: SpannedOption<i64>, max_clients: SpannedOption<i64>,
-        max_clients_per_address: SpannedOption<i64>, name: SpannedOption<String>,
+        max_clients_per_address: SpannedOption<i64>, name: SpannedOption<String>, threads: SpannedOption<i64>,
+        datagrams: SpannedOption<String>,
     }
     /// `[tls]`
     Tls { development: SpannedOption<bool>, cert: SpannedOption<String>, key: SpannedOption<String> }
@@ -54,6 +55,12 @@ sections! {
     }
     /// `[log]`
     Log { level: SpannedOption<String>, format: SpannedOption<String> }
+    /// `[region]`
+    Region {
+        nats: SpannedOption<String>, credentials: SpannedOption<String>, world: SpannedOption<String>,
+        key_file: SpannedOption<String>, link: SpannedOption<String>, advertise: SpannedOption<String>,
+        fixed: SpannedOption<bool>, replicas: SpannedOption<i64>, ledger_bytes: SpannedOption<i64>,
+    }
     /// `[network]`
     Network { delay_ms: SpannedOption<f64>, jitter_ms: SpannedOption<f64>, loss: SpannedOption<f64>, burst: SpannedOption<f64> }
 }

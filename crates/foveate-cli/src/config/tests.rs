@@ -66,6 +66,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     refused("[server]\ntick_hz = 0\n", 2, &["server.tick_hz is 0", "1 to 120"]);
     refused("[server]\nmax_clients = -1\n", 2, &["-1", "1 to 65536"]);
     refused("[server]\nmax_clients_per_address = 0\n", 2, &["1 to 65536"]);
+    refused("[server]\ndatagrams = \"udp\"\n", 2, &["server.datagrams", "direct, quic"]);
     refused("[server]\nname = \"\"\n", 2, &["server.name", "1 to 64"]);
     refused("[world]\nseed = -4\n", 2, &["world.seed"]);
     refused("[world]\nbots = 100000\n", 2, &["0 to 16384"]);
@@ -171,11 +172,12 @@ fn an_operator_on_the_network_needs_a_token() {
 
 #[test]
 fn origins_are_refused_unless_they_are_some() {
-    for wrong in ["play.example.org", "https://", "https://play.example.org/page"] {
+    for wrong in ["play.example.org", "https://", "https://play.example.org/page", ":web"] {
         refused(&format!("[web]\n\norigins = [\"{wrong}\"]\n"), 3, &[wrong, "web.origins"]);
     }
-    let text = "[web]\nenabled = true\norigins = [\"https://play.example.org\", \"*\"]\n";
-    assert_eq!(parse(text).unwrap().web.origins.len(), 2);
+    let text =
+        "[web]\nenabled = true\norigins = [\"https://play.example.org\", \":8081\", \"*\"]\n";
+    assert_eq!(parse(text).unwrap().web.origins.len(), 3);
 }
 
 #[test]
@@ -226,4 +228,16 @@ fn resources_are_per_tick() {
     assert_eq!(parse("").unwrap().resources.tick_time, Some(Micros(40_000)), "four fifths");
     refused("[limits]\ntick_ms = 51\n", 2, &["limits.tick_ms", "50"]);
     refused("[limits]\nuplink_bytes_per_second = 10\n", 2, &["uplink_bytes_per_second", "1000"]);
+}
+
+#[test]
+fn committed_seeds_of_the_fuzzer_are_read_or_refused() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/config");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+    assert!(files.len() > 3, "they are missing");
+    for file in files {
+        println!("{}", file.path().display());
+        let text = std::fs::read(file.path()).unwrap();
+        let _ = parse(&String::from_utf8_lossy(&text));
+    }
 }

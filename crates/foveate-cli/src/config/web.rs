@@ -53,12 +53,16 @@ impl Checker<'_> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let fits = |origin: &str| {
             let host = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));
-            origin == "*" || host.is_some_and(|host| !host.is_empty() && !host.contains('/'))
+            let port = origin.strip_prefix(':').map(str::parse::<u16>);
+            origin == "*"
+                || port.is_some_and(|port| port.is_ok())
+                || host.is_some_and(|host| !host.is_empty() && !host.contains('/'))
         };
         match value.get_ref().iter().find(|origin| !fits(origin)) {
             None => Ok(value.get_ref().clone()),
             Some(wrong) => {
-                let what = "expected an origin such as \"https://play.example.org\", or \"*\"";
+                let what =
+                    "expected an origin such as \"https://play.example.org\", \":8081\" or \"*\"";
                 let what = format!("web.origins has {wrong:?}; {what}");
                 Err(self.wrong(Some(value.span()), what))
             }

@@ -263,7 +263,7 @@ fn among_peers(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(),
     }
     done.tables.push(table);
     let name = "parts among peers with a violated invariant";
-    // Reported: some peers still miss a state of the world's objects after faults that overlap.
+    // Reported: after a partition an honest peer may still be taken for a usurper.
     let verdict = Verdict::at_most(name, f64::from(violated), 0.0, "");
     done.outcome.judge(verdict.reported_only(true));
     let rests: u64 = reports.iter().map(|report| report.rests).sum();

@@ -8,7 +8,7 @@ mod describe;
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::movement::{Movement, Waypoint, WaypointSpec};
 use crate::net::{Latency, Link as Path, LinkSpec, Loss};
-use crate::network::{NetworkSpec, Placement, Sessions};
+use crate::network::{NetworkSpec, Placement, SessionNetwork};
 use crate::output::Progress;
 use foveate_node::client::News;
 use foveate_node::game::{EventArea, Game, PlayerId, Requester, Spawn, StepContext, World};
@@ -298,14 +298,14 @@ const AFTER: Micros = Micros(1);
 
 /// The server and its clients.
 struct Town {
-    sessions: Sessions<Scripted>,
+    sessions: SessionNetwork<Scripted>,
     told: Vec<Told>,
 }
 
 impl Town {
     fn new(case: &Case, game: &Arc<Scripted>, seed: u64) -> Town {
         let spec = NetworkSpec::delayed(Micros::ZERO, seed);
-        let mut sessions = Sessions::new(Arc::clone(game), ServerSettings::default(), spec);
+        let mut sessions = SessionNetwork::new(Arc::clone(game), ServerSettings::default(), spec);
         sessions.sent = Some(Vec::new());
         sessions.run(AFTER, |_, _, _, _| {});
         // By its own clock a client has missed its first rounds: the next begins a whole one after it connects.

@@ -2,12 +2,16 @@
 //!
 //! Everything wanders and much crosses borders. Parts: *steady* (nothing goes wrong; how late objects arrive, and
 //! whether they are what they would be on one server), *faults* (everything goes wrong, at every step of every role),
-//! *crash* (single crashes: how long a region is without an owner), *scale* (bytes between servers as they become more).
+//! *crash* (single crashes: how long a region is without an owner); and those of `crate::mesh::parts`: what more servers
+//! are good for, and what they cost.
 
 use super::{Done, Experiment, ExperimentError, LabRequest, RunOptions, in_parallel};
 use crate::mesh::check::FindingKind;
 use crate::mesh::faults::FaultSpec;
 use crate::mesh::game::DriftSpec;
+use crate::mesh::parts::{
+    PartResult, PartSpec, capacity, change, crowd, growth, hearsay, hit, places,
+};
 use crate::mesh::run::{MeshError, MeshResult, MeshSpec, run};
 use crate::output::{Align, ExperimentResult, Progress, Table, Verdict};
 use crate::report::{Axis, Plot, Report, Series};
@@ -25,14 +29,52 @@ const QUICK_HANDOFFS: u64 = 4_000;
 const BATCH: u64 = 8;
 /// Worlds at most.
 const MAX_WORLDS: u64 = 10_000;
-/// Servers as they become more.
-const GROWING: [u32; 4] = [2, 4, 8, 16];
-
 /// Whether anything goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Faults {
     On,
     Off,
+}
+
+/// A part of the experiment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum MeshPart {
+    /// Nothing goes wrong
+    Steady,
+    /// Everything goes wrong
+    Faults,
+    /// Single crashes
+    Crash,
+    /// Players that servers hold together
+    Capacity,
+    /// Bytes as servers become more
+    Growth,
+    /// Servers at two sites
+    Places,
+    /// News by gossip
+    Gossip,
+    /// A crowd that no cut divides
+    Crowd,
+    /// Servers that come and go
+    Change,
+    /// Hits across borders
+    Hit,
+}
+
+impl MeshPart {
+    /// Runs one of those beside steady, faults and crash.
+    fn run(self, spec: PartSpec) -> Option<Result<PartResult, MeshError>> {
+        match self {
+            MeshPart::Steady | MeshPart::Faults | MeshPart::Crash => None,
+            MeshPart::Capacity => Some(capacity::run(spec)),
+            MeshPart::Growth => Some(growth::run(spec)),
+            MeshPart::Places => Some(places::run(spec)),
+            MeshPart::Gossip => Some(hearsay::run(spec)),
+            MeshPart::Crowd => Some(crowd::run(spec)),
+            MeshPart::Change => Some(change::run(spec)),
+            MeshPart::Hit => Some(hit::run(spec)),
+        }
+    }
 }
 
 #[derive(Args)]
@@ -49,6 +91,15 @@ struct MeshArguments {
     /// Whether anything goes wrong
     #[arg(long, value_enum, default_value_t = Faults::On)]
     faults: Faults,
+    /// Run this part only; may be given several times
+    #[arg(long, value_enum, value_name = "PART")]
+    part: Vec<MeshPart>,
+}
+
+impl MeshArguments {
+    fn runs(&self, part: MeshPart) -> bool {
+        self.part.is_empty() || self.part.contains(&part)
+    }
 }
 
 /// A part's figures, over all of its worlds.
@@ -202,7 +253,7 @@ fn lab(
     let quick = options.quick;
     let time = seconds(if quick { 30 } else { 120 });
     let seeds = |count: u64| (0..count).map(move |at| options.seed.wrapping_mul(1_000_003) + at);
-    let progress = Progress::new("mesh", 4);
+    let progress = Progress::new("mesh", 10);
     let mut parts: Vec<(MeshSpec, MeshRow, Vec<u64>)> = Vec::new();
     let runs = |specs: Vec<MeshSpec>| -> Result<Sum, MeshError> {
         let results = in_parallel(&specs, run);
@@ -211,14 +262,16 @@ fn lab(
     let of = |faults: FaultSpec, count: u64| -> Vec<MeshSpec> {
         seeds(count).map(|seed| spec(arguments, faults, time, seed)).collect()
     };
-    let steady = of(FaultSpec::NONE, if quick { 1 } else { 4 });
-    let sum = runs(steady.clone())?;
-    let mut row = sum.row("steady", &steady[0]);
-    row.differing = Some(sum.total(|it| it.differing));
-    parts.push((steady[0], row, sum.late()));
-    progress.tick(1);
+    if arguments.runs(MeshPart::Steady) {
+        let steady = of(FaultSpec::NONE, if quick { 1 } else { 4 });
+        let sum = runs(steady.clone())?;
+        let mut row = sum.row("steady", &steady[0]);
+        row.differing = Some(sum.total(|it| it.differing));
+        parts.push((steady[0], row, sum.late()));
+        progress.tick(1);
+    }
     let mut faults = BTreeMap::new();
-    if arguments.faults == Faults::On {
+    if arguments.faults == Faults::On && arguments.runs(MeshPart::Faults) {
         let wanted = arguments.handoffs.unwrap_or(if quick { QUICK_HANDOFFS } else { HANDOFFS });
         let mut sum = Sum::default();
         let mut seed = options.seed.wrapping_mul(1_000_033);
@@ -233,37 +286,38 @@ fn lab(
         parts.push((first, sum.row("faults", &first), sum.late()));
         faults = sum.faults();
         progress.tick(1);
+    }
+    if arguments.faults == Faults::On && arguments.runs(MeshPart::Crash) {
         let crash = of(FaultSpec::CRASHES, if quick { 2 } else { 16 });
         let sum = runs(crash.clone())?;
         parts.push((crash[0], sum.row("crash", &crash[0]), sum.late()));
         progress.tick(1);
     }
-    let sizes = if quick { &GROWING[..2] } else { &GROWING[..] };
-    for servers in sizes {
-        let grown = MeshArguments {
-            servers: servers + 1,
-            players: 12 * servers,
-            handoffs: None,
-            faults: Faults::Off,
-        };
-        let one = spec(&grown, FaultSpec::NONE, seconds(20), options.seed);
-        let sum = runs(vec![one])?;
-        parts.push((one, sum.row("scale", &one), sum.late()));
+    let mut others = Vec::new();
+    for part in MeshPart::value_variants().iter().filter(|part| arguments.runs(**part)) {
+        if let Some(result) = part.run(PartSpec { quick, seed: options.seed }) {
+            others.push(result?);
+            progress.tick(1);
+        }
     }
     progress.finish();
-    Ok(describe(&parts, &faults, options))
+    Ok(describe(&parts, &faults, others, options))
 }
 
 fn describe(
     parts: &[(MeshSpec, MeshRow, Vec<u64>)],
     faults: &BTreeMap<(MeshStep, &'static str), u64>,
+    others: Vec<PartResult>,
     options: RunOptions,
 ) -> Result<Done, ExperimentError> {
     let mut outcome = ExperimentResult::new("mesh", options.seed);
     let rows: Vec<&MeshRow> = parts.iter().map(|it| &it.1).collect();
     rows.iter().try_for_each(|row| outcome.push(row))?;
     verdicts(&rows, options.quick).into_iter().for_each(|verdict| outcome.judge(verdict));
-    let mut tables = vec![table(&rows)];
+    let mut tables = Vec::new();
+    if !rows.is_empty() {
+        tables.push(table(&rows));
+    }
     if !faults.is_empty() {
         tables.push(fault_table(faults));
     }
@@ -279,21 +333,34 @@ fn describe(
         let all = late.iter().sum::<u64>().max(1) as f64;
         late.iter().map(move |count| 100.0 * *count as f64 / all).collect::<Vec<_>>()
     };
-    let late = parts.iter().filter(|it| it.1.part != "scale");
-    let late = late.map(|it| {
+    let late = parts.iter().map(|it| {
         let points = shares(&it.2).into_iter().enumerate().map(|(at, share)| (at as f64, share));
         Series::points(it.1.part, points)
     });
     let plot = Plot::lines("How late objects arrive")
         .x(Axis::linear("ticks, the last: or more", ""))
         .y(Axis::linear("share", "%").from_zero());
-    report = report.plot(late.fold(plot, Plot::series));
+    if !parts.is_empty() {
+        report = report.plot(late.fold(plot, Plot::series));
+    }
+    for part in others {
+        part.rows.iter().try_for_each(|row| outcome.push(row))?;
+        part.verdicts.into_iter().for_each(|verdict| outcome.judge(verdict));
+        for table in &part.tables {
+            report = report.section(table.caption_text().unwrap_or_default(), "").table(table);
+        }
+        report = part.plots.into_iter().fold(report, Report::plot);
+        tables.extend(part.tables);
+    }
     Ok(Done { outcome, tables, notes: Vec::new(), report })
 }
 
 fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
     let sum = |of: fn(&MeshRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
     let part = |name: &str| rows.iter().find(|row| row.part == name);
+    if rows.is_empty() {
+        return Vec::new();
+    }
     let mut verdicts = vec![
         Verdict::at_most("objects lost", sum(|row| row.lost), 0.0, ""),
         Verdict::at_most("objects or actions doubled", sum(|row| row.doubled), 0.0, ""),
@@ -333,14 +400,6 @@ fn verdicts(rows: &[&MeshRow], quick: bool) -> Vec<Verdict> {
         verdicts.push(
             Verdict::at_least("faults of each step and sort", least, 1_000.0, "")
                 .reported_only(true),
-        );
-    }
-    let growing: Vec<_> = rows.iter().filter(|row| row.part == "scale").collect();
-    if let (Some(few), Some(many)) = (growing.first(), growing.last()) {
-        let grown = many.server_bytes_s / few.server_bytes_s.max(1e-9);
-        verdicts.push(
-            Verdict::at_most("bytes of a server as servers become more", grown, 2.5, "×")
-                .reported_only(quick),
         );
     }
     verdicts
@@ -399,8 +458,9 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_its_promises() {
-        let arguments =
-            MeshArguments { servers: 5, players: 24, handoffs: Some(1_000), faults: Faults::On };
+        let part = vec![MeshPart::Steady, MeshPart::Faults, MeshPart::Crash];
+        let (handoffs, faults) = (Some(1_000), Faults::On);
+        let arguments = MeshArguments { servers: 5, players: 24, handoffs, faults, part };
         let done = lab(&arguments, RunOptions { seed: 1, quick: true }).unwrap().unwrap();
         done.tables.iter().for_each(|table| println!("{table}"));
         let broken: Vec<_> =

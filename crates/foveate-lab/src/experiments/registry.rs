@@ -69,7 +69,10 @@ pub trait LabHost: Sync {
     /// Nanoseconds since some moment.
     fn now_ns(&self) -> u64;
 
-    /// Runs something and counts its allocations.
+    /// Nanoseconds of processor time that all threads of the program have used.
+    fn cpu_ns(&self) -> u64;
+
+    /// Runs something and counts the allocations of this thread.
     fn allocations(&self, run: &mut dyn FnMut()) -> u64;
 }
 

@@ -5,7 +5,7 @@
 
 use super::game::{CRATE, Crate, Drift};
 use super::ledger::SimLedger;
-use foveate_node::game::Game;
+use foveate_node::game::{Game, PlayerId};
 use foveate_node::region::RegionServer;
 use foveate_node::region::layout::{Layout, RegionId, ServerId};
 use foveate_node::region::ledger::{AppendId, Subject, read_record};
@@ -34,6 +34,14 @@ pub enum FindingKind {
     Doubled,
     /// More pings were got than sent.
     ActedTwice,
+    /// Two servers host a player's session at a time.
+    TwoHosts,
+    /// An avatar used an input twice.
+    InputTwice,
+    /// A client's replicas are not what is there.
+    Diverged,
+    /// A client's session does not follow its avatar.
+    Stuck,
 }
 
 /// Something that must not happen, and did.
@@ -76,6 +84,8 @@ pub struct MeshChecker {
     down: BTreeMap<RegionId, Micros>,
     /// How long regions were without an owner after its crash.
     pub takeovers: Vec<Micros>,
+    /// Who hosts a player's session: its epoch and the server.
+    hosts: BTreeMap<PlayerId, (u64, ServerId)>,
     /// Findings.
     pub findings: Vec<MeshFinding>,
     /// How many of each kind there were.
@@ -98,13 +108,15 @@ impl MeshChecker {
             pings: BTreeMap::new(),
             down: BTreeMap::new(),
             takeovers: Vec::new(),
+            hosts: BTreeMap::new(),
             findings: Vec::new(),
             tally: BTreeMap::new(),
             looked: 0,
         }
     }
 
-    fn find(&mut self, kind: FindingKind, at: Micros, text: String) {
+    /// Notes something that must not happen.
+    pub fn find(&mut self, kind: FindingKind, at: Micros, text: String) {
         *self.tally.entry(kind).or_default() += 1;
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(MeshFinding { kind, at, text });
@@ -168,6 +180,23 @@ impl MeshChecker {
             }
             for (object, row) in region.owned() {
                 self.turn(object, (row.from, row.stepped), (me, row.epoch), now);
+            }
+        }
+    }
+
+    /// One host a session: whoever has a lower epoch than another had before it is not the host any more.
+    pub fn look_at_hosts(&mut self, server: &RegionServer<Drift>, clock: Micros, now: Micros) {
+        for (region, player, epoch) in server.hosted_players() {
+            if server.may_act_until(region) <= clock {
+                continue;
+            }
+            let before = self.hosts.get(&player).copied();
+            if let Some((later, other)) = before.filter(|it| it.0 > epoch) {
+                let me = server.id();
+                let text = format!("{player:?} at {me:?} in {epoch:x}, at {other:?} in {later:x}");
+                self.find(FindingKind::TwoHosts, now, text);
+            } else {
+                self.hosts.insert(player, (epoch, server.id()));
             }
         }
     }

@@ -1,8 +1,10 @@
 //! What goes wrong: faults at every step, a bad network, a bad ledger; and servers that are wrong on purpose.
 
 use super::check::MeshChecker;
+use super::game::Counted;
 use foveate_node::region::MeshStep;
 use foveate_node::region::bus::{BusMessage, Envelope};
+use foveate_node::region::crossing::SessionTransfer;
 use foveate_node::region::layout::ServerId;
 use foveate_node::region::ledger::{AppendId, Subject, read_record, write_record};
 use foveate_node::region::log::{LogBatch, LogEntry, ObjectState};
@@ -152,10 +154,16 @@ pub enum Sabotage {
     AcksWhileTaking,
     /// No server logs what it took in.
     NoIn,
+    /// Keys and tickets repeat: a ticket is used twice.
+    SameKeys,
+    /// A session moves before its client is at the next server.
+    MovedBeforeReady,
+    /// Aliases that the next host of a session does not know of are used again.
+    AliasesReused,
 }
 
 impl Sabotage {
-    /// All of them.
+    /// Those that concern objects.
     pub const ALL: [Sabotage; 5] = [
         Sabotage::NoFence,
         Sabotage::NoEpochCheck,
@@ -163,6 +171,10 @@ impl Sabotage {
         Sabotage::AcksWhileTaking,
         Sabotage::NoIn,
     ];
+
+    /// Those that concern sessions.
+    pub const OF_SESSIONS: [Sabotage; 3] =
+        [Sabotage::SameKeys, Sabotage::MovedBeforeReady, Sabotage::AliasesReused];
 
     /// Circumstances in which it matters.
     pub fn faults(self) -> FaultSpec {
@@ -175,6 +187,9 @@ impl Sabotage {
                 late_followers: 0.6,
                 ..faults
             },
+            Sabotage::SameKeys | Sabotage::MovedBeforeReady | Sabotage::AliasesReused => {
+                FaultSpec { sabotage: Some(self), loss: 0.02, ..FaultSpec::NONE }
+            }
             _ => faults,
         }
     }
@@ -194,10 +209,16 @@ impl Sabotage {
         let forges = match self {
             Sabotage::ZombieBelieved => true,
             Sabotage::AcksWhileTaking => arrives,
+            Sabotage::MovedBeforeReady => arrives,
             _ => false,
         };
         let envelope = Envelope::read(bytes).ok().filter(|_| forges)?;
         match envelope.body {
+            BusMessage::Expect(ticket, _) if self == Sabotage::MovedBeforeReady => {
+                let body = BusMessage::Ready(ticket);
+                Some(Envelope { from: to, world: envelope.world, body }.write())
+            }
+            _ if self == Sabotage::MovedBeforeReady => None,
             BusMessage::Beacon(by, number) => {
                 let body = BusMessage::BeaconAck(by, number);
                 debug_assert_eq!(envelope.from, from);
@@ -214,7 +235,9 @@ impl Sabotage {
         checker: &MeshChecker,
         earlier: &mut EarlierStates,
     ) -> Vec<u8> {
-        if !matches!(self, Sabotage::NoEpochCheck | Sabotage::ZombieBelieved) {
+        let bends = [Sabotage::NoEpochCheck, Sabotage::ZombieBelieved, Sabotage::AliasesReused]
+            .contains(&self);
+        if !bends {
             return bytes;
         }
         let Ok(mut envelope) = Envelope::read(&bytes) else { return bytes };
@@ -227,6 +250,13 @@ impl Sabotage {
             ) => {
                 let fenced = checker.fenced.get(&by.region).copied().unwrap_or(0);
                 by.epoch = by.epoch.max(fenced);
+            }
+            (Sabotage::AliasesReused, BusMessage::Session(_, _, bytes)) => {
+                if let Ok(mut it) = read_record::<SessionTransfer<Counted>>(bytes) {
+                    // The next host knows only half of what the client was told: it gives the other half's aliases away.
+                    it.state.observer.pairs.retain(|pair| pair.alias % 2 == 0);
+                    *bytes = write_record(&it);
+                }
             }
             (Sabotage::NoEpochCheck, BusMessage::Handoff(_, _, objects)) => {
                 for it in objects {

@@ -18,12 +18,17 @@ pub const ITEM: KindId = KindId(2);
 /// The kind of seeds.
 pub const SEED: KindId = KindId(3);
 
+/// The kind of players' avatars.
+pub const AVATAR: KindId = KindId(4);
+
 /// Ticks between two pings of a crate.
 const PING_EVERY: u32 = 9;
 /// Ticks between two seeds of a crate,
 const SEED_EVERY: u32 = 157;
 /// and for which a seed lives.
 const SEED_LIFE: u32 = 230;
+/// Half the side of the square that a crowd stays in.
+const CROWD: f32 = 10.0;
 /// Ticks after which an item changes hands.
 const PASS_EVERY: u32 = 83;
 
@@ -77,6 +82,27 @@ pub struct Seed {
     pub born: u32,
 }
 
+/// A player's.
+#[derive(Clone, PartialEq, Debug, Replicate)]
+#[replicate(max_speed = 60.0)]
+pub struct DriftAvatar {
+    /// Where it is.
+    #[replicate(place, motion, precision = 0.0625, extent = 1024.0)]
+    pub pos: [f32; 2],
+    /// Ways that it has gone.
+    pub leg: u16,
+    /// The number of the last input that it used.
+    pub last: u32,
+    /// Inputs that it did not get,
+    pub missed: u32,
+    /// and that it got again.
+    pub again: u32,
+}
+
+/// What a player does: nothing but counting.
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Counted(pub u32);
+
 /// How much there is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DriftSpec {
@@ -90,6 +116,8 @@ pub struct DriftSpec {
     pub items: u32,
     /// Units that they go in a tick.
     pub pace: f32,
+    /// So many of the walkers stay near the world's middle.
+    pub crowd: u32,
     /// RNG seed.
     pub seed: u64,
 }
@@ -103,7 +131,13 @@ pub struct Drift {
 impl Drift {
     /// The game of a world.
     pub fn new(spec: DriftSpec) -> Result<Drift, SchemaError> {
-        let kinds = vec![Drifter::spec(), Crate::spec(), CarriedItem::spec(), Seed::spec()];
+        let kinds = vec![
+            Drifter::spec(),
+            Crate::spec(),
+            CarriedItem::spec(),
+            Seed::spec(),
+            DriftAvatar::spec(),
+        ];
         Ok(Drift { spec, schema: Arc::new(Schema::new(kinds)?) })
     }
 
@@ -127,7 +161,9 @@ impl Drift {
         let mut rng = fastrand::Rng::with_seed(
             self.spec.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(leg) << 40,
         );
-        [0, 1].map(|_| (rng.f32() * 2.0 - 1.0) * self.spec.half + aside)
+        let crowded = id.kind() == WALKER && id.serial() < self.spec.crowd;
+        let half = if crowded { CROWD.min(self.spec.half) } else { self.spec.half };
+        [0, 1].map(|_| (rng.f32() * 2.0 - 1.0) * half + aside)
     }
 
     fn wander(&self, id: ObjectId, pos: &mut [f32; 2], leg: &mut u16) {
@@ -179,7 +215,7 @@ fn holder(item: &CarriedItem) -> Option<ObjectId> {
 }
 
 impl Game for Drift {
-    type Input = ();
+    type Input = Counted;
     type Action = ();
     type Event = ();
 
@@ -188,7 +224,7 @@ impl Game for Drift {
     }
 
     fn avatar(&self) -> KindId {
-        WALKER
+        AVATAR
     }
 
     fn populate(&self) -> Vec<Spawn> {
@@ -208,14 +244,27 @@ impl Game for Drift {
         (0..walkers_even).filter_map(walker).chain(crates).chain(items).collect()
     }
 
-    fn welcome(&self, _: &World<'_>, _: PlayerId, _: &str) -> Vec<Spawn> {
-        Vec::new()
+    fn welcome(&self, _: &World<'_>, player: PlayerId, _: &str) -> Vec<Spawn> {
+        let pos = self.target(ObjectId::new(AVATAR, player.0, 0), u16::MAX);
+        let avatar = DriftAvatar { pos, leg: 0, last: 0, missed: 0, again: 0 };
+        Spawn::new(&self.schema, &avatar).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut StepContext<'_, Self>, _: &[()]) {
+    fn step(&self, turn: &mut StepContext<'_, Self>, inputs: &[Counted]) {
         let id = turn.id();
         if let Some(mut it) = turn.get::<Drifter>() {
             self.wander(id, &mut it.pos, &mut it.leg);
+            turn.set(&it);
+        } else if let Some(mut it) = turn.get::<DriftAvatar>() {
+            self.wander(id, &mut it.pos, &mut it.leg);
+            for Counted(number) in inputs {
+                match number.wrapping_sub(it.last) {
+                    0 | 0x8000_0000.. => it.again += 1,
+                    ahead if it.last > 0 => it.missed += ahead - 1,
+                    _ => {}
+                }
+                it.last = it.last.max(*number);
+            }
             turn.set(&it);
         } else if let Some(it) = turn.get::<Crate>() {
             self.step_crate(turn, it);
@@ -238,7 +287,7 @@ impl Game for Drift {
     }
 
     fn keeps(&self, kind: KindId) -> bool {
-        kind != WALKER
+        kind != WALKER && kind != AVATAR
     }
 
     fn carrier(&self, world: &World<'_>, object: ObjectId) -> Option<ObjectId> {

@@ -60,6 +60,16 @@ impl SimLedger {
         self.followers.entry((server, subject)).or_insert(Follower { next: 1, ready: now });
     }
 
+    /// A server does not follow a subject any more.
+    pub fn unfollow(&mut self, server: ServerId, subject: Subject) {
+        self.followers.remove(&(server, subject));
+    }
+
+    /// All subjects that were appended to.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject> + '_ {
+        self.subjects.keys().copied()
+    }
+
     /// A server is gone.
     pub fn forget(&mut self, server: ServerId) {
         self.followers.retain(|(follower, _), _| *follower != server);

@@ -2,8 +2,10 @@
 //! and a checker that knows everything.
 
 pub mod check;
+pub mod cost;
 pub mod faults;
 pub mod game;
 pub mod ledger;
+pub mod parts;
 pub mod run;
 pub mod world;

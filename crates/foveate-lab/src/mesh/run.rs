@@ -1,6 +1,7 @@
 //! One run: a world that begins, is troubled, and settles.
 
-use super::check::{FindingKind, MeshChecker, MeshFinding, layout};
+use super::check::{FindingKind, MeshChecker, MeshFinding};
+use super::cost::CostModel;
 use super::faults::FaultSpec;
 use super::game::{Drift, DriftSpec, WALKER};
 use super::world::{MeshCounts, MeshWorld};
@@ -32,6 +33,10 @@ pub struct MeshSpec {
     pub drift: DriftSpec,
     /// What goes wrong.
     pub faults: FaultSpec,
+    /// What rounds cost; none: servers are not told, and balance nothing.
+    pub cost: Option<CostModel>,
+    /// Players with sessions.
+    pub players: u32,
     /// For how long.
     pub time: Micros,
     /// RNG seed.
@@ -41,8 +46,10 @@ pub struct MeshSpec {
 impl MeshSpec {
     /// A small world in which much crosses borders.
     pub fn small(faults: FaultSpec, time: Micros, seed: u64) -> MeshSpec {
-        let drift = DriftSpec { half: 40.0, walkers: 24, crates: 12, items: 6, pace: 1.2, seed };
-        MeshSpec { servers: 5, regions: 4, drift, faults, time, seed }
+        let drift =
+            DriftSpec { half: 40.0, walkers: 24, crates: 12, items: 6, pace: 1.2, crowd: 0, seed };
+        let cost = (faults.layout_every > Micros::ZERO).then_some(CostModel::HEAVY);
+        MeshSpec { servers: 5, regions: 4, drift, faults, cost, players: 0, time, seed }
     }
 }
 
@@ -55,6 +62,9 @@ pub enum MeshError {
     /// The world cannot be cut like this.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// The game's view cannot be built.
+    #[error("the game's view cannot be built")]
+    NoView,
 }
 
 /// What came of it.
@@ -76,6 +86,8 @@ pub struct MeshResult {
     pub takeovers: Vec<Micros>,
     /// Walkers that are not where they would be on one server. Those of a run in which servers crash are.
     pub differing: u64,
+    /// Replicas near players that were looked at, and how many were right: inside, and at borders.
+    pub right: [[u64; 2]; 2],
     /// Virtual time.
     pub time: Micros,
     /// A hash of all that was said and appended.
@@ -116,7 +128,10 @@ pub fn begin(spec: &MeshSpec) -> Result<MeshWorld, MeshError> {
         ..RegionSettings::new(ROUND, Metres(16.0), extent)
     };
     let layout = random_layout(spec, game.schema().hash())?;
-    Ok(MeshWorld::new(game, settings, spec.faults, (layout, spec.servers), spec.seed))
+    let (servers, seeds) = ((layout, spec.servers), (spec.seed, spec.players));
+    let mut world = MeshWorld::new(game, settings, spec.faults, servers, seeds);
+    world.cost = spec.cost;
+    Ok(world)
 }
 
 /// Runs it.
@@ -134,11 +149,15 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
     let mut lost = world.settle();
     for _ in 0..20 {
         world.run_until(world.now() + ROUND * 2);
+        world.compare_clients();
         let unowned = world.settle();
         lost.retain(|id| unowned.contains(id));
     }
+    world.judge_clients();
     let mut checker = std::mem::replace(&mut world.checker, empty);
     checker.lose(&lost, world.now());
+    let mut counts = world.counts.clone();
+    world.servers().for_each(|server| counts.note(server));
     MeshResult {
         digest: world.digest(),
         tally: checker.tally.clone(),
@@ -148,8 +167,9 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
         pings_lost: checker.pings_lost(),
         takeovers: checker.takeovers,
         findings: checker.findings,
+        right: world.clients.right,
         time: world.now(),
-        counts: world.counts,
+        counts,
     }
 }
 
@@ -157,10 +177,8 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
 /// same number of turns from the same beginning leads to the same state, to the last bit.
 fn differing(world: &MeshWorld) -> u64 {
     let (mut begun, ledger) = (BTreeMap::new(), world.ledger());
-    let regions = layout(ledger).map_or(0, |layout| layout.regions().count() as u32);
-    for (_, bytes) in
-        (0..regions).filter_map(|id| ledger.history(Subject::Log(RegionId(id))).next())
-    {
+    let logs = ledger.subjects().filter(|it| matches!(it, Subject::Log(_)));
+    for (_, bytes) in logs.filter_map(|log| ledger.history(log).next()) {
         let Ok((_, batch)) = read_batch(bytes) else { continue };
         for entry in batch.entries {
             if let LogEntry::Checkpoint { object, state: Some(state), .. } = entry {

@@ -5,21 +5,26 @@
 //! the process goes on. A process that was paused finds what arrived meanwhile before it is woken.
 
 use super::check::MeshChecker;
+use super::cost::{CostModel, WorkMeter};
 use super::faults::{Armed, EarlierStates, FaultKind, FaultSpec};
 use super::game::Drift;
 use super::ledger::SimLedger;
+
 use crate::net::Agenda;
 use foveate_node::node::{Node, NodeInput};
 use foveate_node::outbox::RecordingOutbox;
-use foveate_node::region::bus::{Publication, Recipient};
+use foveate_node::region::bus::{BusMessage, Envelope, Publication, Recipient};
 use foveate_node::region::layout::{Layout, ServerId};
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
 use foveate_node::region::{
     LayoutChange, MeshStep, RegionCommand, RegionEvent, RegionServer, RegionSettings,
 };
+use foveate_node::server::ServerSettings;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+pub mod clients;
 
 /// Faults that wait for their steps at a time.
 const MAX_ARMED: usize = 6;
@@ -37,6 +42,7 @@ enum Happening {
     PartitionEnds,
     Trouble,
     Layout,
+    Client(clients::ClientHappening),
 }
 
 /// One process.
@@ -52,7 +58,10 @@ struct Process {
     held: VecDeque<RegionEvent>,
     /// and what arrived since.
     inbox: Vec<RegionCommand>,
+    /// What clients sent to it meanwhile.
+    held_links: Vec<clients::LinkDelivery>,
     wake: u32,
+    meter: WorkMeter,
 }
 
 impl Process {
@@ -77,6 +86,8 @@ pub struct MeshCounts {
     pub late: [u64; 16],
     /// Bytes between servers.
     pub bytes: u64,
+    /// Bytes to the ledger, and from it to all that follow.
+    pub ledger_bytes: u64,
     /// Appends that the ledger took.
     pub appends: u64,
     /// Actions that were given up.
@@ -85,10 +96,51 @@ pub struct MeshCounts {
     pub takeovers: u64,
     /// Faults that struck, by step and sort.
     pub faults: BTreeMap<(MeshStep, &'static str), u64>,
+    /// Players that joined or came back, and that left.
+    pub joins: u64,
+    /// Players that left.
+    pub leaves: u64,
+    /// Sessions that changed regions,
+    pub moves: u64,
+    /// replicas of their clients then,
+    pub replicas_moved: u64,
+    /// and those of them that went on.
+    pub replicas_kept: u64,
+    /// or were sent whole.
+    pub replicas_whole: u64,
+    /// Bytes to clients.
+    pub client_bytes: u64,
+    /// Inputs that avatars did not get.
+    pub inputs_missed: u64,
     /// Layouts that could not be used, servers that were declared dead.
     pub unusable: u64,
     /// Servers that ended because they were declared dead.
     pub ended: u64,
+    /// Servers that gave all their regions away and left.
+    pub drained: u64,
+    /// Changes of the layout by load: cuts moved, newcomers, regions merged, servers that changed places.
+    pub balanced: [u64; 4],
+}
+
+impl MeshCounts {
+    /// What a server did that is there no more, or in the end.
+    pub fn note(&mut self, server: &RegionServer<Drift>) {
+        let it = server.counts();
+        let balanced = [it.moved, it.joined, it.merged, it.swapped];
+        self.balanced.iter_mut().zip(balanced).for_each(|(sum, it)| *sum += it);
+    }
+}
+
+/// What a message is for.
+fn kind_of(bytes: &[u8]) -> &'static str {
+    match Envelope::read(bytes).map(|it| it.body) {
+        Ok(BusMessage::States(..)) => "states",
+        Ok(BusMessage::Handoff(..)) => "handoffs",
+        Ok(BusMessage::Gossip(_)) => "gossip",
+        Ok(BusMessage::Echo(_) | BusMessage::EchoReply(_)) => "echoes",
+        Ok(BusMessage::Subscribe(..)) => "subscriptions",
+        _ => "others",
+    }
 }
 
 /// A world and its servers.
@@ -114,10 +166,18 @@ pub struct MeshWorld {
     earlier: EarlierStates,
     /// FNV-1a over all that was said and appended.
     digest: u64,
+    /// One way between two sites, in addition; servers with odd numbers are at one, the others at the other.
+    pub apart: Micros,
+    /// Bytes between servers by kind of message, if they are to be counted.
+    pub tally: Option<BTreeMap<&'static str, u64>>,
+    /// What rounds cost; none: servers are not told.
+    pub cost: Option<CostModel>,
     /// What was counted.
     pub counts: MeshCounts,
     /// Who looks on.
     pub checker: MeshChecker,
+    /// The players.
+    pub clients: clients::SimClients,
 }
 
 impl MeshWorld {
@@ -127,7 +187,7 @@ impl MeshWorld {
         settings: RegionSettings,
         spec: FaultSpec,
         (layout, servers): (Layout, u32),
-        seed: u64,
+        (seed, players): (u64, u32),
     ) -> MeshWorld {
         let mut world = MeshWorld {
             checker: MeshChecker::new(Arc::clone(&game)),
@@ -147,13 +207,18 @@ impl MeshWorld {
             calm: false,
             earlier: EarlierStates::new(),
             digest: 0xcbf2_9ce4_8422_2325,
+            apart: Micros::ZERO,
+            tally: None,
+            cost: None,
             counts: MeshCounts::default(),
+            clients: clients::SimClients::new(players, seed),
         };
         (0..servers).for_each(|_| world.start());
         let found = RegionCommand::Found(Box::new(layout));
         world.hand(ServerId(1), found);
         world.agenda.plan(Micros(4_000_000), Happening::Trouble);
         world.agenda.plan(Micros(5_000_000), Happening::Layout);
+        world.start_clients();
         world
     }
 
@@ -175,6 +240,32 @@ impl MeshWorld {
     /// The servers that are there.
     pub fn servers(&self) -> impl Iterator<Item = &RegionServer<Drift>> {
         self.processes.values().map(|it| &it.node)
+    }
+
+    /// The servers that are there, each with the time by its clock.
+    pub fn clocks(&self) -> impl Iterator<Item = (&RegionServer<Drift>, Micros)> {
+        self.processes.values().map(|it| (&it.node, it.clock(self.now)))
+    }
+
+    /// Another server starts.
+    pub fn join(&mut self) {
+        self.start();
+    }
+
+    /// A server is told something by its operator.
+    pub fn command(&mut self, server: ServerId, command: RegionCommand) {
+        self.hand(server, command);
+    }
+
+    /// How long a message and its answer take between two servers, on average.
+    pub fn round_trip(&self, a: ServerId, b: ServerId) -> Micros {
+        let (least, most) = self.spec.delay;
+        if a == b { Micros::ZERO } else { least + most + self.between(a, b) * 2 }
+    }
+
+    /// What the way between two servers takes in addition.
+    fn between(&self, a: ServerId, b: ServerId) -> Micros {
+        if a.0 % 2 == b.0 % 2 { Micros::ZERO } else { self.apart }
     }
 
     /// Objects that should have an owner and have none at this moment.
@@ -203,6 +294,14 @@ impl MeshWorld {
         let id = ServerId(self.next_server);
         self.next_server += 1;
         let node = RegionServer::new(Arc::clone(&self.game), self.settings.clone(), id);
+        let node = match self.clients.wanted() {
+            0 => node,
+            _ => {
+                let keys = self.clients.keys(id, self.spec.sabotage);
+                let settings = ServerSettings { budget: None, ..ServerSettings::default() };
+                node.with_players(clients::contact(id), keys, settings)
+            }
+        };
         let drift = self.rng.i64(-self.spec.drift..=self.spec.drift);
         let process = Process {
             node,
@@ -212,7 +311,9 @@ impl MeshWorld {
             side: 0,
             held: VecDeque::new(),
             inbox: Vec::new(),
+            held_links: Vec::new(),
             wake: 0,
+            meter: WorkMeter::default(),
         };
         self.processes.insert(id, process);
         self.carry_out(id);
@@ -249,6 +350,7 @@ impl MeshWorld {
             Happening::PartitionEnds => self.heal(),
             Happening::Trouble => self.trouble(),
             Happening::Layout => self.change_layout(),
+            Happening::Client(it) => self.on_client(it),
         }
     }
 
@@ -259,9 +361,16 @@ impl MeshWorld {
         }
         process.wake += 1;
         let clock = process.clock(self.now);
-        process.node.handle(clock, NodeInput::Wake, &mut RecordingOutbox::default());
+        let mut out = RecordingOutbox::default();
+        process.node.handle(clock, NodeInput::Wake, &mut out);
         self.checker.look(&process.node, clock, self.now);
+        self.checker.look_at_hosts(&process.node, clock, self.now);
+        let took = self.cost.map(|cost| process.meter.round(&process.node, &cost));
+        self.ship(id, out);
         self.carry_out(id);
+        if let Some(took) = took {
+            self.hand(id, RegionCommand::EndRound(took));
+        }
         self.plan_wake(id);
     }
 
@@ -280,7 +389,9 @@ impl MeshWorld {
             return process.inbox.push(command);
         }
         let clock = process.clock(self.now);
-        process.node.handle(clock, NodeInput::Command(command), &mut RecordingOutbox::default());
+        let mut out = RecordingOutbox::default();
+        process.node.handle(clock, NodeInput::Command(command), &mut out);
+        self.ship(id, out);
         self.carry_out(id);
     }
 
@@ -312,9 +423,22 @@ impl MeshWorld {
                 self.counts.late[(late as usize).min(15)] += 1;
             }
             RegionEvent::AskLost => self.counts.asks_lost += 1,
+            RegionEvent::Asked { link, .. } => self.hand(id, RegionCommand::Admit(link)),
+            RegionEvent::Joined(..) => self.counts.joins += 1,
+            RegionEvent::Left(_) => self.counts.leaves += 1,
+            RegionEvent::SessionMoved { kept, whole, all, .. } => {
+                self.counts.replicas_whole += whole as u64;
+                self.counts.moves += 1;
+                self.counts.replicas_kept += kept as u64;
+                self.counts.replicas_moved += all as u64;
+            }
             RegionEvent::Unusable(_) => self.counts.unusable += 1,
             RegionEvent::Ended => {
                 self.counts.ended += 1;
+                self.crash(id);
+            }
+            RegionEvent::Drained => {
+                self.counts.drained += 1;
                 self.crash(id);
             }
         }
@@ -353,6 +477,10 @@ impl MeshWorld {
         };
         for server in to {
             self.counts.bytes += publication.bytes.len() as u64;
+            if let Some(tally) = &mut self.tally {
+                *tally.entry(kind_of(&publication.bytes)).or_default() +=
+                    publication.bytes.len() as u64;
+            }
             let apart = self.processes.get(&server).is_none_or(|it| it.side != side);
             let lost = apart || self.loses();
             if let Some(sabotage) = self.spec.sabotage
@@ -366,7 +494,7 @@ impl MeshWorld {
             }
             let copies = 1 + usize::from(!self.calm && self.rng.f64() < self.spec.double);
             for _ in 0..copies {
-                let at = self.now + self.delay();
+                let at = self.now + self.delay() + self.between(id, server);
                 let bytes = publication.bytes.clone();
                 self.agenda.plan(at, Happening::Deliver { server, bytes });
             }
@@ -391,6 +519,7 @@ impl MeshWorld {
                 self.ledger.follow(id, subject, self.now);
                 self.agenda.plan(at, Happening::Entries { to: id, subject });
             }
+            LedgerRequest::Unfollow(subject) => self.ledger.unfollow(id, subject),
             LedgerRequest::Truncate(subject, from) => self.ledger.truncate(subject, from),
         }
     }
@@ -410,7 +539,9 @@ impl MeshWorld {
         if let LedgerAnswer::Appended(at) = answer {
             self.counts.appends += 1;
             self.checker.appended(subject, at, &bytes);
-            for follower in self.ledger.followers(subject) {
+            let followers = self.ledger.followers(subject);
+            self.counts.ledger_bytes += (bytes.len() * (1 + followers.len())) as u64;
+            for follower in followers {
                 let late = !self.calm && self.rng.f64() < self.spec.late_followers;
                 let extra = if late { self.rng.u64(..2_000_000) } else { 0 };
                 let at = self.now + self.delay() + Micros(extra);
@@ -448,7 +579,9 @@ impl MeshWorld {
     fn crash(&mut self, id: ServerId) {
         let Some(process) = self.processes.remove(&id) else { return };
         self.checker.crashed(&process.node, self.now);
+        self.counts.note(&process.node);
         self.ledger.forget(id);
+        self.lose_links(id);
         self.restarting += 1;
         let at = self.now + Micros(500_000 + self.rng.u64(..4_000_000));
         self.agenda.plan(at, Happening::Restart);
@@ -467,6 +600,8 @@ impl MeshWorld {
         let inbox = std::mem::take(&mut process.inbox);
         self.carry_out(id);
         inbox.into_iter().for_each(|command| self.hand(id, command));
+        let held = self.processes.get_mut(&id).map(|it| std::mem::take(&mut it.held_links));
+        held.into_iter().flatten().for_each(|it| self.deliver_to_server(it));
         if self.processes.get(&id).is_some_and(|it| !it.paused) {
             let life = self.processes.get(&id).map_or(0, |it| it.wake);
             self.wake(id, life);
@@ -506,7 +641,7 @@ impl MeshWorld {
         }
     }
 
-    /// Cuts move now and then.
+    /// The layout changes now and then: cuts move, regions are split, merged and replaced, servers leave.
     fn change_layout(&mut self) {
         let next = self.now + Micros(1_000_000 + self.rng.u64(..self.spec.layout_every.0.max(1)));
         self.agenda.plan(next, Happening::Layout);
@@ -524,6 +659,17 @@ impl MeshWorld {
         }
         let (region, _) = leaves[self.rng.usize(..leaves.len())];
         let to = (self.rng.f32() * 1.2 - 0.6) * half;
-        self.hand(by, RegionCommand::Change(LayoutChange::MoveSplit(region, to)));
+        let server = up[self.rng.usize(..up.len())];
+        let change = match self.rng.u8(..20) {
+            0..10 => LayoutChange::MoveSplit(region, to),
+            10..13 if leaves.len() < 2 * up.len() => {
+                LayoutChange::Split(region, self.rng.u8(..2), to, server)
+            }
+            13..16 => LayoutChange::Merge(region),
+            16..19 => LayoutChange::Replace(region, server),
+            _ if !self.calm && up.len() > 2 => return self.hand(by, RegionCommand::Drain),
+            _ => return,
+        };
+        self.hand(by, RegionCommand::Change(change));
     }
 }

@@ -1,12 +1,12 @@
 //! A lobby: which games are on, and which peers to join them through.
 //!
-//! Peers announce themselves every few seconds and are listed as long as they do; whoever wants to
+//! Peers announce themselves every few seconds and are listed as long as they do; a player that wants to
 //! join asks for the list and connects to any of them. The lobby takes no part in games: those go on
 //! without it.
 //!
-//! It answers each request with at most one reply and keeps nothing for whoever has not proved their
+//! It answers each request with at most one reply and keeps nothing for a sender that has not proved its
 //! address. The proof is a *cookie*, which is computed anew from the address instead of being kept
-//! (QUIC's Retry works like this). Announcements are signed over the cookie, so that nobody can
+//! (QUIC's Retry works like this). Announcements are signed over the cookie, so that no sender can
 //! overwrite, remove or replay another's.
 //!
 //! What it does not promise: that a listed peer is honest. Connecting to it proves its key, no more.
@@ -45,7 +45,7 @@ pub struct LobbySettings {
     pub max_peers_per_address: usize,
     /// Requests from one address in a second.
     pub requests_per_second: u32,
-    /// Signatures that are checked in a second, whoever asks.
+    /// Signatures that are checked in a second, for all senders together.
     pub checks_per_second: u32,
 }
 
@@ -80,7 +80,7 @@ pub struct LobbyCounters {
     pub refused: BTreeMap<No, u64>,
 }
 
-/// A keyed hash with a secret of this run, which nobody else can compute: for cookies.
+/// A keyed hash with a secret of this run, which no other process can compute: for cookies.
 pub type Seal = Box<dyn Fn(&[u8]) -> Cookie + Send>;
 
 /// A lobby without sockets.
@@ -150,7 +150,7 @@ impl Lobby {
         self.peers.values().filter(|listing| listing.said.is_some()).count()
     }
 
-    /// Whether nobody is listed.
+    /// Whether no game is listed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +179,7 @@ impl Lobby {
         Some(encode(&Answered { nonce: asked.nonce, reply }))
     }
 
-    /// Strikes off whoever has been silent for too long. Call it about once a second.
+    /// Removes peers that have been silent for too long. Call it about once a second.
     pub fn tick(&mut self, now: Micros) {
         let kept_for = COOKIE_SPAN + COOKIE_SPAN;
         let gone: Vec<Key> = self
@@ -351,9 +351,9 @@ fn is_name(name: &str) -> bool {
 
 /// Refuses what cannot be listed, and fills in the address that the lobby sees.
 ///
-/// An address of the open internet must be the one that the peer speaks from: nobody can have a
-/// lobby send players to somebody else's door. Addresses of private networks are of use to
-/// neighbours and of harm to nobody.
+/// An address of the open internet must be the one that the peer speaks from: no peer can have a
+/// lobby send players to another host. Addresses of private networks help neighbours, and cannot be
+/// abused from outside.
 fn check(said: &mut Announcement, from: IpAddr) -> Result<(), No> {
     if !is_name(&said.game) {
         return Err(No::Name);

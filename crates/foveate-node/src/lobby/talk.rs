@@ -31,7 +31,7 @@ pub type Cookie = [u8; 16];
 /// A request with a number that its reply repeats.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// The number: chance, so that nobody who does not see the request can answer it.
+    /// The number: random, so that only a host that sees the request can answer it.
     pub nonce: u64,
     /// The request.
     pub request: Request,
@@ -77,7 +77,7 @@ pub struct Announcement {
     pub players: u16,
     /// Players that the game has room for.
     pub room: u16,
-    /// Whatever a joiner must know, such as the seed of the world. Nobody but the game reads it.
+    /// Whatever a joiner must know, such as the seed of the world. Only the game reads it.
     pub about: Vec<u8>,
     /// Where the peer can be reached. An unspecified address stands for the one that the lobby sees.
     pub contacts: Vec<SocketAddr>,
@@ -86,7 +86,7 @@ pub struct Announcement {
 /// A peer in a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who it is.
+    /// The peer's key.
     pub key: Key,
     /// What it said.
     pub said: Announcement,
@@ -142,13 +142,13 @@ pub enum No {
     Rate,
     /// The lobby is busy, or its list is full: ask later.
     Full,
-    /// Nobody with this key signed that.
+    /// The signature is not of this key.
     Forged,
     /// A later word of this peer is known already.
     Stale,
     /// The game's name is empty, too long, or has characters that cannot be shown.
     Name,
-    /// Too many addresses, or one that is nobody's, or that the peer does not speak from.
+    /// Too many addresses, an unusable one, or one that the peer does not speak from.
     Contacts,
     /// What is said about the game is too long.
     About,

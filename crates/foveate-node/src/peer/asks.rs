@@ -64,7 +64,7 @@ impl<G: Game> Peer<G> {
             let (turn, seen) = match by {
                 Requester::Object(id) if is_ours(id) => (Some(id.into()), 0),
                 Requester::Player(player, seen) if player == *me => (None, seen.0),
-                // By another peer, of an object that was ours until just now: in their name nobody
+                // By another peer, of an object that was ours until just now: in its name no peer
                 // can ask.
                 Requester::Object(_) | Requester::Player(..) => {
                     counts.asks_lost += 1;
@@ -135,12 +135,12 @@ impl<G: Game> Peer<G> {
             return self.record_violation(from, Fault::Malformed, now);
         };
         let Some(neighbour) = self.links.get(&from) else { return };
-        // The link itself proves who is at its end; a peer that is further away must have signed.
+        // The link itself proves the key of its other end; a peer that is further away must have signed.
         if neighbour.key != ask.key && !sealed.holds(&ask, &*self.signer) {
             return self.record_violation(from, Fault::Tampered, now);
         }
         let (id, asker) = (ask.object.id(), ask.key.player());
-        // In the turn of another peer's own object nobody can ask.
+        // No action can come from the turn of another peer's own object.
         let turn = ask.turn.map(Named::id);
         let theirs =
             |turn: ObjectId| self.tenure(turn) != Tenure::Fixed || turn.origin() == asker.0;

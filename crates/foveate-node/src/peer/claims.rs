@@ -47,7 +47,7 @@ impl<G: Game> Peer<G> {
             // The owner's answer to a peer that claimed it without having been given it. But a peer that gave it
             // had it back if it was not taken.
             let honest = |doubted: &OwnerClaim| known.given == Some(doubted.owner);
-            // Two may have taken it over at the same time from one who is gone.
+            // Two peers may have taken it over at the same time from one that is gone.
             let is_race = |at: Micros| known.taken.is_some_and(|taken| at - taken < CLEAR_AFTER);
             let usurps = |it: &Doubt| {
                 claim.beats(&it.claim) && !honest(&it.claim) && !is_race(it.since) && !it.removed
@@ -105,7 +105,7 @@ impl<G: Game> Peer<G> {
         (is_first && id.creator() != claim.owner.0) || (ahead as i32) > 0
     }
 
-    /// Tells one who has an object, as far as is known or as they say, of another peer's claim on it.
+    /// Tells the known or claimed owner of an object of another peer's claim on it.
     pub(super) fn ask_owner(&mut self, of: PlayerId, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let Some(ghost) = self.ownership.ghost_mut(id) else { return };
         if now - ghost.asked >= ASSERT_EVERY {
@@ -114,7 +114,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Sends what is to be asked of owners, and how to reach whom it is about.
+    /// Sends the questions to owners, and how to reach the peers that they are about.
     pub(super) fn send_inquiries(&mut self, out: &mut impl Outbox) {
         for (owner, id, claim) in std::mem::take(&mut self.ownership.inquiries) {
             let Some(link) = self.links.link_to(owner) else { continue };
@@ -219,10 +219,10 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Whether a neighbour who has heard from us all the time knows that an object is ours.
+    /// Whether a neighbour that has heard from us all the time knows that an object is ours.
     fn knows_owner(&self, id: ObjectId, neighbour: &Neighbour, now: Micros) -> bool {
         let Some(owned) = self.ownership.owned(id) else { return false };
-        // For a while it can have come by it honestly: by having taken the one for gone who had it
+        // For a while it can have come by it honestly: by having taken its owner for gone
         // before. If that one was there all the time, and still is, it has told them.
         let is_there = |player: &PlayerId| {
             let link = self.links.of(*player);

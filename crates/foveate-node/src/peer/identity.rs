@@ -1,4 +1,4 @@
-//! Who a peer is: a key, and what is signed with it.
+//! The identity of a peer: a key, and what is signed with it.
 //!
 //! Links are authenticated by the transport. What is **relayed** is signed by the peer that said it first,
 //! so that no relay can change it.
@@ -81,7 +81,7 @@ pub struct Sealed {
 pub trait Sealable: Serialize + DeserializeOwned {
     /// Goes before the bytes that are signed.
     const DOMAIN: &'static [u8];
-    /// Who says it.
+    /// The key of the author.
     fn key(&self) -> Key;
 }
 

@@ -1,4 +1,4 @@
-//! Who cares how much for an object, and what a neighbour is told.
+//! The interest of a peer in an object, and the grade that a neighbour gets.
 
 use crate::game::PlayerId;
 use foveate_sync::interest::{Floors, Grade, Policy, Sight};
@@ -96,7 +96,7 @@ impl Policy for Subscribed {
     }
 }
 
-/// A number that two names share everywhere: who keeps what, and who meets whom by chance, is drawn
+/// A number that two names share on every node: which peer keeps what, and which peers meet by chance, is drawn
 /// from it, so that all work out the same.
 pub fn lot(a: u64, b: u64) -> u64 {
     let mut z = a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_add(0xd1b5_4a32_d192_ed03);
@@ -105,7 +105,7 @@ pub fn lot(a: u64, b: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// Those of a peer's neighbours who keep an object for it: the same answer wherever it is worked out.
+/// The neighbours of a peer that keep an object for it: every peer computes the same answer.
 pub fn keepers(
     object: ObjectId,
     neighbours: impl IntoIterator<Item = PlayerId>,

@@ -1,4 +1,4 @@
-//! Who is there: digests, learnt from others and passed on.
+//! The known members of the game: digests, learnt from others and passed on.
 //!
 //! A peer knows at most [`MAX_MEMBERS`] others, however large the game is: those near by, and a few
 //! elsewhere that chance picked. The latter keep the game in one piece, and introduce newcomers.
@@ -86,7 +86,7 @@ pub enum Learned {
 pub struct GossipTarget<'a> {
     /// Its link.
     pub link: Link,
-    /// Who it is.
+    /// The player.
     pub player: PlayerId,
     /// Whom it hears from directly.
     pub linked: &'a BTreeSet<PlayerId>,
@@ -104,7 +104,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Nobody yet.
+    /// No members.
     pub fn new(me: PlayerId) -> Members {
         Members { me, all: BTreeMap::new(), lost: VecDeque::new(), strangers: VecDeque::new() }
     }
@@ -114,7 +114,7 @@ impl Members {
         self.all.len()
     }
 
-    /// Whether nobody is.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -129,7 +129,7 @@ impl Members {
         self.get(player).filter(|it| it.is_current).map(|it| &it.sealed)
     }
 
-    /// Every peer who has not left.
+    /// Every peer that has not left.
     pub fn iter(&self) -> impl Iterator<Item = (PlayerId, &Member)> {
         self.all.iter().filter(|(_, it)| !it.digest.gone).map(|(player, it)| (*player, it))
     }
@@ -236,7 +236,7 @@ impl Members {
         Some(found)
     }
 
-    /// Forgets those of whom nothing new was heard, but for neighbours.
+    /// Forgets members without news, except neighbours.
     pub fn expire(&mut self, reader: Reader, is_linked: impl Fn(PlayerId) -> bool) {
         self.all.retain(|player, it| {
             let linked = is_linked(*player);

@@ -17,9 +17,9 @@ use std::sync::Arc;
 const SETTLE: Micros = Micros(400_000);
 /// Whom a newcomer is introduced to: near where it will be, and elsewhere.
 const INTRODUCED: (usize, usize) = (8, 8);
-/// After a stall, so long until what nobody else has by then is taken up again.
+/// After a stall, so long until objects that no other peer owns are taken up again.
 const AFTER_STALL: Micros = Micros(3_000_000);
-/// Between two calls to a contact that has no room and names nobody else.
+/// Between two calls to a contact that has no room and names no other peer.
 const ASK_AGAIN: Micros = Micros(1_000_000);
 
 /// Ids that a peer may create in advance of the clock: what it can use at once when it comes in. A peer that
@@ -82,9 +82,9 @@ impl Membership {
 /// When a peer speaks of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Occasion {
-    /// Now and then, to whom it may concern.
+    /// Periodically, to all neighbours.
     Usual,
-    /// To a new neighbour, who is told by other means what it owns.
+    /// To a new neighbour, which learns by other messages what this peer owns.
     Hello,
     /// For the last time.
     Leaving,
@@ -111,7 +111,7 @@ impl<G: Game> Peer<G> {
         self.events.push_back(PeerEvent::Connect(key, address));
     }
 
-    /// Seeks a link with a peer of whom a digest told.
+    /// Seeks a link with a peer that is known by a digest.
     pub(super) fn dial_member(&mut self, player: PlayerId, now: Micros) {
         let contact = self.membership.members.get(player).map(|it| &it.digest);
         let contact = contact.map(|digest| (digest.key, digest.contact.clone()));
@@ -179,7 +179,7 @@ impl<G: Game> Peer<G> {
         }
         let mut replaces = false;
         if let Some(old) = self.links.link_to(player) {
-            // Both called at once: both ends keep the call of the lower player. One who calls again has
+            // Both called at once: both ends keep the call of the lower player. A peer that calls again has
             // lost the first link.
             let before = self.links.get(&old).is_some_and(|it| it.called);
             if before != called && called != (self.me < player) {
@@ -261,7 +261,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// A peer that stalled for so long, or slept, was taken for gone, and others have what it had. So it
-    /// lets go of that, meets them anew, and takes up again what nobody has.
+    /// lets go of that, meets them anew, and takes up again what no other peer owns.
     pub(super) fn recover_from_stall(&mut self, now: Micros, out: &mut impl Outbox) {
         let stalled = self.has_stalled(now);
         self.membership.ticked = Some(now);
@@ -270,7 +270,7 @@ impl<G: Game> Peer<G> {
             return;
         }
         for link in self.links.all() {
-            out.close(link, Refusal::Deaf);
+            out.close(link, Refusal::Timeout);
             self.drop_link(link);
         }
         self.membership.entered = now;
@@ -292,7 +292,7 @@ impl<G: Game> Peer<G> {
             self.links.iter().filter(|(_, it)| silent(it)).map(|(link, _)| *link).collect();
         for link in silent {
             self.closed(link, now);
-            out.close(link, Refusal::Deaf);
+            out.close(link, Refusal::Timeout);
         }
     }
 

@@ -58,7 +58,7 @@ use trust::TrustState;
 
 /// Links that a peer has at most, however large the game is.
 pub const MAX_LINKS: usize = 128;
-/// Links that it seeks because it cares for who is there,
+/// Links that it seeks because of the players at their other ends,
 pub const NEAR_LINKS: usize = 96;
 /// and because they lead elsewhere. The others are for peers that seek it.
 pub const FAR_LINKS: usize = 4;
@@ -74,7 +74,7 @@ pub struct PeerSettings {
     pub view: u8,
     /// Bytes per second that may leave; rates fall with interest when it is full.
     pub uplink: Option<Bytes>,
-    /// Who cares how much.
+    /// The interest of peers in objects.
     pub interest: Arc<dyn Interest>,
     /// Further peers that keep each object's state.
     pub copies: usize,
@@ -124,7 +124,7 @@ pub struct PeerCounts {
     pub yielded: u64,
     /// Datagrams, messages and claims that were not taken in, by [`Fault`].
     pub refused: [u64; Fault::ALL.len()],
-    /// Actions that found nobody to carry them out.
+    /// Actions whose object has no known owner.
     pub asks_lost: u64,
     /// What lacked room: objects, links.
     pub full: u64,
@@ -334,7 +334,7 @@ impl<G: Game> Peer<G> {
         self.links.players()
     }
 
-    /// The links, and who is at their other ends.
+    /// The links, and the peers at their other ends.
     pub fn links(&self) -> impl Iterator<Item = (Link, PlayerId)> + '_ {
         self.links.iter().map(|(link, it)| (*link, it.player))
     }
@@ -351,7 +351,7 @@ impl<G: Game> Peer<G> {
         self.ownership.ghost(id).map(|known| known.tick)
     }
 
-    /// Who is there, as far as this peer knows.
+    /// The members that this peer knows.
     pub fn members(&self) -> &Members {
         &self.membership.members
     }
@@ -362,7 +362,7 @@ impl<G: Game> Peer<G> {
         store.iter().map(|(id, slot)| (id, store.owner(slot).1.0))
     }
 
-    /// Objects on their way to another peer, who has not said yet that they arrived.
+    /// Objects on their way to another peer, not acknowledged yet.
     pub fn giving(&self) -> impl Iterator<Item = (ObjectId, PlayerId)> + '_ {
         self.ownership.giving.iter().map(|(id, giving)| (*id, giving.to))
     }

@@ -1,4 +1,4 @@
-//! One link: who is at its other end, what they were told, what they tell.
+//! One link: the peer at its other end, what it was told, what it tells.
 
 use super::identity::Key;
 use super::trust::Patience;
@@ -20,7 +20,7 @@ pub const ASK_EVERY: u32 = 3;
 pub const GONE_AFTER: Micros = Micros(1_200_000);
 /// A link is old when its ends cannot have missed each other of late.
 pub const SETTLED: Micros = Micros(10_000_000);
-/// A link that nobody wants is closed after this.
+/// A link that neither end wants is closed after this.
 pub const UNNEEDED: Micros = Micros(15_000_000);
 /// Rounds that an acknowledgement waits for a state packet to ride on.
 pub const ACK_WAITS: u8 = 2;

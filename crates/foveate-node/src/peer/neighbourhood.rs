@@ -9,13 +9,15 @@ use super::interest::{keepers, lot};
 use super::members::GossipTarget;
 use super::membership::Occasion;
 use super::neighbour::{Neighbour, UNNEEDED};
-use super::ownership::{GhostState, OwnerClaim};
+use super::ownership::OwnerClaim;
+use super::receive::MAX_AHEAD;
 use super::wire::{Digest, Named, PeerMessage};
 use super::{FAR_LINKS, MAX_LINKS, NEAR_LINKS, Peer, PeerEvent};
-use crate::game::{Game, PlayerId};
+use crate::game::{Game, Liveness, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::remote_objects::apart;
 use crate::session::{Refusal, write_message};
+use foveate_sync::replica::Life;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +29,7 @@ const DIGEST_FIRST: Micros = Micros(700_000);
 const FIRST_DIGESTS: u32 = 3;
 /// Neighbours that a peer's own digest goes to.
 const TOLD_FIRST: usize = 2;
-/// Links that are asked for in one look at most, and with those out of sight by one who is not new.
+/// Links that are asked for in one look at most, and with peers out of sight by a peer that is not new.
 const MAX_CALLS: (usize, usize) = (4, 1);
 /// A peer that has fewer links than this has few,
 const FEW_LINKS: usize = 6;
@@ -38,7 +40,7 @@ const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may leave in a turn, and at once after a calm time.
 const GOSSIP_ROOM: i64 = 30;
 const MAX_GOSSIP: i64 = 100;
-/// Bytes that gossip owes at most for digests that a peer needed: nobody can silence it for longer than
+/// Bytes that gossip owes at most for digests that a peer needed: no peer can silence it for longer than
 /// a second by asking.
 const MAX_OWED: i64 = 300;
 /// A peer that has so many links hears of those near by from them,
@@ -63,7 +65,7 @@ const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
 const RETRY_LOOKS: u32 = 3;
 
 impl<G: Game> Peer<G> {
-    /// Neighbours who said hello.
+    /// Neighbours that said hello.
     pub(super) fn open_players(&self) -> impl Iterator<Item = PlayerId> + '_ {
         self.links.values().filter(|it| it.open).map(|it| it.player)
     }
@@ -74,7 +76,7 @@ impl<G: Game> Peer<G> {
         let open: BTreeSet<PlayerId> = self.open_players().collect();
         self.membership.members.expire(self.reader(now), |player| open.contains(&player));
         self.links.expire_dials(now);
-        self.apply_early_states(now);
+        self.apply_missed_states(now);
         for id in self.ownership.unheard(now, |owner| open.contains(&owner)) {
             self.simulation.ghosts.remove(id);
             let owner = self.ownership.ghost(id).map(|known| known.claim.owner);
@@ -95,23 +97,38 @@ impl<G: Game> Peer<G> {
         self.send_sightings(now, out);
     }
 
-    /// A new owner's first state may have come before it was believed. If nothing changes there is no
-    /// second one: so it is taken up now.
-    fn apply_early_states(&mut self, now: Micros) {
-        let told = |(id, known): (ObjectId, &GhostState)| {
-            let link = self.links.link_to(known.claim.owner)?;
-            let (owner, epoch) = self.links.get(&link)?.replicas.get(id)?.owner();
-            let claim = OwnerClaim { owner: PlayerId(owner.0), epoch };
-            (claim == known.claim).then_some((link, id))
-        };
-        let unheard = self.ownership.ghosts().filter(|(_, known)| known.source.is_none());
-        let told: Vec<(Link, ObjectId)> = unheard.filter_map(told).collect();
-        for (link, id) in told {
+    /// States that came before they could be used: a new owner's before it was believed, and those from the future by
+    /// a clock that was wrong. They are acknowledged, so that none of them comes again unless something changes: they
+    /// are taken up now.
+    fn apply_missed_states(&mut self, now: Micros) {
+        let latest = self.tick_at(now).plus(MAX_AHEAD);
+        let mut missed = Vec::new();
+        for (link, it) in self.links.iter().filter(|(_, it)| it.open) {
+            for view in it.replicas.in_any_order() {
+                let (owner, epoch) = view.owner();
+                let claim = OwnerClaim { owner: PlayerId(owner.0), epoch };
+                let (id, tick) = (view.id(), view.tick());
+                let is_missed = match self.ownership.ghost(id) {
+                    Some(known) => {
+                        let is_new = known.source.is_none() || tick.is_after(known.tick);
+                        known.claim == claim && is_new
+                    }
+                    None => self.my_claim(id).is_none(),
+                };
+                if is_missed && !tick.is_after(latest) {
+                    missed.push((*link, id, view.life() == Life::Frozen));
+                }
+            }
+        }
+        for (link, id, is_frozen) in missed {
             self.on_state(link, id, now);
+            if is_frozen && self.ownership.ghost(id).is_some_and(|it| it.source == Some(link)) {
+                self.simulation.ghosts.set_liveness(id, Liveness::Frozen);
+            }
         }
     }
 
-    /// Clocks drift: who is ahead of most of its old neighbours goes a little slower, and the other way
+    /// Clocks drift: a peer ahead of most of its old neighbours goes a little slower, and the other way
     /// round. A packet is expected to be as old as half its link's round trip.
     fn adjust_clock(&mut self, now: Micros) {
         let round = self.settings.rounds.length;
@@ -254,7 +271,7 @@ impl<G: Game> Peer<G> {
         let least = self.links.values().filter(idle).map(|it| (remote(it.player), it.player));
         let least = least.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         match least {
-            // A peer of whom nothing is known may be a newcomer who knows nobody else.
+            // An unknown peer may be a newcomer that knows no other peer.
             Some((away, other))
                 if self.membership.members.get(player).is_none() || remote(player) < away =>
             {
@@ -266,7 +283,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Who keeps which of our objects: drawn by lot, and all who are told anyway.
+    /// The keepers of our objects: drawn by lot, and all that are told anyway.
     fn choose_keepers(&mut self) {
         let players: Vec<PlayerId> =
             self.links.values().filter(|it| it.inside).map(|it| it.player).collect();
@@ -284,7 +301,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// A few of those near a neighbour whom it may not know.
+    /// A few peers near a neighbour that it may not know.
     fn send_introductions(&mut self, now: Micros, out: &mut impl Outbox) {
         let open: Vec<Link> =
             self.links.iter().filter(|(_, it)| it.open).map(|(link, _)| *link).collect();
@@ -310,7 +327,7 @@ impl<G: Game> Peer<G> {
         out.message(*link, &write_message(&PeerMessage::Members(others)));
     }
 
-    /// Others' digests left because a peer needs them. Gossip, which nobody waits for, makes up for it.
+    /// Others' digests left because a peer needs them. Gossip, which is not urgent, makes up for it.
     pub(super) fn charge_gossip(&mut self, digests: &[Sealed]) {
         let size: usize = digests.iter().map(Sealed::size).sum();
         let least = self.membership.gossip_room.min(-MAX_OWED);

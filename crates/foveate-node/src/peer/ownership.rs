@@ -1,4 +1,4 @@
-//! What a peer knows of who owns what: its own objects, those of others, and those that are no more.
+//! Ownership as a peer knows it: its own objects, those of others, and removed ones.
 //!
 //! **Claims are ordered**: the higher epoch wins, and of equal epochs the lower owner. So two peers that own
 //! one object after a crash or a partition need no talk to find out which yields, and all others find the
@@ -157,7 +157,7 @@ struct Removals {
     order: VecDeque<(ObjectId, Micros)>,
 }
 
-/// Who owns what, what changes hands, and what neighbours have to be sent about it.
+/// The owner of each object, transfers under way, and what neighbours have to be sent about them.
 #[derive(Default)]
 pub(super) struct Ownership {
     objects: BTreeMap<ObjectId, ObjectState>,

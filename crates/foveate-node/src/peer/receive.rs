@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rounds by which a neighbour's clock may be ahead.
-const MAX_AHEAD: u32 = 40;
+pub(super) const MAX_AHEAD: u32 = 40;
 /// Objects in one message of changes at most.
 const MAX_CHANGES: usize = 4_096;
 /// Between two calls to peers that claim what is ours.
@@ -93,7 +93,7 @@ impl<G: Game> Peer<G> {
             Ok(tick) => {
                 neighbour.record_lag(tick, here);
                 if tick.is_after(latest) {
-                    // Its clock was set wrongly, and it will notice; nothing is made of that meanwhile.
+                    // Its clock or this one's is wrong, and will be set; until then nothing is made of it.
                     self.counts.refused[Fault::Malformed as usize] += 1;
                     return;
                 }
@@ -233,7 +233,7 @@ impl<G: Game> Peer<G> {
         let owner = self.ownership.ghost(id).map(|known| known.claim.owner);
         if owner == Some(neighbour.player) {
             self.simulation.ghosts.remove(id);
-            // Whose it is stays known, so that nobody else can claim it.
+            // Its owner stays known, so that no other peer can claim it.
             if self.tenure(id) == Tenure::Fixed {
                 self.ownership.remove(id);
             } else if let Some(known) = self.ownership.ghost_mut(id) {
@@ -258,7 +258,7 @@ impl<G: Game> Peer<G> {
             Some(PeerMessage::Hello { versions, schema, digest, clock, inside }) => {
                 self.on_hello(link, Hello { versions, schema, digest, clock, inside }, now, out);
             }
-            // A peer that is full says so, and whom else to try.
+            // A peer that is full says so, and which peers to try instead.
             Some(PeerMessage::Members(digests)) => self.on_members(link, digests, now),
             Some(message) if open => self.on_message(link, message, now, out),
             _ => self.record_violation(link, Fault::Malformed, now),

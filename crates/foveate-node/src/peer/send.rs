@@ -123,8 +123,10 @@ impl<G: Game> Peer<G> {
     pub(super) fn add_observer(&mut self, link: Link, now: Micros) {
         let (tick, Some(view)) = (self.tick_at(now), self.view(0)) else { return };
         let policy = Arc::new(Subscribed::new(view, self.avatar, Default::default()));
-        let observer =
-            self.simulation.publisher.add(Observer::new(policy, Pivots::Free(vec![]), tick));
+        let observer = self
+            .simulation
+            .publisher
+            .add(Observer::new(policy, Pivots::Free(vec![]), tick).with_rules());
         if let Some(neighbour) = self.links.get_mut(&link) {
             neighbour.observer = Some(observer);
         }

@@ -1,6 +1,6 @@
-//! Who is near whom: neighbours tell each other whom they see and the other may not.
+//! Sightings: a peer tells a neighbour of players that the neighbour may not see yet.
 //!
-//! Digests say where a peer was seconds ago. Two who come within sight of each other are seen by
+//! Digests say where a peer was seconds ago. Two players that come within sight of each other are seen by
 //! neighbours of both before, and one of these says so: with the place as of now, in a few bytes.
 
 use super::interest::lot;
@@ -12,7 +12,7 @@ use crate::remote_objects::apart;
 use crate::session::write_message;
 use foveate_wire::{Micros, ObjectId};
 
-/// Two who are within so many times the sight of each other should meet.
+/// Two players within so many times the sight of each other should have a link.
 const SIGHTS: f32 = 1.2;
 /// Of peers that see both, so many say so.
 const WITNESSES: usize = 2;
@@ -73,7 +73,7 @@ impl<G: Game> Peer<G> {
         both.filter(|it| lot(pair, it.0.into()) < mine).count() < WITNESSES
     }
 
-    /// A neighbour says whom it sees near by. Nobody is believed to be there for that; they are called.
+    /// A neighbour names players that it sees near by. They are called, not believed to be there.
     pub(super) fn on_sighted(
         &mut self,
         link: Link,

@@ -163,7 +163,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// The neighbour who cares most for an object of ours: clearly more than we do, or any at all.
+    /// The most interested neighbour for an object of ours: clearly more than we do, or any at all.
     pub(super) fn most_interested(
         &self,
         id: ObjectId,
@@ -343,7 +343,7 @@ impl<G: Game> Peer<G> {
     }
 
     /// A gift that was refused while its giver left is taken after all, once it is known that it was theirs
-    /// to give, or when the owner that was known says that it is ours at this epoch: nobody else has it.
+    /// to give, or when the owner that was known says that it is ours at this epoch: no other peer has it.
     pub(super) fn take_held(&mut self, id: ObjectId, confirmed: Option<Epoch>, now: Micros) {
         let gift = self.ownership.held.get(&id).filter(|it| !self.links.is_linked(it.giver));
         let Some(gift) = gift else { return };

@@ -179,7 +179,7 @@ impl Sealable for Digest {
 /// Something asked of an object that another peer owns.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ask {
-    /// Who asks.
+    /// The asking peer.
     pub key: Key,
     /// The asker's running number: it is carried out once, however often it arrives.
     pub number: u32,
@@ -201,7 +201,7 @@ impl Sealable for Ask {
 }
 
 impl Ask {
-    /// Who asks, as rules see it.
+    /// The requester, as rules see it.
     pub fn by(&self) -> Requester {
         match self.turn {
             Some(object) => Requester::Object(object.id()),
@@ -221,7 +221,7 @@ pub struct Changes {
     pub unlinked: Vec<u32>,
     /// It owns these now, at this epoch,
     pub gained: Vec<(Named, u32)>,
-    /// handed these over or yielded them, to whom at which epoch,
+    /// handed these over or yielded them, to which peer at which epoch,
     pub gave: Vec<(Named, u32, u32)>,
     /// and these are no more.
     pub removed: Vec<(Named, u32)>,
@@ -258,14 +258,14 @@ impl Changes {
         self.removed.push((id.into(), u32::MAX));
     }
 
-    /// What is said of objects; who has links with whom stays, and can wait.
+    /// The news of objects; news of links stays, and can wait.
     pub fn take_objects(&mut self) -> Changes {
         let (linked, unlinked) =
             (std::mem::take(&mut self.linked), std::mem::take(&mut self.unlinked));
         std::mem::replace(self, Changes { linked, unlinked, ..Changes::default() })
     }
 
-    /// The same in parts that fit a message each; who has links with whom stands in the first.
+    /// The same in parts that fit a message each; news of links is in the first.
     pub fn parts(mut self) -> Vec<Changes> {
         let mut parts = Vec::new();
         while self.gained.len() + self.gave.len() + self.removed.len() > PART {
@@ -296,6 +296,7 @@ impl Changes {
 
 /// Players in rising order, each as its distance from the one before: three bytes instead of four.
 mod rising {
+    use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub fn serialize<S: Serializer>(players: &[u32], to: S) -> Result<S::Ok, S::Error> {
@@ -310,7 +311,9 @@ mod rising {
         let mut steps = Vec::<u32>::deserialize(from)?;
         let mut before = 0u32;
         for step in &mut steps {
-            before = before.wrapping_add(*step);
+            // A list that wraps is not one that was ever written, and would not be written so again.
+            let next = before.checked_add(*step);
+            before = next.ok_or_else(|| D::Error::custom("players are not in rising order"))?;
             *step = before;
         }
         Ok(steps)
@@ -339,7 +342,7 @@ pub enum PeerMessage {
         versions: Vec<u8>,
         /// The hash of the schema.
         schema: u64,
-        /// Who it is.
+        /// The peer's key.
         digest: Sealed,
         /// Its own clock, microseconds; comes back in `Time`.
         clock: u64,
@@ -371,7 +374,7 @@ pub enum PeerMessage {
     Give(Transfer),
     /// Taken over, at this epoch; the highest number there is: not taken.
     Took(Named, u32),
-    /// A peer claims what this end takes for yours: the object, the epoch, who. Answered by
+    /// A peer claims what this end takes for yours: the object, the epoch, the claimant. Answered by
     /// `Changes`.
     Claimed(Named, u32, u32),
     /// For an object's owner, here or further on.
@@ -383,7 +386,7 @@ pub enum PeerMessage {
         /// For good.
         leaving: bool,
     },
-    /// Whom this end sees near the other, who may not: players, and where they are, in whole units.
+    /// Players that this end sees near the other end, which may not see them: numbers and places, in whole units.
     Sighted(Vec<(u32, [i32; 3])>),
     /// The digests of these players, please: answered by `Members`.
     Who(Vec<u32>),
@@ -425,6 +428,17 @@ mod tests {
             None,
             "too large"
         );
+    }
+
+    #[test]
+    fn players_in_an_order_that_wraps_are_refused() {
+        let changes = Changes { linked: vec![7, u32::MAX], ..Changes::default() };
+        let bytes = write_message(&changes);
+        assert_eq!(read_message(&bytes), Some(changes));
+        // The distances of the list at hand, and the four others that are empty.
+        let wrapping = [&write_message(&vec![7, u32::MAX])[..], &[0; 4]].concat();
+        assert_eq!(wrapping.len(), bytes.len(), "the same shape");
+        assert_eq!(read_message::<Changes>(&wrapping), None);
     }
 
     #[test]

@@ -4,17 +4,17 @@ use super::KeptObjects;
 use crate::game::PlayerId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that are remembered. Beyond, the player who left first is forgotten, with the kept objects.
+/// Names that are remembered. Beyond, the player that left first is forgotten, with the kept objects.
 pub const MAX_NAMES: usize = 4_096;
 
-/// Keeps players' numbers and objects in memory, for [`MAX_NAMES`] players who are gone and all who are in.
+/// Keeps players' numbers and objects in memory, for [`MAX_NAMES`] players that left and all that are in.
 #[derive(Debug, Default)]
 pub struct MemoryStorage {
     numbers: BTreeMap<String, u32>,
     players: BTreeMap<u32, Visitor>,
-    /// Players who are gone, in the order in which they left.
+    /// Players that left, in order.
     gone: BTreeSet<(u64, u32)>,
-    /// Numbers of players who were forgotten.
+    /// Numbers of forgotten players.
     free: Vec<u32>,
     left: u64,
 }
@@ -28,7 +28,7 @@ struct Visitor {
 }
 
 impl MemoryStorage {
-    /// The number of a player who joins, and what was kept. It stays kept: a player whose link breaks before they are
+    /// The number of a joining player, and what was kept. It stays kept: a player whose link breaks before they are
     /// in has not had it.
     pub fn enter(&mut self, name: &str) -> (PlayerId, KeptObjects) {
         if let Some(number) = self.numbers.get(name).copied() {
@@ -45,7 +45,7 @@ impl MemoryStorage {
         let number = self.free.pop().unwrap_or(self.players.len() as u32 + 1);
         self.numbers.insert(name.into(), number);
         self.players.insert(number, Visitor { name: name.into(), ..Visitor::default() });
-        // Until they leave for good nothing tells whether they ever came in: the newest of those who are gone.
+        // Until they leave for good nothing tells whether they ever came in: the newest of those that left.
         self.mark_gone(number);
         (PlayerId(number), KeptObjects::new())
     }
@@ -74,7 +74,7 @@ impl MemoryStorage {
         self.gone.insert((self.left, number));
     }
 
-    /// Players who are remembered.
+    /// Remembered players.
     pub fn len(&self) -> usize {
         self.players.len()
     }

@@ -4,7 +4,7 @@
 //! decides what one transaction of a storage contains and what becomes of a transaction that fails. A host runs
 //! them on a file; the laboratory runs the same two on a disk that crashes, fills up and tears writes.
 //!
-//! **One question, one transaction.** A player who joins brings a token. Both travel as one [`JoinQuestion`]: the token
+//! **One question, one transaction.** A joining player brings a token. Both travel as one [`JoinQuestion`]: the token
 //! is marked as used in the transaction that looks the player up, together with every change handed in before. So
 //! a player is only let in after the token is on the disk, and a transaction that fails uses nothing up.
 //!

@@ -88,7 +88,7 @@ pub struct WriterReport {
 /// What one transaction writes.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
-    /// States of objects; written first, so that a player who is asked for is up to date.
+    /// States of objects; written first, so that a player that is looked up is up to date.
     pub changes: Changes,
     /// Players to look up, with the tokens that they use up.
     pub questions: Vec<JoinQuestion>,

@@ -5,6 +5,7 @@
 //! object's state. So whatever is repeated, forwarded or asked of a new owner is recognised. What is given up is
 //! skipped: each question names the oldest number that is still wanted.
 
+use super::layout::Layout;
 use super::log::AskMark;
 use foveate_wire::{Micros, ObjectId};
 use std::collections::{BTreeMap, VecDeque};
@@ -151,6 +152,13 @@ pub fn judge(marks: &mut Vec<AskMark>, nonce: AskMark, oldest: u64) -> Judgement
         None => return Judgement::Wait,
     }
     Judgement::Act
+}
+
+/// Makes room for another mark: those of regions that are no more are dropped.
+pub(super) fn forget_marks(marks: &mut Vec<AskMark>, layout: &Layout) {
+    if marks.len() >= MAX_MARKS {
+        marks.retain(|mark| layout.get(mark.region).is_some());
+    }
 }
 
 #[cfg(test)]

@@ -9,14 +9,17 @@
 //! not understood, and the subscriber begins anew.
 
 use super::bus::{BusMessage, RegionEpoch, Subscription};
+use super::helpers::{is_helper, whole_policy};
 use super::layout::{Rect, RegionId, ServerId};
-use super::owner::{Effect, Region, Surroundings};
+use super::owner::{Region, Row, Surroundings};
 use crate::game::Game;
+use crate::outbox::Outbox;
 use foveate_sync::interest::{Grade, Pivot, Policy, Sight};
+use foveate_sync::replica::Life;
 use foveate_sync::{Observer, ObserverId, Pivots, ReplicaSet};
 use foveate_wire::packet::Ack;
 use foveate_wire::{Metres, Micros, ObjectId, Radians, Schema, Tick};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Of each bound this share is left to the neighbour for its own observers.
@@ -124,6 +127,8 @@ pub struct Subscriber {
     pub area: Option<Rect>,
     /// It has to be looked at anew.
     pub stale: bool,
+    /// Bytes that it was sent.
+    pub bytes: u64,
 }
 
 /// What a region or a standby is told by another region.
@@ -217,22 +222,32 @@ impl<G: Game> Region<G> {
         if let Some(old) = self.subscribers.remove(&by) {
             publisher.remove(old.observer);
         }
-        let policy: Arc<dyn Policy> = Arc::new(StandbyPolicy(self.owned.clone()));
+        let policy = whole_policy(by, &self.owned);
         let observer =
-            Observer::new(policy, Pivots::Free(vec![point([0.0; 2])]), Tick(self.ticked));
+            Observer::new(policy, Pivots::Free(vec![point([0.0; 2])]), Tick(self.ticked))
+                .with_secrets();
         let observer = publisher.add(observer);
         let (server, stream, points) = (from, wish.stream, wish.points.clone());
-        let it =
-            Subscriber { server, stream, observer, heard: now, points, area: None, stale: true };
+        let it = Subscriber {
+            server,
+            stream,
+            observer,
+            heard: now,
+            points,
+            area: None,
+            stale: true,
+            bytes: 0,
+        };
         self.subscribers.insert(by, it);
     }
 
-    /// Tells neighbours and standby.
+    /// Tells neighbours, standby and players.
     pub(super) fn tell(
         &mut self,
         tick: u32,
         view: &Arc<dyn Policy>,
         around: &mut Surroundings<'_>,
+        out: &mut impl Outbox,
     ) {
         let silent = |it: &Subscriber| around.now - it.heard >= SUBSCRIBED_FOR;
         let gone: Vec<RegionId> =
@@ -243,24 +258,15 @@ impl<G: Game> Region<G> {
             }
         }
         self.aim(view, around);
-        let names: BTreeMap<ObserverId, (RegionId, ServerId, u64)> = self
-            .subscribers
-            .iter()
-            .map(|(id, it)| (it.observer, (*id, it.server, it.stream)))
-            .collect();
-        let (name, now) = (self.name(), around.now);
-        self.simulation.publisher.round(Tick(tick), now, |observer, packet| {
-            let Some((region, server, stream)) = names.get(&observer) else { return };
-            let states = BusMessage::States(name, *region, *stream, packet.to_vec());
-            around.effects.push(Effect::Send(*server, states));
-        });
+        self.publish(tick, around, out);
     }
 
     /// Neighbours look from where their areas are by now.
     fn aim(&mut self, view: &Arc<dyn Policy>, around: &Surroundings<'_>) {
         let extent = &around.settings.extent;
-        for (id, it) in self.subscribers.iter_mut().filter(|(id, _)| **id != self.id) {
-            let area = around.layout.rect(*id).map(|rect| rect.clamped(extent));
+        let neighbours = |id: &RegionId| *id != self.id && !is_helper(*id);
+        for (id, it) in self.subscribers.iter_mut().filter(|(id, _)| neighbours(id)) {
+            let area = around.layout.rect(heir_of(around, *id)).map(|rect| rect.clamped(extent));
             if !it.stale && it.area == area {
                 continue;
             }
@@ -286,10 +292,45 @@ impl<G: Game> Region<G> {
         }
     }
 
+    /// Brings what neighbours told of to a tick: an object that goes on as it did is not told of again.
+    pub(super) fn predict_relayed(&mut self, tick: u32) {
+        let Region { feeds, rows, simulation, .. } = self;
+        let schema = Arc::clone(simulation.game.schema());
+        let store = &mut simulation.publisher.store;
+        for (from, feed) in feeds.iter() {
+            for replica in feed.replicas.in_any_order().filter(|it| it.life() == Life::Live) {
+                let id = replica.id();
+                let Some(Row::Relayed { from: source, stale: None, tick: told }) = rows.get(&id)
+                else {
+                    continue;
+                };
+                // Another region's word on it may be later.
+                if source != from || *told != replica.tick().0 || tick <= *told {
+                    continue;
+                }
+                let place = schema.kind(id.kind()).and_then(|kind| kind.place.as_ref());
+                let Some((place, slot)) = place.zip(store.find(id)) else { continue };
+                let steps = replica.predicted_steps(Tick(tick), place);
+                let mut lanes = replica.lanes().to_vec();
+                lanes[place.at..place.at + place.dims].copy_from_slice(&steps[..place.dims]);
+                // Lanes that the replica has fit its kind.
+                let _ = store.set_lanes(slot, &lanes);
+            }
+        }
+    }
+
     /// Asks to be told by all regions near this one and near what it owns elsewhere, and acknowledges.
     pub(super) fn subscribe(&mut self, around: &mut Surroundings<'_>) {
         let border = around.settings.border.0;
-        let mut near = around.layout.neighbours(self.id, border);
+        let heir = heir_of(around, self.id);
+        let mut near = around.layout.neighbours(heir, border);
+        near.extend((heir != self.id).then_some(heir));
+        // Regions that are being closed have no area, but objects, in their successors'.
+        let closing = around.layout.regions().filter(|(id, info)| {
+            *id != self.id && info.successor.is_some_and(|it| it == heir || near.contains(&it))
+        });
+        let closing: Vec<RegionId> = closing.map(|it| it.0).collect();
+        near.extend(closing);
         for at in &self.points {
             let rects = around.layout.leaves();
             let close = rects.filter(|(_, rect)| rect.distance(*at) <= border).map(|it| it.0);
@@ -297,7 +338,16 @@ impl<G: Game> Region<G> {
         }
         near.sort_unstable();
         near.dedup();
-        self.feeds.retain(|id, feed| near.contains(id) || around.now - feed.began < SUBSCRIBED_FOR);
+        let over = |id: &RegionId, feed: &Feed| {
+            around.now - feed.began >= SUBSCRIBED_FOR && !near.contains(id)
+        };
+        let over: Vec<RegionId> =
+            self.feeds.iter().filter(|(id, feed)| over(id, feed)).map(|it| *it.0).collect();
+        for id in over {
+            // No word comes from there any more: what it told of is no more, unless others tell of it.
+            self.feeds.remove(&id);
+            self.doubt(id, around.now);
+        }
         let schema = Arc::clone(self.simulation.game.schema());
         for id in near {
             let streams = &mut *around.streams;
@@ -314,6 +364,11 @@ impl<G: Game> Region<G> {
             around.send(id, message);
         }
     }
+}
+
+/// The region whose area counts: of one that is being closed its successor's, until it is empty.
+fn heir_of(around: &Surroundings<'_>, id: RegionId) -> RegionId {
+    around.layout.get(id).and_then(|info| info.successor).unwrap_or(id)
 }
 
 fn point(at: [f32; 2]) -> Pivot {

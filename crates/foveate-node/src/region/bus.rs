@@ -3,9 +3,11 @@
 //! A message may be lost, late, doubled or overtaken. Whatever matters is therefore repeated, and taken in once.
 //! How it travels is the host's matter; a host that has two ways may use both.
 
+use super::gossip::Hearsay;
 use super::layout::{RegionId, ServerId};
 use super::ledger::{RecordError, read_record, write_record};
 use super::log::{AskMark, ObjectState};
+use crate::session::{ResumeKey, ServerContact, Ticket};
 use foveate_wire::Micros;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,10 @@ pub const MAX_HANDOFFS: usize = 64;
 pub const MAX_ASKS_SENT: usize = 64;
 /// Points beside its rectangle that a region is told about at most.
 pub const MAX_POINTS: usize = 32;
+/// Inputs of one avatar in one message at most.
+pub const MAX_INPUTS_SENT: usize = 8;
+/// Sessions in one message to a standby at most.
+pub const MAX_NOTES: usize = 256;
 
 /// Where a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -87,10 +93,49 @@ pub struct RemoteAsk {
     pub action: Vec<u8>,
 }
 
+/// A client that is on its way to a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Expectation {
+    /// The player's name.
+    pub name: String,
+    /// The key of the session that they resume, if they have one.
+    pub resume: Option<ResumeKey>,
+    /// Their number, if the session is to move; none: they join.
+    pub player: Option<u32>,
+    /// The region that they come to.
+    pub region: RegionId,
+}
+
+/// Inputs for an avatar that another region owns: the last ones, repeated.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemoteInputs {
+    /// The player.
+    pub player: u32,
+    /// Counts how often the numbers began anew.
+    pub stream: u32,
+    /// Numbers and inputs, as the game writes them; oldest first.
+    pub inputs: Vec<(u16, Vec<u8>)>,
+}
+
+/// What a standby has to know of a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionNote {
+    /// The player,
+    pub player: u32,
+    /// with this name.
+    pub name: String,
+    /// For resuming.
+    pub resume: ResumeKey,
+    /// The version of the wire that the client speaks.
+    pub version: u8,
+    /// The view that the player chose.
+    pub view: u8,
+}
+
 /// What is said.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum BusMessage {
-    /// A sign of life, to all: once a second.
+    /// A sign of life, to all, of a server that hears of no other.
     Hello,
     /// From an owner to its standby.
     Beacon(RegionEpoch, u64),
@@ -106,6 +151,30 @@ pub enum BusMessage {
     Asks(RegionId, Vec<RemoteAsk>),
     /// Actions that were carried out, or found no object: each with whether it was done.
     Answers(Vec<(u64, AskMark, bool)>),
+    /// Asks for an answer at once, with the time by the asker's clock,
+    Echo(u64),
+    /// which is the answer.
+    EchoReply(u64),
+    /// What the sender knows of servers and players.
+    Gossip(Hearsay),
+    /// A region's owner asks a server without regions to help it.
+    Help(RegionEpoch),
+    /// How clients reach the sender, and how many players each of its regions has; to all, once a second.
+    Players(ServerContact, Vec<(RegionId, u32)>),
+    /// A client will come with this ticket.
+    Expect(Ticket, Expectation),
+    /// The answer: the ticket is good here.
+    Expected(Ticket),
+    /// The client has come with it, and waits.
+    Ready(Ticket),
+    /// A session for this region, in the game's own terms.
+    Session(RegionEpoch, RegionId, Vec<u8>),
+    /// The answer: the player's session of this epoch is here.
+    SessionTaken(u32, u32),
+    /// Inputs for an avatar of this region.
+    Inputs(RegionId, RemoteInputs),
+    /// The sessions of a region, for its standby: a part of them, and whether it is the first.
+    Sessions(RegionEpoch, bool, Vec<SessionNote>),
 }
 
 impl Envelope {
@@ -124,6 +193,10 @@ impl Envelope {
             BusMessage::Handoff(_, _, objects) => objects.len() <= MAX_HANDOFFS,
             BusMessage::Asks(_, asks) => asks.len() <= MAX_ASKS_SENT,
             BusMessage::Answers(answers) => answers.len() <= MAX_ASKS_SENT,
+            BusMessage::Gossip(hearsay) => hearsay.fits(),
+            BusMessage::Players(contact, _) => contact.is_valid(),
+            BusMessage::Inputs(_, it) => it.inputs.len() <= MAX_INPUTS_SENT,
+            BusMessage::Sessions(_, _, notes) => notes.len() <= MAX_NOTES,
             _ => true,
         };
         if fits { Ok(envelope) } else { Err(RecordError::Malformed) }
@@ -143,7 +216,23 @@ pub struct Publication {
 
 #[cfg(test)]
 mod tests {
+    use super::super::gossip::PlayerDigest;
+    use super::super::servers::{RegionStatus, ServerStatus};
     use super::*;
+
+    fn hearsay() -> Hearsay {
+        let region = RegionStatus {
+            region: RegionId(3),
+            load: Some(512),
+            players: 9,
+            borders: vec![(RegionId(4), 1_000)],
+        };
+        let (regions, rtts) = (vec![region], vec![(ServerId(2), 900)]);
+        let status =
+            ServerStatus { stamp: 5, machine: 1, regions, rtts, ..ServerStatus::default() };
+        let player = PlayerDigest { avatar: 7, region: RegionId(3), stamp: 5, hops: 1 };
+        Hearsay { servers: vec![(ServerId(1), 2, status)], players: vec![player] }
+    }
 
     #[test]
     fn messages_return_and_any_bytes_are_read_or_refused() {
@@ -178,6 +267,10 @@ mod tests {
                 }],
             ),
             BusMessage::Answers(vec![(7, nonce, true)]),
+            BusMessage::Echo(7),
+            BusMessage::EchoReply(7),
+            BusMessage::Help(by),
+            BusMessage::Gossip(hearsay()),
         ];
         let mut rng = fastrand::Rng::with_seed(1);
         for body in bodies {

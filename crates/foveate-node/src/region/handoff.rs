@@ -15,7 +15,7 @@ use super::bus::{BusMessage, HandoffState, MAX_HANDOFFS};
 use super::layout::RegionId;
 use super::log::{LogEntry, ObjectState};
 use super::owner::{Effect, Region, Row, Surroundings};
-use crate::game::Game;
+use crate::game::{Game, PlayerId};
 use crate::remote_objects::place_of;
 use foveate_wire::ObjectId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,12 +47,19 @@ pub struct OutboundTransfer {
     /// The state leaves once the log has everything up to this tick: it may be the consequence of what another
     /// object did, and must not outlive it.
     pub after: u32,
+    /// Its receiver was closed, and an entry that names another one is on its way to the log.
+    pub redirected: bool,
 }
 
 impl<G: Game> Region<G> {
     /// Takes in what has arrived and was given to this region, each object once.
     pub(super) fn take_in(&mut self, around: &mut Surroundings<'_>) {
-        for (id, (from, handoff)) in std::mem::take(&mut self.arrivals) {
+        let arrivals = std::mem::take(&mut self.arrivals);
+        // What a closed region has not taken in its giver sends elsewhere.
+        if self.closing.is_closed() {
+            return;
+        }
+        for (id, (from, handoff)) in arrivals {
             let given = around.logs.get(&from).and_then(|view| view.pending.get(&id));
             let given = given.is_some_and(|it| it.epoch == handoff.epoch && it.to == self.id);
             let known = around.logs.get(&self.id);
@@ -108,7 +115,9 @@ impl<G: Game> Region<G> {
         self.points.clear();
         for (id, row) in &mut self.rows {
             let Row::Owned(row) = row else { continue };
-            let Some(slot) = store.find(*id).filter(|_| row.offered.is_none()) else { continue };
+            let stays = self.staying.contains(&PlayerId(id.origin()));
+            let free = row.offered.is_none() && !(stays && id.origin() > 0);
+            let Some(slot) = store.find(*id).filter(|_| free) else { continue };
             if self.simulation.game.carrier(&self.simulation.world(), *id).is_some() {
                 carried.push(*id);
                 continue;
@@ -168,12 +177,26 @@ impl<G: Game> Region<G> {
         sequence: u64,
         around: &mut Surroundings<'_>,
     ) {
-        let state = self.state(id).filter(|_| matches!(self.rows.get(&id), Some(Row::Owned(_))));
-        if let Some(state) = &state {
+        let owned = matches!(self.rows.get(&id), Some(Row::Owned(_)));
+        let state = match self.transfers.get(&id) {
+            // Its first receiver was closed before it came.
+            Some(before) if before.redirected => before.state.clone(),
+            _ => self.state(id).filter(|_| owned),
+        };
+        if let Some(state) = state.as_ref().filter(|_| owned) {
             self.relay(id, to, (state.tick, around.now));
         }
         let (since, after) = (self.ticked, self.unlogged_until());
-        let transfer = OutboundTransfer { epoch, to, sequence, state, since, logged: false, after };
+        let transfer = OutboundTransfer {
+            epoch,
+            to,
+            sequence,
+            state,
+            since,
+            logged: false,
+            after,
+            redirected: false,
+        };
         self.transfers.insert(id, transfer);
         around.effects.push(Effect::Reached(MeshStep::OutLogged));
         self.send_handoff(id, around);
@@ -207,7 +230,7 @@ impl<G: Game> Region<G> {
                 sequence: it.sequence,
                 state: it.state.clone(),
             });
-            if !it.logged && self.ticked.saturating_sub(it.since) >= LOG_AFTER {
+            if !it.logged && !it.redirected && self.ticked.saturating_sub(it.since) >= LOG_AFTER {
                 it.logged = true;
                 let (object, epoch, state) = (id.0, it.epoch, it.state.clone());
                 self.queue.push(LogEntry::Amend { object, epoch, state });
@@ -237,5 +260,6 @@ impl<G: Game> Region<G> {
             self.queue.push(LogEntry::Done { object: id.0, epoch });
             around.effects.push(Effect::Reached(MeshStep::InRead));
         }
+        self.redirect(around);
     }
 }

@@ -90,6 +90,20 @@ enum TreeNode {
     },
 }
 
+/// A cut of the tree and what is on its sides.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RegionCut {
+    node: usize,
+    /// 0: it is a place on the x axis.
+    pub axis: u8,
+    /// The place.
+    pub at: f32,
+    /// The regions below,
+    pub low: Vec<RegionId>,
+    /// and above.
+    pub high: Vec<RegionId>,
+}
+
 /// Who runs a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RegionInfo {
@@ -284,17 +298,8 @@ impl Layout {
     pub fn move_split(&mut self, region: RegionId, to: f32) -> Result<(), LayoutError> {
         let leaf = self.leaf(region)?;
         let parent = self.parent(leaf).ok_or(LayoutError::NoSibling(region))?;
-        let before = self.nodes[parent];
-        if let TreeNode::Cut { at, .. } = &mut self.nodes[parent] {
-            *at = to;
-        }
-        let sound = to.is_finite()
-            && self.leaves().all(|(_, it)| (0..2).all(|axis| it.min[axis] < it.max[axis]));
-        if !sound {
-            self.nodes[parent] = before;
-            return Err(LayoutError::Cut(to));
-        }
-        Ok(())
+        let cut = self.cuts().into_iter().find(|cut| cut.node == parent);
+        self.move_cut(&cut.ok_or(LayoutError::NoSibling(region))?, to)
     }
 
     /// The cut that last made the region: its axis and place.
@@ -319,16 +324,78 @@ impl Layout {
         };
         self.nodes[parent] = TreeNode::Leaf(heir);
         self.compact();
-        // Where a region that closed earlier was to hand over to this one.
-        for info in self.regions.values_mut() {
-            if info.successor == Some(region) {
+        self.bequeath(region, heir);
+        Ok(heir)
+    }
+
+    /// Gives a region's area to a new region of another server. The old one is closed like one that was merged.
+    pub fn replace(&mut self, region: RegionId, server: ServerId) -> Result<RegionId, LayoutError> {
+        let leaf = self.leaf(region)?;
+        if self.regions.len() >= MAX_REGIONS {
+            return Err(LayoutError::Full);
+        }
+        let heir = RegionId(self.next_region);
+        self.next_region += 1;
+        self.nodes[leaf] = TreeNode::Leaf(heir);
+        self.bequeath(region, heir);
+        let info =
+            RegionInfo { epoch: 1, server, standby: None, successor: None, populates: false };
+        self.regions.insert(heir, info);
+        Ok(heir)
+    }
+
+    /// What a region was to be given, and it itself, goes to its heir.
+    fn bequeath(&mut self, region: RegionId, heir: RegionId) {
+        for (id, info) in &mut self.regions {
+            if *id == region || info.successor == Some(region) {
                 info.successor = Some(heir);
             }
         }
-        if let Some(info) = self.regions.get_mut(&region) {
-            info.successor = Some(heir);
+    }
+
+    /// The leaf on the other side of the cut that last made a region, if it is one.
+    pub fn sibling(&self, region: RegionId) -> Option<RegionId> {
+        let leaf = self.leaf(region).ok()?;
+        let TreeNode::Cut { low, high, .. } = self.nodes[self.parent(leaf)?] else { return None };
+        match self.nodes[usize::from(if usize::from(low) == leaf { high } else { low })] {
+            TreeNode::Leaf(sibling) => Some(sibling),
+            TreeNode::Cut { .. } => None,
         }
-        Ok(heir)
+    }
+
+    /// All cuts, each before those above it.
+    pub fn cuts(&self) -> Vec<RegionCut> {
+        let mut cuts: Vec<RegionCut> = Vec::new();
+        // Children come after their parents: from the end, what is below a node is known.
+        let mut below: Vec<Vec<RegionId>> = vec![Vec::new(); self.nodes.len()];
+        for (node, it) in self.nodes.iter().enumerate().rev() {
+            match *it {
+                TreeNode::Leaf(region) => below[node].push(region),
+                TreeNode::Cut { axis, at, low, high } => {
+                    let (low, high) =
+                        (below[usize::from(low)].clone(), below[usize::from(high)].clone());
+                    below[node] = [low.clone(), high.clone()].concat();
+                    cuts.push(RegionCut { node, axis, at, low, high });
+                }
+            }
+        }
+        cuts
+    }
+
+    /// Moves a cut of [`Layout::cuts`].
+    pub fn move_cut(&mut self, cut: &RegionCut, to: f32) -> Result<(), LayoutError> {
+        let before = self.nodes[cut.node];
+        let TreeNode::Cut { at, .. } = &mut self.nodes[cut.node] else {
+            return Err(LayoutError::Cut(to));
+        };
+        *at = to;
+        let sound = to.is_finite()
+            && self.leaves().all(|(_, it)| (0..2).all(|axis| it.min[axis] < it.max[axis]));
+        if !sound {
+            self.nodes[cut.node] = before;
+            return Err(LayoutError::Cut(to));
+        }
+        Ok(())
     }
 
     /// Forgets a region that was closed; false if it still has an area.

@@ -28,6 +28,8 @@ pub enum Subject {
     Server(ServerId),
     /// A region's log.
     Log(RegionId),
+    /// Where a player is, by number; the newest entry counts.
+    Player(u32),
 }
 
 /// Bytes that are no record.
@@ -87,6 +89,8 @@ pub enum LedgerRequest {
     },
     /// From now on hand over every entry of a subject, in order, without gaps, from the first one that is kept.
     Follow(Subject),
+    /// Hand over no more entries of a subject. A later `Follow` begins with the first one that is kept.
+    Unfollow(Subject),
     /// Entries of a subject before this one are not needed any more. The last entry is always kept.
     Truncate(Subject, u64),
 }

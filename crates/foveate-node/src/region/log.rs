@@ -117,6 +117,8 @@ pub enum LogEntry {
         /// The entry.
         begun: u64,
     },
+    /// The region is empty and takes nothing in any more: nothing follows.
+    Close,
 }
 
 /// All entries of one append.
@@ -179,6 +181,8 @@ pub struct LogView {
     pub accepted: BTreeMap<(ObjectId, RegionId), AcceptedIn>,
     /// Whether a whole snapshot was read.
     pub complete: bool,
+    /// The region was closed: what it has not taken in it never will.
+    pub closed: bool,
     /// What left the region or was removed, and at what tick: a replica of it is a memory.
     pub gone: BTreeMap<ObjectId, u32>,
     /// The first entry that was read without a gap.
@@ -254,6 +258,7 @@ impl LogView {
                 self.accept((ObjectId(*object), *from), *epoch, *sequence);
             }
             LogEntry::Begin => {}
+            LogEntry::Close => self.closed = true,
             LogEntry::End { begun } => {
                 let begun = if *begun == 0 { sequence } else { *begun };
                 self.complete |= begun >= self.first;
@@ -289,9 +294,11 @@ impl LogView {
 
     /// Forgets objects that were taken in and whose giver, whose log is `from`, has logged `Done`.
     pub fn forget_done(&mut self, region: RegionId, from: &LogView) {
+        if self.accepted.is_empty() || !from.complete {
+            return;
+        }
         self.accepted.retain(|(id, from_region), it| {
             *from_region != region
-                || !from.complete
                 || from.last < it.sequence
                 || from.pending.get(id).is_some_and(|pending| pending.epoch <= it.epoch)
         });
@@ -323,6 +330,19 @@ mod tests {
 
     fn out(epoch: u32) -> LogEntry {
         LogEntry::Out { object: X, epoch, to: B, state: state(1), sequence: None }
+    }
+
+    #[test]
+    fn a_closed_log_keeps_what_was_taken_in_until_its_giver_is_done() {
+        let mut view = LogView::default();
+        let fence = LogEntry::Fence { epoch: 1 };
+        let taken = LogEntry::In { object: X, epoch: 1, from: A, sequence: 1, state: state(1) };
+        assert!(view.apply(1, &batch(1, vec![fence, taken])) && !view.closed);
+        let gone = LogEntry::Out { object: X, epoch: 2, to: A, state: state(2), sequence: None };
+        let done = LogEntry::Done { object: X, epoch: 2 };
+        assert!(view.apply(2, &batch(1, vec![gone, done, LogEntry::Close])) && view.closed);
+        assert!(view.has_accepted(ObjectId(X), 1), "its giver need not give it to another region");
+        assert!(!view.has_accepted(ObjectId(X), 3), "what came later it never takes in");
     }
 
     #[test]

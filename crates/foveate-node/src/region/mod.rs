@@ -5,44 +5,65 @@
 //! over ([`handoff`]), and it is what the regions' logs say ([`log`]) that decides. *Time detects, sequence numbers
 //! decide*: clocks say who must stop ([`lease`]), and appends that name the last entry they saw say who goes on
 //! ([`ledger`], `takeover`). Neighbours and standbys are observers ([`border`]); actions for objects of another
-//! region travel to its owner ([`actions`]).
+//! region travel to its owner ([`actions`]). Which server runs which area follows load and latency ([`balance`],
+//! [`overlay`]); what servers know of others far away they know by hearsay ([`gossip`]).
 //!
 //! A [`RegionServer`] is one process: a [`Node`] without IO. Whatever it asks of ledger and bus are events, and what
 //! comes of it are commands, so that a simulator can delay, lose and double both. The order of events is the order
 //! of effects: a process that dies after one of them has done what is before and nothing of what is behind.
 
 pub mod actions;
+pub mod balance;
 pub mod border;
 pub mod bus;
 pub mod clock;
+pub mod closing;
+pub mod crossing;
+pub mod gossip;
 pub mod handoff;
+pub mod helpers;
+mod hosting;
+mod joining;
 pub mod layout;
 pub mod lease;
+mod leaving;
 pub mod ledger;
 pub mod log;
+pub mod overlay;
 pub mod owner;
+pub mod players;
 mod receive;
-mod servers;
+pub mod servers;
+pub mod sessions;
 mod stand;
 mod takeover;
+mod watch;
 
-use crate::game::{Game, GameViews};
+use crate::game::{Game, GameViews, PlayerId};
 use crate::node::{Node, NodeInput};
-use crate::outbox::Outbox;
+use crate::outbox::{Link, Outbox};
+use crate::session::Refusal;
+use balance::{BalanceChange, Balancer};
 use border::{Feed, StreamNames};
-use bus::{BusMessage, Envelope, Publication, Recipient};
+use bus::{BusMessage, Envelope, Publication, Recipient, SessionNote};
 use clock::WorldClock;
+use crossing::OutboundSession;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
 use foveate_wire::{Metres, Micros, ObjectId};
+use gossip::Gossip;
+use helpers::Helpers;
 use layout::{Layout, LayoutError, Rect, RegionId, ServerId};
 use lease::StandbyWatch;
 use ledger::{Appends, LedgerAnswer, LedgerRequest, Subject};
 use log::LogView;
+use overlay::Overlay;
 use owner::{Effect, Region, Surroundings};
 use servers::{Heartbeat, KnownServers};
+use sessions::Players;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use watch::Unwanted;
 
 /// What a server may be told.
 #[derive(Clone)]
@@ -59,6 +80,8 @@ pub struct RegionSettings {
     pub snapshot_every: u32,
     /// and objects in each part of one.
     pub snapshot_part: usize,
+    /// The machine that the server runs on; 0: not known. A standby is looked for on another one.
+    pub machine: u64,
 }
 
 impl RegionSettings {
@@ -68,7 +91,15 @@ impl RegionSettings {
         let snapshot_every = rounds.count(Micros(10_000_000));
         let hysteresis = Metres(0.05 * view.0);
         let snapshot_part = 256;
-        RegionSettings { rounds, border: view, hysteresis, extent, snapshot_every, snapshot_part }
+        RegionSettings {
+            rounds,
+            border: view,
+            hysteresis,
+            extent,
+            snapshot_every,
+            snapshot_part,
+            machine: 0,
+        }
     }
 }
 
@@ -113,11 +144,37 @@ pub enum MeshStep {
     Stepped,
     /// A server was declared dead, and its regions not taken.
     DeclaredDead,
+    /// A change of the layout that balances load was asked for.
+    BalanceAsked,
+    /// A region that is being closed is empty, and its log not closed.
+    Closing,
+    /// The log is closed, and the region part of the layout.
+    CloseLogged,
+    /// A player's record names a region, and the player is not in.
+    PlayerClaimed,
+    /// A player is in.
+    PlayerSeated,
+    /// A session's next server was told of its client.
+    SessionOffered,
+    /// A client has entered at the next server, and its host does not know.
+    ClientReady,
+    /// The append that moves a session was sent.
+    MoveAsked,
+    /// It is known to be appended, and the session was not sent.
+    MoveLogged,
+    /// The session was sent.
+    SessionSent,
+    /// It goes on at the next host, which has not said so.
+    SessionTaken,
+    /// The append by which a player leaves was sent.
+    LeaveAsked,
+    /// It is known to be appended, and the player's objects are still there.
+    LeaveLogged,
 }
 
 impl MeshStep {
-    /// All of them.
-    pub const ALL: [MeshStep; 19] = [
+    /// Those of objects and regions.
+    pub const ALL: [MeshStep; 22] = [
         MeshStep::Offered,
         MeshStep::OutSent,
         MeshStep::OutLogged,
@@ -137,6 +194,23 @@ impl MeshStep {
         MeshStep::Fenced,
         MeshStep::Stepped,
         MeshStep::DeclaredDead,
+        MeshStep::BalanceAsked,
+        MeshStep::Closing,
+        MeshStep::CloseLogged,
+    ];
+
+    /// Those of players, which come up only where there are some.
+    pub const OF_SESSIONS: [MeshStep; 10] = [
+        MeshStep::PlayerClaimed,
+        MeshStep::PlayerSeated,
+        MeshStep::SessionOffered,
+        MeshStep::ClientReady,
+        MeshStep::MoveAsked,
+        MeshStep::MoveLogged,
+        MeshStep::SessionSent,
+        MeshStep::SessionTaken,
+        MeshStep::LeaveAsked,
+        MeshStep::LeaveLogged,
     ];
 }
 
@@ -164,6 +238,34 @@ pub enum RegionEvent {
     Unusable(LayoutError),
     /// The server was declared dead and has dropped everything: start another one.
     Ended,
+    /// The server was drained: it runs nothing, stands by for nothing, and may be stopped.
+    Drained,
+    /// A player wants in. Answer by [`RegionCommand::Admit`] or [`RegionCommand::Reject`].
+    Asked {
+        /// Where they are.
+        link: Link,
+        /// Who they say they are.
+        name: String,
+        /// What they brought to prove it.
+        token: Vec<u8>,
+    },
+    /// A player is in, anew or again.
+    Joined(PlayerId, String),
+    /// A player leaves.
+    Left(PlayerId),
+    /// A session came from another region.
+    SessionMoved {
+        /// The player.
+        player: PlayerId,
+        /// The session epoch.
+        epoch: u32,
+        /// Live replicas of the client's that go on,
+        kept: usize,
+        /// that have to be sent whole,
+        whole: usize,
+        /// of so many.
+        all: usize,
+    },
 }
 
 /// A change of the layout that an operator asks for.
@@ -173,6 +275,10 @@ pub enum LayoutChange {
     Split(RegionId, u8, f32, ServerId),
     /// Move the cut that last made a region.
     MoveSplit(RegionId, f32),
+    /// Give a region's area to its sibling, and close it.
+    Merge(RegionId),
+    /// Give a region's area to a new region of this server, and close it.
+    Replace(RegionId, ServerId),
 }
 
 /// What a server's host tells it.
@@ -188,6 +294,14 @@ pub enum RegionCommand {
     Deliver(Vec<u8>),
     /// Change the layout; nothing happens if another change is on its way.
     Change(LayoutChange),
+    /// The last round took so long, of the processor's time. Without this load is not known, and nothing is balanced.
+    EndRound(Micros),
+    /// Give all regions to other servers, and run none from now on.
+    Drain,
+    /// The answer to [`RegionEvent::Asked`]: the player is who they say.
+    Admit(Link),
+    /// The other answer.
+    Reject(Link, Refusal),
 }
 
 /// What was counted.
@@ -203,6 +317,16 @@ pub struct RegionCounts {
     pub taken: u64,
     /// Regions taken over.
     pub takeovers: u64,
+    /// Changes of the layout that this server made to balance load: cuts moved,
+    pub moved: u64,
+    /// regions given to servers that had none,
+    pub joined: u64,
+    /// regions merged into their siblings,
+    pub merged: u64,
+    /// regions given away by a server that is drained,
+    pub left: u64,
+    /// and pairs of servers that changed places.
+    pub swapped: u64,
 }
 
 /// What a change of the layout on its way is for.
@@ -212,12 +336,16 @@ enum Intent {
     Operate,
     Standby(RegionId),
     TakeOver(RegionId),
+    Balance(BalanceChange),
+    Close,
 }
 
 /// A region that this server stands by for.
 struct Standby {
     watch: StandbyWatch,
     feed: Feed,
+    /// The region's sessions.
+    notes: BTreeMap<PlayerId, SessionNote>,
 }
 
 /// A server of a world on many servers.
@@ -241,8 +369,18 @@ pub struct RegionServer<G: Game> {
     opening: BTreeMap<RegionId, (u32, Option<log::LogBatch>)>,
     /// What a standby was told of a region that it is taking over.
     inherited: BTreeMap<RegionId, Feed>,
+    /// and of its sessions.
+    awaited: BTreeMap<RegionId, BTreeMap<PlayerId, SessionNote>>,
+    players: Players,
+    /// Sessions on their way to other regions.
+    sessions_out: BTreeMap<PlayerId, OutboundSession>,
     servers: KnownServers,
     heartbeat: Heartbeat,
+    balancer: Balancer,
+    overlay: Overlay,
+    gossip: Gossip,
+    helpers: Helpers,
+    unwanted: Unwanted,
     view: Option<Arc<dyn Policy>>,
     ticked: u32,
     woken: Micros,
@@ -274,8 +412,16 @@ impl<G: Game> RegionServer<G> {
             standing: BTreeMap::new(),
             opening: BTreeMap::new(),
             inherited: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            players: Players::default(),
+            sessions_out: BTreeMap::new(),
             servers: KnownServers::default(),
             heartbeat: Heartbeat::default(),
+            balancer: Balancer::default(),
+            overlay: Overlay::default(),
+            gossip: Gossip::default(),
+            helpers: Helpers::default(),
+            unwanted: Unwanted::default(),
             view,
             ticked: 0,
             woken: Micros::ZERO,
@@ -295,6 +441,20 @@ impl<G: Game> RegionServer<G> {
         self.me
     }
 
+    /// What it was told.
+    pub fn settings(&self) -> &RegionSettings {
+        &self.settings
+    }
+
+    /// The regions that it stands by for, and whether it could take each over at once: its log was read from a snapshot
+    /// on, and its owner tells of its objects.
+    pub fn standing(&self) -> impl Iterator<Item = (RegionId, bool)> {
+        self.standing.iter().map(|(id, standby)| {
+            let logged = self.logs.get(id).is_some_and(|view| view.complete);
+            (*id, logged && standby.feed.epoch.is_some())
+        })
+    }
+
     /// The layout as far as this server knows.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref().map(|it| &it.1)
@@ -303,6 +463,16 @@ impl<G: Game> RegionServer<G> {
     /// The regions that it runs.
     pub fn regions(&self) -> impl Iterator<Item = &Region<G>> {
         self.regions.values()
+    }
+
+    /// The world's time by this server's clock, in microseconds; none before it has heard of it.
+    pub fn world_time(&self, now: Micros) -> Option<u64> {
+        self.clock.world(now)
+    }
+
+    /// The share of a round that its regions take; none: not known.
+    pub fn load(&self) -> Option<f32> {
+        self.regions.keys().map(|id| self.balancer.load(*id)).sum()
     }
 
     /// What was counted.
@@ -318,6 +488,9 @@ impl<G: Game> RegionServer<G> {
 
     fn follow(&mut self, subject: Subject) {
         if self.followed.insert(subject) {
+            if let Subject::Log(id) = subject {
+                self.logs.entry(id).or_default();
+            }
             self.events.push_back(RegionEvent::Ledger(LedgerRequest::Follow(subject)));
         }
     }
@@ -332,9 +505,9 @@ impl<G: Game> RegionServer<G> {
         self.events.push_back(RegionEvent::Publish(Publication { to, bytes, expires }));
     }
 
-    /// One round, in this order: what was not answered, signs of life, who may act, which regions are to be taken,
-    /// the ticks, what is to be logged, what is to be told.
-    fn wake(&mut self, now: Micros) {
+    /// One round, in this order: what was not answered, signs of life, what is known of others, who may act, which
+    /// regions are to be taken or given away, the ticks, what is to be logged, what is to be told.
+    fn wake(&mut self, now: Micros, out: &mut impl Outbox) {
         self.woken = now;
         if self.ended {
             return;
@@ -343,19 +516,27 @@ impl<G: Game> RegionServer<G> {
         self.appends.retry(now, |request| events.push_back(RegionEvent::Ledger(request)));
         self.found(now);
         self.show_life(now);
+        self.measure(now);
+        self.gossip(now);
+        self.follow_needed(now);
         self.stand_by(now);
         self.take_abandoned(now);
         self.open_regions(now);
         self.send_beacons(now);
         self.keep_standbys(now);
+        self.close_regions(now);
+        self.balance(now);
+        self.help(now);
         if let Some((tick, _)) = self.clock.tick(now, self.settings.rounds.length) {
-            self.run_ticks(tick, now);
+            self.run_ticks(tick, now, out);
         }
+        self.mind_players(now);
+        self.repeat_sessions(now);
         self.hear_itself(now);
     }
 
     /// All ticks up to this one.
-    fn run_ticks(&mut self, tick: u32, now: Micros) {
+    fn run_ticks(&mut self, tick: u32, now: Micros, out: &mut impl Outbox) {
         let first = (self.ticked + 1).max(tick.saturating_sub(owner::MAX_CATCH_UP - 1));
         for tick in first..=tick {
             self.ticked = tick;
@@ -364,13 +545,13 @@ impl<G: Game> RegionServer<G> {
                 // A region that was opened meanwhile begins with its own tick.
                 let due = self.regions.get(&id).is_some_and(|region| region.ticked < tick);
                 if due && self.may_act_until(id) > now {
-                    self.tick_region(id, tick, now);
+                    self.tick_region(id, tick, now, out);
                 }
             }
         }
     }
 
-    fn tick_region(&mut self, id: RegionId, tick: u32, now: Micros) {
+    fn tick_region(&mut self, id: RegionId, tick: u32, now: Micros, out: &mut impl Outbox) {
         let expires = self.may_act_until(id);
         let Some((mut region, view)) = self.regions.remove(&id).zip(self.view.clone()) else {
             return;
@@ -379,7 +560,7 @@ impl<G: Game> RegionServer<G> {
             region.tick(tick, around);
             around.effects.push(Effect::Reached(MeshStep::Stepped));
             region.send_handoffs(around);
-            region.tell(tick, &view, around);
+            region.tell(tick, &view, around, out);
             region.subscribe(around);
             region.send_actions(around);
         });
@@ -451,13 +632,13 @@ impl<G: Game> Node for RegionServer<G> {
     type Command = RegionCommand;
     type Event = RegionEvent;
 
-    fn handle(&mut self, now: Micros, input: NodeInput<'_, RegionCommand>, _: &mut impl Outbox) {
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, RegionCommand>, out: &mut impl Outbox) {
         self.woken = now;
         if self.ended {
             return;
         }
         match input {
-            NodeInput::Wake => self.wake(now),
+            NodeInput::Wake => self.wake(now, out),
             NodeInput::Command(command) => {
                 match command {
                     RegionCommand::Found(layout) => self.founding = Some(layout),
@@ -467,15 +648,20 @@ impl<G: Game> Node for RegionServer<G> {
                     }
                     RegionCommand::Deliver(bytes) => self.on_message(&bytes, now),
                     RegionCommand::Change(change) => self.change(change, now),
+                    RegionCommand::EndRound(took) => self.end_round(took),
+                    RegionCommand::Drain => self.balancer.drain(),
+                    RegionCommand::Admit(link) => self.admit(link, now),
+                    RegionCommand::Reject(link, why) => self.turn_away(link, why),
                 }
                 self.hear_itself(now);
             }
             // Players come by links; servers speak by the bus.
-            NodeInput::Connected(..)
-            | NodeInput::Datagram(..)
-            | NodeInput::Message(..)
-            | NodeInput::Closed(_) => {}
+            NodeInput::Connected(link, _) => self.on_connected(link, now),
+            NodeInput::Datagram(link, bytes) => self.on_client_datagram(link, bytes, now),
+            NodeInput::Message(link, bytes) => self.on_client_message(link, bytes, now),
+            NodeInput::Closed(link) => self.on_closed(link, now),
         }
+        self.flush(out);
     }
 
     fn poll(&mut self) -> Option<RegionEvent> {

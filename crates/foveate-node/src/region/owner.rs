@@ -3,19 +3,23 @@
 //! One call of [`Region::tick`] a round, in this order: what arrived, what has to catch up, what other regions
 //! ask, the rules, what has to be logged, what has to leave, what others are told.
 
-use super::actions::{Judgement, RemoteAsks, judge};
+use super::actions::{Judgement, RemoteAsks, forget_marks, judge};
 use super::border::{Feed, OwnedObjects, STALE_AFTER, StreamNames, Subscriber, creator};
-use super::bus::{BusMessage, HandoffState, MAX_ASKS_SENT, RegionEpoch, RemoteAsk};
+use super::bus::{BusMessage, HandoffState, MAX_ASKS_SENT, RegionEpoch, RemoteAsk, SessionNote};
+use super::closing::Closing;
 use super::handoff::OutboundTransfer;
+use super::hosting::{HostedSession, RemoteInput};
 use super::layout::{Layout, RegionId, ServerId};
 use super::lease::OwnerLease;
 use super::log::{AskMark, LogBatch, LogEntry, LogView, ObjectState};
+use super::sessions::Players;
 use super::{MeshStep, RegionSettings};
 use crate::game::{Game, PlayerId, Requester};
 use crate::ids::IdAllocator;
+use crate::sessions::PlayerSessions;
 use crate::simulation::Simulation;
 use foveate_wire::{Micros, ObjectId, OwnerId, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Ticks that an object which comes late is stepped for; what is older is skipped.
@@ -56,7 +60,7 @@ pub struct OwnedRow {
 
 impl OwnedRow {
     /// How the log is told of its state: while it is being given away it is the transfer that changes.
-    fn entry(&self, id: ObjectId, state: Option<ObjectState>) -> LogEntry {
+    pub(super) fn entry(&self, id: ObjectId, state: Option<ObjectState>) -> LogEntry {
         match self.offered {
             Some(_) => LogEntry::Amend { object: id.0, epoch: self.epoch + 1, state },
             None => LogEntry::Checkpoint { object: id.0, epoch: self.epoch, state },
@@ -164,13 +168,29 @@ pub struct Region<G: Game> {
     /// No object is stepped here in an earlier tick: a former owner may have done so.
     pub(super) first_tick: u32,
     given: BTreeMap<ObjectId, (RegionId, u32)>,
-    questions: BTreeMap<(ObjectId, AskMark), RemoteAsk>,
+    pub(super) questions: BTreeMap<(ObjectId, AskMark), RemoteAsk>,
     /// Answers, each with the tick that the log must have reached and the server that asked.
-    answers: BTreeMap<(ObjectId, AskMark), (u32, ServerId)>,
+    pub(super) answers: BTreeMap<(ObjectId, AskMark), (u32, ServerId)>,
     snapshot: Option<SnapshotCursor>,
     snapshot_due: u32,
     /// Positions outside of its area of what it owns, for its neighbours.
     pub(super) points: Vec<[f32; 2]>,
+    /// Whether it is being closed, and how far that has come.
+    pub(super) closing: Closing,
+    /// The players whose sessions it hosts,
+    pub sessions: PlayerSessions<G>,
+    /// and what is beside.
+    pub(super) hosted: BTreeMap<PlayerId, HostedSession>,
+    /// Inputs for its avatars.
+    pub(super) inputs: BTreeMap<ObjectId, VecDeque<RemoteInput<G::Input>>>,
+    /// Players whose objects must not change regions: they are about to leave.
+    pub(super) staying: BTreeSet<PlayerId>,
+    /// Players that came in a tick; once the log has that, the ledger need not keep what they came with.
+    pub(super) settling: BTreeMap<PlayerId, u32>,
+    /// Avatars without a session, since when.
+    pub(super) orphans: BTreeMap<PlayerId, Micros>,
+    /// Sessions of the former owner's.
+    pub(super) notes: BTreeMap<PlayerId, SessionNote>,
 }
 
 /// How far a snapshot has come.
@@ -219,6 +239,14 @@ impl<G: Game> Region<G> {
             snapshot: None,
             snapshot_due: tick + settings.snapshot_every,
             points: Vec::new(),
+            closing: Closing::default(),
+            sessions: Players::default().sessions(game),
+            hosted: BTreeMap::new(),
+            inputs: BTreeMap::new(),
+            staying: BTreeSet::new(),
+            settling: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            notes: BTreeMap::new(),
         }
     }
 
@@ -233,6 +261,11 @@ impl<G: Game> Region<G> {
             Row::Owned(row) => Some((*id, row)),
             Row::Relayed { .. } => None,
         })
+    }
+
+    /// Whether it owns an object.
+    pub fn owns(&self, id: ObjectId) -> bool {
+        matches!(self.rows.get(&id), Some(Row::Owned(_)))
     }
 
     /// The owned row of an object.
@@ -368,20 +401,25 @@ impl<G: Game> Region<G> {
         self.complete_transfers(around);
         self.take_in(around);
         self.drop_stale(around.now);
+        self.predict_relayed(tick);
         self.catch_up(tick);
         self.carry_out(around);
+        self.use_inputs(tick, around);
         let rows = &self.rows;
         self.simulation.relayed = rows
             .iter()
             .filter(|(_, row)| !matches!(row, Row::Owned(row) if row.stepped < tick))
             .map(|(id, _)| *id)
             .collect();
-        self.simulation.step(Tick(tick), |_, _| {});
+        let mut happened = Vec::new();
+        self.simulation.step(Tick(tick), |spot, event| happened.push((spot, event)));
+        self.sessions.note_events(happened);
         self.account(tick);
         self.pass_on(around.now);
         self.offer(around);
         self.log_changes();
         self.take_snapshot(around);
+        self.close_if_empty(around);
         if self.queue.is_empty() && self.flight.is_none() {
             self.confirmed = tick;
         }
@@ -511,8 +549,13 @@ impl<G: Game> Region<G> {
         self.given.retain(|_, (_, until)| *until > tick);
         let mut forward: BTreeMap<RegionId, Vec<RemoteAsk>> = BTreeMap::new();
         for ((id, nonce), ask) in std::mem::take(&mut self.questions) {
+            // A region that is no more asks nothing: what comes late was answered, and its marks may be forgotten.
+            if around.layout.get(nonce.region).is_none() {
+                continue;
+            }
             let to = match self.rows.get_mut(&id) {
                 Some(Row::Owned(row)) if row.stepped < tick => {
+                    forget_marks(&mut row.marks, around.layout);
                     match judge(&mut row.marks, nonce, ask.oldest) {
                         Judgement::Wait => continue,
                         Judgement::Done => {}
@@ -626,6 +669,7 @@ impl<G: Game> Region<G> {
                 LogEntry::Done { .. } => {
                     around.effects.push(Effect::Reached(MeshStep::DoneLogged));
                 }
+                LogEntry::Close => around.effects.push(Effect::Reached(MeshStep::CloseLogged)),
                 LogEntry::Begin => {
                     if let Some(cursor) = self.snapshot.as_mut().filter(|it| it.begun == 0) {
                         cursor.begun = sequence;
@@ -644,7 +688,7 @@ impl<G: Game> Region<G> {
     /// the region is.
     fn take_snapshot(&mut self, around: &mut Surroundings<'_>) {
         let due = self.snapshot.is_some() || self.ticked >= self.snapshot_due;
-        if !due || !self.queue.is_empty() || self.flight.is_some() {
+        if !due || !self.queue.is_empty() || self.flight.is_some() || self.closing.is_closed() {
             return;
         }
         let fresh = self.snapshot.is_none();

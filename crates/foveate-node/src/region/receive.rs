@@ -2,6 +2,7 @@
 
 use super::border::Feed;
 use super::bus::{BusMessage, Envelope, Recipient, RegionEpoch, Subscription};
+use super::helpers::{helper_name, is_helper};
 use super::layout::{Layout, RegionId, ServerId};
 use super::ledger::{
     AppendId, LedgerAnswer, LedgerRequest, Pending, Settled, Subject, read_record,
@@ -10,7 +11,7 @@ use super::log::read_batch;
 use super::owner::Region;
 use super::servers::ServerRecord;
 use super::{MeshStep, RegionEvent, RegionServer};
-use crate::game::Game;
+use crate::game::{Game, PlayerId};
 use foveate_sync::replica::{Change, ReceiveError};
 use foveate_wire::{Micros, ObjectId};
 
@@ -27,6 +28,9 @@ impl<G: Game> RegionServer<G> {
 
     fn on_settled(&mut self, pending: &Pending, settled: Settled, now: Micros) {
         match (pending.subject, settled) {
+            (Subject::Player(player), settled) => {
+                self.on_player_settled(PlayerId(player), settled, now);
+            }
             (Subject::Layout, settled) => self.on_layout_settled(settled, now),
             (Subject::Server(server), Settled::Appended(at)) => {
                 self.on_server_appended(server, at, pending.since, now);
@@ -72,8 +76,9 @@ impl<G: Game> RegionServer<G> {
     pub(super) fn on_entry(&mut self, subject: Subject, sequence: u64, bytes: &[u8], now: Micros) {
         let by = match subject {
             Subject::Layout => self.read_layout(sequence, bytes, now),
-            Subject::Server(server) => self.read_server(server, sequence, bytes),
+            Subject::Server(server) => self.read_server(server, sequence, bytes, now),
             Subject::Log(id) => self.read_log(id, sequence, bytes, now),
+            Subject::Player(player) => self.read_player(PlayerId(player), sequence, bytes, now),
         };
         let Some(by) = by else {
             self.counts.malformed += 1;
@@ -96,11 +101,17 @@ impl<G: Game> RegionServer<G> {
         Some(by)
     }
 
-    fn read_server(&mut self, server: ServerId, sequence: u64, bytes: &[u8]) -> Option<AppendId> {
+    fn read_server(
+        &mut self,
+        server: ServerId,
+        sequence: u64,
+        bytes: &[u8],
+        now: Micros,
+    ) -> Option<AppendId> {
         let (by, record): (AppendId, ServerRecord) = read_record(bytes).ok()?;
         if server != self.me {
-            self.servers.read(server, sequence, record, self.heartbeat.counted);
-        } else if record == ServerRecord::Dead {
+            self.servers.read(server, sequence, record, (self.heartbeat.counted, now));
+        } else if matches!(record, ServerRecord::Dead) {
             self.regions.clear();
             self.standing.clear();
             self.opening.clear();
@@ -130,7 +141,10 @@ impl<G: Game> RegionServer<G> {
 
     /// A log went on: what other regions remember of its transfers may be done with.
     fn forget_done(&mut self, id: RegionId) {
-        let Some(giver) = self.logs.remove(&id) else { return };
+        let Some(mut giver) = self.logs.remove(&id) else { return };
+        // What it gave to itself, after its receiver was closed.
+        let pending = &giver.pending;
+        giver.accepted.retain(|(object, from), _| *from != id || pending.contains_key(object));
         self.logs.values_mut().for_each(|view| view.forget_done(id, &giver));
         self.logs.insert(id, giver);
     }
@@ -188,15 +202,47 @@ impl<G: Game> RegionServer<G> {
                 }
             }
             BusMessage::Handoff(by, to, objects) => {
-                if self.is_outdated(by) {
+                if self.is_outdated(by) || !self.regions.contains_key(&to) {
                     return;
                 }
+                // Whether they were given away is in the giver's log, which may be a distant region's.
+                self.follow(Subject::Log(by.region));
                 let Some(region) = self.regions.get_mut(&to) else { return };
                 objects.into_iter().for_each(|it| region.arrive(by.region, it));
             }
             BusMessage::Asks(to, asks) => {
                 if let Some(region) = self.regions.get_mut(&to) {
                     asks.into_iter().for_each(|ask| region.question(ask));
+                }
+            }
+            BusMessage::Echo(sent) => self.answer_echo(from, sent, now),
+            BusMessage::EchoReply(sent) => self.overlay.on_reply(from, Micros(sent), now),
+            BusMessage::Gossip(hearsay) => self.on_gossip(hearsay, now),
+            BusMessage::Help(by) => {
+                if !self.is_outdated(by) {
+                    self.on_help(from, by, now);
+                }
+            }
+            BusMessage::Players(contact, players) => self.on_players(from, contact, players, now),
+            BusMessage::Expect(ticket, it) => self.on_expect(from, ticket, it, now),
+            BusMessage::Expected(ticket) => self.on_expected(from, ticket, now),
+            BusMessage::Ready(ticket) => self.on_ready(from, ticket, now),
+            BusMessage::Session(by, to, bytes) => {
+                if !self.is_outdated(by) {
+                    self.on_session(from, to, &bytes, now);
+                }
+            }
+            BusMessage::SessionTaken(player, epoch) => {
+                self.on_session_taken(PlayerId(player), epoch);
+            }
+            BusMessage::Inputs(to, inputs) => {
+                if let Some(region) = self.regions.get_mut(&to) {
+                    region.on_inputs(inputs);
+                }
+            }
+            BusMessage::Sessions(by, first, notes) => {
+                if !self.is_outdated(by) {
+                    self.on_notes(by, first, notes);
                 }
             }
             BusMessage::Answers(answers) => {
@@ -225,8 +271,12 @@ impl<G: Game> RegionServer<G> {
             return;
         }
         let Some(region) = self.regions.get_mut(&wish.to) else { return };
-        // Only its standby asks a region for its own objects.
-        if by.region != wish.to || region.standby == Some(from) {
+        // Only its standby asks a region for its own objects, and only helpers for all that it knows.
+        let may = match is_helper(by.region) {
+            true => self.helpers.includes(wish.to, from) && by.region == helper_name(from),
+            false => by.region != wish.to || region.standby == Some(from),
+        };
+        if may {
             region.on_subscribe((by.region, from), wish, now);
         }
     }
@@ -238,6 +288,13 @@ impl<G: Game> RegionServer<G> {
         packet: &[u8],
         now: Micros,
     ) {
+        if is_helper(to) {
+            let helping = self.helpers.helping.get_mut(&by.region);
+            if let Some(it) = helping.filter(|it| it.feed.stream == stream) {
+                drop(receive(&mut it.feed, by, packet));
+            }
+            return;
+        }
         let region = self.regions.get_mut(&to).filter(|_| to != by.region);
         let feed = match &region {
             Some(region) => region.feeds.get(&by.region),

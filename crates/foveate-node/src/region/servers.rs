@@ -1,4 +1,5 @@
-//! Who is there: signs of life in the ledger and on the bus, and what becomes of regions whose servers are gone.
+//! Which servers there are: signs of life in the ledger and on the bus, what they say of themselves, and what becomes of
+//! regions whose servers are gone.
 
 use super::bus::{BusMessage, Recipient};
 use super::layout::{RegionId, RegionInfo, ServerId};
@@ -16,12 +17,61 @@ const LIVE_FOR: Micros = Micros(1_500_000);
 const MAX_COUNTED: Micros = Micros(2_000_000);
 /// Servers that are remembered.
 const MAX_KNOWN_SERVERS: usize = 4_096;
+/// A server of which nothing was heard for this is not counted on.
+const KNOWN_FOR: Micros = Micros(10_000_000);
+/// Regions, neighbours of one, and round-trip times that a server tells of at most.
+pub const MAX_STATUS: usize = 16;
+
+/// What a server says of one of its regions.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RegionStatus {
+    /// The region.
+    pub region: RegionId,
+    /// The share of a round that it takes, in thousandths; none: not known.
+    pub load: Option<u16>,
+    /// Players' avatars in it.
+    pub players: u32,
+    /// Bytes that neighbouring regions are sent in a second.
+    pub borders: Vec<(RegionId, u32)>,
+}
+
+/// What a server says of itself, in its signs of life and by gossip.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// The world's time when it was said, in microseconds.
+    pub stamp: u64,
+    /// The machine that it runs on; 0: not known.
+    pub machine: u64,
+    /// It is being drained.
+    pub leaving: bool,
+    /// It helps a region.
+    pub helps: bool,
+    /// Its regions.
+    pub regions: Vec<RegionStatus>,
+    /// Round-trip times to other servers, in microseconds; the nearest first.
+    pub rtts: Vec<(ServerId, u32)>,
+}
+
+impl ServerStatus {
+    /// Whether it is as long as it may be.
+    pub fn fits(&self) -> bool {
+        self.regions.len() <= MAX_STATUS
+            && self.rtts.len() <= MAX_STATUS
+            && self.regions.iter().all(|it| it.borders.len() <= MAX_STATUS)
+    }
+
+    /// The share of a round that all of its regions take.
+    pub fn load(&self) -> Option<f32> {
+        let loads = self.regions.iter().map(|it| it.load.map(|load| f32::from(load) / 1e3));
+        loads.sum()
+    }
+}
 
 /// What `server` subjects hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum ServerRecord {
     /// The server lives.
-    Alive,
+    Alive(ServerStatus),
     /// Another one has found it dead: it must not act any more.
     Dead,
 }
@@ -62,7 +112,7 @@ impl Heartbeat {
 }
 
 /// Another server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct KnownServer {
     /// When it was last heard on the bus.
     heard: Option<Micros>,
@@ -71,6 +121,8 @@ struct KnownServer {
     /// The counted time when that was read, and a little more.
     seen: Micros,
     dead: bool,
+    /// What it last said of itself, over how many others that came, and when.
+    status: Option<(ServerStatus, u8, Micros)>,
 }
 
 /// The other servers.
@@ -88,13 +140,69 @@ impl KnownServers {
     }
 
     /// A server's record was read, or appended by this one.
-    pub fn read(&mut self, server: ServerId, sequence: u64, record: ServerRecord, counted: Micros) {
+    pub fn read(
+        &mut self,
+        server: ServerId,
+        sequence: u64,
+        record: ServerRecord,
+        (counted, now): (Micros, Micros),
+    ) {
         let it = self.by_id.entry(server).or_default();
         if sequence > it.last {
-            (it.last, it.dead) = (sequence, it.dead || record == ServerRecord::Dead);
+            (it.last, it.dead) = (sequence, it.dead || matches!(record, ServerRecord::Dead));
             // Counted time stands still between two confirmations: it may be behind by one interval.
             it.seen = counted + MAX_COUNTED;
+            if let ServerRecord::Alive(status) = record {
+                self.learn(server, status, 0, now);
+            }
         }
+    }
+
+    /// A server said something of itself, which came over so many others. False: it is not new.
+    pub fn learn(&mut self, server: ServerId, status: ServerStatus, hops: u8, now: Micros) -> bool {
+        let room = self.by_id.len() < MAX_KNOWN_SERVERS || self.by_id.contains_key(&server);
+        if !room || !status.fits() {
+            return false;
+        }
+        let it = self.by_id.entry(server).or_default();
+        let new = it.status.as_ref().is_none_or(|known| known.0.stamp < status.stamp);
+        if new {
+            it.status = Some((status, hops, now));
+        }
+        new
+    }
+
+    /// What is known of servers, and over how many others; not of those that are silent or dead.
+    pub fn statuses(&self, now: Micros) -> impl Iterator<Item = (ServerId, &ServerStatus, u8)> {
+        let lately = self.by_id.iter().filter(|(_, it)| !it.dead);
+        lately.filter_map(move |(id, it)| {
+            let (status, hops, heard) = it.status.as_ref()?;
+            (now - *heard < KNOWN_FOR).then_some((*id, status, *hops))
+        })
+    }
+
+    /// What a server last said of itself.
+    pub fn status(&self, server: ServerId) -> Option<&ServerStatus> {
+        self.by_id.get(&server)?.status.as_ref().map(|it| &it.0)
+    }
+
+    /// Whether a server is being drained, as far as is known.
+    pub fn is_leaving(&self, server: ServerId) -> bool {
+        self.status(server).is_some_and(|it| it.leaving)
+    }
+
+    /// Servers that are there or were, of late.
+    pub fn known(&self, now: Micros) -> impl Iterator<Item = ServerId> + '_ {
+        let lately = move |at: Option<Micros>| at.is_some_and(|at| now - at < KNOWN_FOR);
+        let known = self.by_id.iter().filter(move |(_, it)| {
+            !it.dead && (lately(it.heard) || lately(it.status.as_ref().map(|it| it.2)))
+        });
+        known.map(|(id, _)| *id)
+    }
+
+    /// The server's subject is followed from now on: its silence counts from now.
+    pub fn begin(&mut self, server: ServerId, counted: Micros) {
+        self.by_id.entry(server).or_default().seen = counted + MAX_COUNTED;
     }
 
     /// Those that are there.
@@ -127,9 +235,13 @@ impl<G: Game> RegionServer<G> {
         }
         self.heartbeat.said = Some(now);
         let at = (Subject::Server(self.me), self.heartbeat.last);
-        let request = self.appends.append(at, &ServerRecord::Alive, now);
+        let record = ServerRecord::Alive(self.own_status(now));
+        let request = self.appends.append(at, &record, now);
         self.events.extend(request.map(RegionEvent::Ledger));
-        self.publish(Recipient::All, BusMessage::Hello, now + HEARTBEAT_EVERY);
+        // Those that it knows it sends echoes.
+        if self.servers.live(now).next().is_none() {
+            self.publish(Recipient::All, BusMessage::Hello, now + HEARTBEAT_EVERY);
+        }
     }
 
     /// Takes regions whose owner and standby are both gone: they are first declared dead, which fails if they are not.
@@ -138,7 +250,7 @@ impl<G: Game> RegionServer<G> {
         let named = |info: &RegionInfo| [Some(info.server), info.standby];
         let others: Vec<(RegionId, RegionInfo)> = layout
             .regions()
-            .filter(|(_, info)| !named(info).contains(&Some(self.me)))
+            .filter(|(id, info)| !named(info).contains(&Some(self.me)) && self.watches(*id))
             .map(|(id, info)| (id, *info))
             .collect();
         for (id, info) in others {
@@ -159,17 +271,6 @@ impl<G: Game> RegionServer<G> {
         }
     }
 
-    /// The best standby for a region of this server.
-    pub(super) fn candidate(&self, except: &[Option<ServerId>], now: Micros) -> Option<ServerId> {
-        let duties = |server: ServerId| {
-            let regions = self.layout.iter().flat_map(|(_, layout)| layout.regions());
-            regions.filter(|(_, info)| info.standby == Some(server)).count()
-        };
-        let live =
-            self.servers.live(now).filter(|it| *it != self.me && !except.contains(&Some(*it)));
-        live.min_by_key(|it| (duties(*it), *it))
-    }
-
     /// An append to a `server` subject is this entry.
     pub(super) fn on_server_appended(
         &mut self,
@@ -181,7 +282,8 @@ impl<G: Game> RegionServer<G> {
         if server == self.me {
             self.heartbeat.confirm(at, sent, now);
         } else {
-            self.servers.read(server, at, ServerRecord::Dead, self.heartbeat.counted);
+            let times = (self.heartbeat.counted, now);
+            self.servers.read(server, at, ServerRecord::Dead, times);
             self.reach(MeshStep::DeclaredDead);
         }
     }
@@ -191,7 +293,7 @@ impl<G: Game> RegionServer<G> {
         let Some((_, layout)) = &self.layout else { return };
         let mut wanted = layout.clone();
         let Some(info) = wanted.get_mut(id) else { return };
-        let standby = self.candidate(&[Some(info.server), info.standby], now);
+        let standby = self.candidate(id, &[Some(info.server), info.standby], now);
         (info.epoch, info.server, info.standby) = (info.epoch + 1, self.me, standby);
         if self.propose(Intent::TakeOver(id), wanted, now) {
             self.reach(MeshStep::TakeoverAsked);

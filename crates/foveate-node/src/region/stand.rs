@@ -10,6 +10,7 @@ use super::{Intent, LayoutChange, MeshStep, RegionEvent, RegionServer, Standby, 
 use crate::game::Game;
 use crate::simulation::Simulation;
 use foveate_wire::{Micros, ObjectId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An owner without a standby looks for one after this.
@@ -49,6 +50,8 @@ impl<G: Game> RegionServer<G> {
                 wanted.split(region, (axis, at), server, false).map(|_| ())
             }
             LayoutChange::MoveSplit(region, to) => wanted.move_split(region, to),
+            LayoutChange::Merge(region) => wanted.merge(region).map(|_| ()),
+            LayoutChange::Replace(region, server) => wanted.replace(region, server).map(|_| ()),
         };
         match done {
             Ok(()) => drop(self.propose(Intent::Operate, wanted, now)),
@@ -65,9 +68,13 @@ impl<G: Game> RegionServer<G> {
                     self.clock.begin(now);
                 }
                 self.on_layout(sequence, layout, now);
-                if let Intent::TakeOver(_) = intent {
-                    self.counts.takeovers += 1;
-                    self.reach(MeshStep::TakeoverWon);
+                match intent {
+                    Intent::TakeOver(_) => {
+                        self.counts.takeovers += 1;
+                        self.reach(MeshStep::TakeoverWon);
+                    }
+                    Intent::Balance(change) => self.on_balanced(change),
+                    _ => {}
                 }
             }
             // The newer layout was read; it says what to do.
@@ -95,14 +102,9 @@ impl<G: Game> RegionServer<G> {
             return self.refuse(LayoutError::Round { world: rounds.0, server: rounds.1 });
         }
         let regions: Vec<_> = layout.regions().map(|(id, info)| (id, *info)).collect();
+        self.drop_closed(&layout);
         self.layout = Some((sequence, layout));
         for (id, info) in regions {
-            self.logs.entry(id).or_default();
-            self.follow(Subject::Log(id));
-            [Some(info.server), info.standby]
-                .into_iter()
-                .flatten()
-                .for_each(|server| self.follow(Subject::Server(server)));
             let mine = info.server == self.me;
             match self.regions.get_mut(&id) {
                 Some(region) if mine && region.epoch == info.epoch => {
@@ -127,10 +129,13 @@ impl<G: Game> RegionServer<G> {
                 self.opening.insert(id, (info.epoch, None));
                 if let Some(standby) = self.standing.remove(&id) {
                     self.inherited.insert(id, standby.feed);
+                    self.awaited.insert(id, standby.notes);
                 }
             }
             self.watch(id, info.epoch, info.standby == Some(self.me), now);
         }
+        self.unwanted.look_again();
+        self.follow_needed(now);
     }
 
     fn refuse(&mut self, why: LayoutError) {
@@ -139,7 +144,9 @@ impl<G: Game> RegionServer<G> {
 
     /// Another server runs the region.
     pub(super) fn drop_region(&mut self, id: RegionId) {
-        self.regions.remove(&id);
+        if self.regions.remove(&id).is_some() {
+            self.close_links_of(id);
+        }
         self.appends.forget(Subject::Log(id));
     }
 
@@ -154,7 +161,8 @@ impl<G: Game> RegionServer<G> {
             Some(standby) => standby.watch = StandbyWatch::new(epoch, now),
             None => {
                 let feed = Feed::new(self.game.schema(), self.streams.name(), self.ticked, now);
-                self.standing.insert(id, Standby { watch: StandbyWatch::new(epoch, now), feed });
+                let (watch, notes) = (StandbyWatch::new(epoch, now), BTreeMap::new());
+                self.standing.insert(id, Standby { watch, feed, notes });
             }
         }
     }
@@ -209,6 +217,7 @@ impl<G: Game> RegionServer<G> {
             return;
         }
         let wants = |region: &Region<G>| match region.standby {
+            Some(standby) if self.servers.is_leaving(standby) => !region.lease.is_changing(),
             Some(_) => region.lease.misses_standby(region.since, now),
             None => now - region.since >= ALONE_FOR,
         };
@@ -216,7 +225,7 @@ impl<G: Game> RegionServer<G> {
             self.regions.values().filter(|it| wants(it)).map(|it| it.id).collect();
         for id in wanting {
             let Some(region) = self.regions.get(&id) else { continue };
-            let standby = self.candidate(&[region.standby], now);
+            let standby = self.candidate(id, &[region.standby], now);
             let Some((_, layout)) = self.layout.as_ref().filter(|_| standby != region.standby)
             else {
                 continue;
@@ -275,7 +284,9 @@ impl<G: Game> RegionServer<G> {
                 .any(|it| it.objects.contains_key(&object) || it.pending.contains_key(&object))
         };
         region.rebuild(&view, self.inherited.remove(&id).as_ref(), elsewhere);
+        region.sessions = self.players.sessions(&self.game);
         self.regions.insert(id, region);
+        self.inherit_sessions(id, now);
         self.reach(MeshStep::Fenced);
     }
 }

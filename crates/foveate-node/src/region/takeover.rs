@@ -9,6 +9,7 @@
 //! 1.25 s ago, and the beacon carried its time.
 
 use super::border::{Feed, creator};
+use super::closing::Closing;
 use super::handoff::OutboundTransfer;
 use super::layout::{Layout, RegionId};
 use super::log::{LogBatch, LogEntry, LogView, Logged, ObjectState};
@@ -84,6 +85,7 @@ impl<G: Game> Region<G> {
             };
             ObjectState { tick, lanes, marks: logged.marks.clone() }
         };
+        self.closing = Closing::from_log(view.closed);
         for (id, Logged { epoch, state }) in &view.objects {
             let now = state_of(*id, state);
             self.own(*id, *epoch, &now, true);
@@ -94,8 +96,16 @@ impl<G: Game> Region<G> {
             let tick = self.first_tick.saturating_sub(1);
             let state = state.map(|it| ObjectState { tick: it.tick.max(tick), ..it });
             let (epoch, to, sequence, since) = (it.epoch, it.to, it.sequence, self.ticked);
-            let transfer =
-                OutboundTransfer { epoch, to, sequence, state, since, logged: false, after: 0 };
+            let transfer = OutboundTransfer {
+                epoch,
+                to,
+                sequence,
+                state,
+                since,
+                logged: false,
+                after: 0,
+                redirected: false,
+            };
             self.transfers.insert(*id, transfer);
         }
         let told = feed.into_iter().flat_map(|feed| feed.replicas.iter());

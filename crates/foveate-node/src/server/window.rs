@@ -17,12 +17,8 @@ use std::collections::BTreeSet;
 
 impl<G: Game> Server<G> {
     /// What players do in the coming tick, for those who run the rules.
-    pub fn take_inputs(&mut self, mut given: impl FnMut(PlayerId, G::Input)) {
-        for session in self.sessions.iter_mut().flatten() {
-            while let Some(input) = session.next_input() {
-                given(session.player, input);
-            }
-        }
+    pub fn take_inputs(&mut self, given: impl FnMut(PlayerId, G::Input)) {
+        self.sessions.take_inputs(given);
     }
 
     /// What players asked since the last call.
@@ -44,17 +40,12 @@ impl<G: Game> Server<G> {
             return Ok(());
         }
         self.copy(played)?;
-        for event in happened {
-            let Ok(bytes) = postcard::to_allocvec(event) else { continue };
-            let reliable = self.simulation.game.reliable(event);
-            let Self { sessions, event_counts, .. } = self;
-            let sessions = sessions.iter_mut().flatten();
-            sessions.for_each(|session| event_counts.note(session, &bytes, reliable));
-        }
-        self.look_about(tick);
-        self.send_states(tick, now, out);
-        self.compare(tick, now);
-        self.evict_timed_out(now, out);
+        let Server { simulation, sessions, .. } = self;
+        happened.iter().for_each(|event| sessions.queue_for_all(event));
+        sessions.look_about(simulation, tick);
+        sessions.send_states(simulation, tick, now, out);
+        sessions.compare(simulation, tick, now);
+        sessions.evict_timed_out(simulation, now, out);
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mesh::check::FindingKind;
 use crate::mesh::faults::Sabotage;
 
 fn seconds(count: u64) -> Micros {
@@ -16,6 +17,17 @@ fn show(seed: u64, result: &MeshResult) {
         result.pings_lost,
         takeovers.iter().map(|it| it.as_millis() as u32).collect::<Vec<_>>(),
         counts.faults,
+    );
+    println!(
+        "{} joins, {} leaves, {} moves, {}+{}/{} replicas kept, inputs missed {}, right {:?}",
+        counts.joins,
+        counts.leaves,
+        counts.moves,
+        counts.replicas_kept,
+        counts.replicas_whole,
+        counts.replicas_moved,
+        counts.inputs_missed,
+        result.right,
     );
 }
 
@@ -69,4 +81,25 @@ fn every_planted_mistake_is_found() {
         });
         assert!(found, "{sabotage:?} goes unnoticed");
     }
+}
+
+#[test]
+fn sessions_follow_their_avatars_and_no_session_has_two_hosts() {
+    let spec = MeshSpec { players: 8, ..MeshSpec::small(FaultSpec::NONE, seconds(60), 1) };
+    let result = run(&spec).unwrap();
+    show(1, &result);
+    let counts = &result.counts;
+    assert!(counts.joins >= 8 && counts.moves > 100, "{counts:?}");
+    let kinds = [
+        FindingKind::TwoHosts,
+        FindingKind::InputTwice,
+        FindingKind::Lost,
+        FindingKind::Doubled,
+        FindingKind::SteppedTwice,
+        FindingKind::EpochFell,
+    ];
+    for kind in kinds {
+        assert_eq!(result.found(kind), 0, "{kind:?}: {:?}", result.findings);
+    }
+    assert!(counts.replicas_kept * 10 >= counts.replicas_moved * 8, "{counts:?}");
 }

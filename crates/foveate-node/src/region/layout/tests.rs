@@ -43,12 +43,21 @@ fn any_series_of_changes_leaves_one_region_at_each_place() {
             let region = layout.region_at(place(&mut rng));
             let at = (rng.f32() - 0.5) * 2.0 * EXTENT;
             let before = layout.clone();
-            let done = match rng.u8(..3) {
+            let done = match rng.u8(..5) {
                 0 => layout.split(region, (rng.u8(..2), at), ServerId(2), false).map(|new| {
                     assert!(!ids.contains(&new), "ids are never used again");
                     ids.push(new);
                 }),
                 1 => layout.move_split(region, at),
+                2 => layout.replace(region, ServerId(3)).map(|heir| {
+                    assert!(!ids.contains(&heir) && layout.rect(heir) == before.rect(region));
+                    assert_eq!(layout.get(region).and_then(|it| it.successor), Some(heir));
+                    ids.push(heir);
+                }),
+                3 => match layout.cuts().get(rng.usize(..8)) {
+                    Some(cut) => layout.move_cut(cut, at),
+                    None => Ok(()),
+                },
                 _ => layout.merge(region).map(|heir| {
                     assert!(layout.remove(region) && layout.rect(heir).is_some());
                 }),
@@ -58,6 +67,26 @@ fn any_series_of_changes_leaves_one_region_at_each_place() {
             }
             assert_partition(&layout, &mut rng);
             assert_eq!(Layout::read(&layout.write()), Ok(layout.clone()));
+        }
+    }
+}
+
+#[test]
+fn cuts_name_what_is_on_their_sides_and_come_before_those_above() {
+    for seed in 0..100 {
+        let layout = random(&mut fastrand::Rng::with_seed(seed));
+        let cuts = layout.cuts();
+        assert_eq!(cuts.len() + 1, layout.leaves().count());
+        for (at, cut) in cuts.iter().enumerate() {
+            let axis = usize::from(cut.axis);
+            let rect = |id: &RegionId| layout.rect(*id).unwrap();
+            assert!(cut.low.iter().all(|id| rect(id).max[axis] <= cut.at));
+            assert!(cut.high.iter().all(|id| rect(id).min[axis] >= cut.at));
+            let all = |it: &RegionCut| [&it.low[..], &it.high[..]].concat();
+            let above = cuts[..at].iter().any(|it| {
+                all(it).len() > all(cut).len() && all(cut).iter().all(|id| all(it).contains(id))
+            });
+            assert!(!above, "{cuts:?}");
         }
     }
 }

@@ -2,17 +2,18 @@
 
 use super::player_session::PlayerSession;
 use super::work::{Credit, JOIN_COST, WorkBudget};
-use super::{PendingLink, Server, ServerEvent, allowance};
+use super::{PendingLink, PlayerSessions, ServerEvent, allowance};
 use crate::game::{Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{
     MAX_NAME, Refusal, ResumeKey, ServerMessage, VERSIONS, is_player_name, write_message,
 };
+use crate::simulation::Simulation;
 use foveate_sync::{Observer, Pivots, StoreError};
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Micros, ObjectId, Tick};
 use std::sync::Arc;
 
-impl<G: Game> Server<G> {
+impl<G: Game> PlayerSessions<G> {
     /// Charges a link for a join: what is left of its budget, if it can pay.
     pub(super) fn charge_join(&mut self, link: Link, now: Micros) -> Option<Credit> {
         let known = self.pending_links.get(&link).and_then(|it| it.joins);
@@ -25,7 +26,7 @@ impl<G: Game> Server<G> {
         paid.then_some(joins)
     }
 
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         versions: &[u8],
         schema: u64,
@@ -35,8 +36,7 @@ impl<G: Game> Server<G> {
             let text = format!("client speaks wire versions {versions:?}, server {VERSIONS:?}");
             return Err((Refusal::Version, text));
         }
-        self.simulation
-            .game
+        self.game
             .schema()
             .check_hash(schema)
             .map_err(|error| (Refusal::Schema, error.to_string()))?;
@@ -77,7 +77,7 @@ impl<G: Game> Server<G> {
     pub(super) fn reject(&mut self, link: Link, why: Refusal, text: &str, out: &mut impl Outbox) {
         self.pending_links.remove(&link);
         let schema = match why {
-            Refusal::Schema => self.simulation.game.schema().describe(),
+            Refusal::Schema => self.game.schema().describe(),
             _ => String::new(),
         };
         let refused = ServerMessage::Refused { why, text: text.into(), schema };
@@ -90,9 +90,9 @@ impl<G: Game> Server<G> {
     /// Lets a player in whom [`ServerEvent::Asked`] named, with what they had when they left.
     pub fn admit(
         &mut self,
+        simulation: &mut Simulation<G>,
         link: Link,
-        player: PlayerId,
-        kept: &[(ObjectId, Vec<i32>)],
+        (player, kept): (PlayerId, &[(ObjectId, Vec<i32>)]),
         now: Micros,
         out: &mut impl Outbox,
     ) -> Result<(), StoreError> {
@@ -105,15 +105,15 @@ impl<G: Game> Server<G> {
             self.reject(link, Refusal::NameTaken, &format!("name `{name}` is taken"), out);
             return Ok(());
         }
-        let avatar = match self.bring_in(player, &name, kept) {
+        let avatar = match bring_in(simulation, player, &name, kept) {
             Ok(avatar) => avatar,
             Err(error) => {
                 // Half a player would be in the way of the next try.
-                self.remove_objects_of(player);
+                remove_objects_of(simulation, player);
                 return Err(error);
             }
         };
-        let Some(slot) = self.simulation.publisher.store.find(avatar) else {
+        let Some(slot) = simulation.publisher.store.find(avatar) else {
             return Err(StoreError::UnknownKind("avatar".into()));
         };
         let view = self.view_override.clone().or_else(|| self.chosen_view(0));
@@ -121,10 +121,10 @@ impl<G: Game> Server<G> {
             return Err(StoreError::UnknownKind("view".into()));
         };
         let budget = self.settings.budget;
-        let tick = self.simulation.publisher.store.tick();
+        let tick = simulation.publisher.store.tick();
         let observer =
             Observer::new(view, Pivots::Object(slot), tick).with_budget(allowance(budget));
-        let observer = self.simulation.publisher.add(observer);
+        let observer = simulation.publisher.add(observer);
         let key = (self.keys)();
         let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
         (session.budget, session.version) = (budget, version);
@@ -141,54 +141,14 @@ impl<G: Game> Server<G> {
         self.by_name.insert(session.name.clone(), at as u32);
         self.events.push_back(ServerEvent::Joined(player, session.name.clone()));
         self.sessions[at] = Some(session);
-        self.attach_link(at as u32, link, false, now, out);
+        let tick = simulation.publisher.store.tick();
+        self.attach_link(at as u32, (link, false), (tick, now), out);
         Ok(())
     }
 
-    /// Puts what a player had, or begins with, into the world; returns the avatar.
-    fn bring_in(
+    pub(crate) fn resume(
         &mut self,
-        player: PlayerId,
-        name: &str,
-        kept: &[(ObjectId, Vec<i32>)],
-    ) -> Result<ObjectId, StoreError> {
-        for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
-            self.simulation.restore(*id, lanes)?;
-        }
-        let avatar = self.simulation.game.avatar_of(player);
-        if self.simulation.avatar(player).is_none() {
-            let game = Arc::clone(&self.simulation.game);
-            let mut spawns = game.welcome(&self.simulation.world(), player, name).into_iter();
-            // The avatar's serial is 0, although others were given out if the player was here before.
-            if let Some(spawn) = spawns.next() {
-                self.simulation.restore(avatar, &spawn.lanes)?;
-            }
-            for spawn in spawns {
-                self.simulation.spawn(player, &spawn)?;
-            }
-        }
-        Ok(avatar)
-    }
-
-    /// Takes everything of a player's out of the world, and returns what is to be kept.
-    pub(super) fn remove_objects_of(&mut self, player: PlayerId) -> Vec<(ObjectId, Vec<i32>)> {
-        let Server { simulation, .. } = self;
-        let store = &mut simulation.publisher.store;
-        let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == player.0).collect();
-        let mut kept = Vec::new();
-        for (id, slot) in theirs {
-            if simulation.game.keeps(id.kind()) {
-                kept.push((id, store.lanes(slot).to_vec()));
-            }
-            let removed = store.remove(slot);
-            debug_assert!(removed.is_ok());
-        }
-        simulation.forget_player(player);
-        kept
-    }
-
-    pub(super) fn resume(
-        &mut self,
+        simulation: &Simulation<G>,
         link: Link,
         name: &str,
         (key, version): (ResumeKey, u8),
@@ -208,16 +168,15 @@ impl<G: Game> Server<G> {
         }
         self.pending_links.remove(&link);
         self.events.push_back(ServerEvent::Joined(session.player, session.name.clone()));
-        self.attach_link(at, link, true, now, out);
+        self.attach_link(at, (link, true), (simulation.publisher.store.tick(), now), out);
         true
     }
 
-    fn attach_link(
+    pub(super) fn attach_link(
         &mut self,
         at: u32,
-        link: Link,
-        resumed: bool,
-        now: Micros,
+        (link, resumed): (Link, bool),
+        (tick, now): (Tick, Micros),
         out: &mut impl Outbox,
     ) {
         let Some(session) = &mut self.sessions[at as usize] else { return };
@@ -227,11 +186,55 @@ impl<G: Game> Server<G> {
             version: session.version,
             player: session.player.0,
             avatar: session.avatar.0,
-            tick: self.simulation.publisher.store.tick().0,
+            tick: tick.0,
             round: self.settings.rounds.length.0,
             resume: session.resume,
             resumed,
         };
         out.message(link, &write_message(&welcome));
     }
+}
+
+/// Puts what a player had, or begins with, into the world; returns the avatar.
+fn bring_in<G: Game>(
+    simulation: &mut Simulation<G>,
+    player: PlayerId,
+    name: &str,
+    kept: &[(ObjectId, Vec<i32>)],
+) -> Result<ObjectId, StoreError> {
+    for (id, lanes) in kept.iter().filter(|(id, _)| id.origin() == player.0) {
+        simulation.restore(*id, lanes)?;
+    }
+    let avatar = simulation.game.avatar_of(player);
+    if simulation.avatar(player).is_none() {
+        let game = Arc::clone(&simulation.game);
+        let mut spawns = game.welcome(&simulation.world(), player, name).into_iter();
+        // The avatar's serial is 0, although others were given out if the player was here before.
+        if let Some(spawn) = spawns.next() {
+            simulation.restore(avatar, &spawn.lanes)?;
+        }
+        for spawn in spawns {
+            simulation.spawn(player, &spawn)?;
+        }
+    }
+    Ok(avatar)
+}
+
+/// Takes everything of a player's out of the world, and returns what is to be kept.
+pub(super) fn remove_objects_of<G: Game>(
+    simulation: &mut Simulation<G>,
+    player: PlayerId,
+) -> Vec<(ObjectId, Vec<i32>)> {
+    let store = &mut simulation.publisher.store;
+    let theirs: Vec<_> = store.iter().filter(|(id, _)| id.origin() == player.0).collect();
+    let mut kept = Vec::new();
+    for (id, slot) in theirs {
+        if simulation.game.keeps(id.kind()) {
+            kept.push((id, store.lanes(slot).to_vec()));
+        }
+        let removed = store.remove(slot);
+        debug_assert!(removed.is_ok());
+    }
+    simulation.forget_player(player);
+    kept
 }

@@ -1,8 +1,9 @@
 //! What an operator sees of a server, and may change while it runs.
 
-use super::Server;
+use super::PlayerSessions;
 use crate::game::{Game, GameViews, PlayerId};
 use crate::outbox::Link;
+use crate::simulation::Simulation;
 use foveate_sync::ObserverId;
 use foveate_sync::interest::{Policy, View, ViewContext, ViewError, Visibility};
 use foveate_wire::{Bytes, KindId, ObjectId};
@@ -34,7 +35,7 @@ pub struct Present<'a> {
     pub watched: Option<ObjectId>,
 }
 
-impl<G: Game> Server<G> {
+impl<G: Game> PlayerSessions<G> {
     /// Everybody who is in.
     pub fn present_players(&self) -> impl Iterator<Item = Present<'_>> {
         self.sessions.iter().flatten().map(|session| Present {
@@ -73,16 +74,20 @@ impl<G: Game> Server<G> {
     pub(super) fn chosen_view(&self, which: u8) -> Option<View> {
         match &self.first_view {
             Some(view) if which == 0 => Some(view.clone()),
-            _ => self.simulation.game.view(which),
+            _ => self.game.view(which),
         }
     }
 
     /// Puts another view in the place of the game's view 0, for everybody. Call it before players
     /// join. A view that cannot be used changes nothing.
-    pub fn set_first_view(&mut self, view: View) -> Result<(), ViewError> {
+    pub fn set_first_view(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        view: View,
+    ) -> Result<(), ViewError> {
         self.policy(&view)?;
         self.first_view = Some(view);
-        (0..self.sessions.len()).for_each(|at| self.apply_view(at));
+        (0..self.sessions.len()).for_each(|at| self.apply_view(simulation, at));
         Ok(())
     }
 
@@ -100,7 +105,7 @@ impl<G: Game> Server<G> {
         if let Some((_, policy)) = self.policies.iter().find(|(known, _)| known == view) {
             return Ok(Arc::clone(policy));
         }
-        let game = GameViews(&*self.simulation.game);
+        let game = GameViews(&*self.game);
         let policy = view.build_in(&ServerViews { game, own: &self.own_policies })?;
         if self.policies.len() == MAX_POLICIES {
             self.policies.pop_front();
@@ -109,10 +114,10 @@ impl<G: Game> Server<G> {
         Ok(policy)
     }
 
-    pub(super) fn apply_view(&mut self, at: usize) {
+    pub(super) fn apply_view(&mut self, simulation: &mut Simulation<G>, at: usize) {
         let policy = self.view_at(at).and_then(|view| self.policy(&view).ok());
         let observer = self.sessions[at].as_ref().map(|session| session.observer);
-        let observer = observer.and_then(|id| self.simulation.publisher.observer_mut(id));
+        let observer = observer.and_then(|id| simulation.publisher.observer_mut(id));
         if let (Some(policy), Some(observer)) = (policy, observer) {
             observer.set_policy(policy);
         }
@@ -122,6 +127,7 @@ impl<G: Game> Server<G> {
     /// included; or takes it back. A view that cannot be used changes nothing.
     pub fn override_view(
         &mut self,
+        simulation: &mut Simulation<G>,
         player: Option<PlayerId>,
         view: Option<View>,
     ) -> Result<(), ViewError> {
@@ -134,7 +140,7 @@ impl<G: Game> Server<G> {
                 // What counts for all counts for those who had something else.
                 self.sessions.iter_mut().flatten().for_each(|session| session.view_override = None);
                 self.view_override = view;
-                (0..self.sessions.len()).for_each(|at| self.apply_view(at));
+                (0..self.sessions.len()).for_each(|at| self.apply_view(simulation, at));
             }
             Some(player) => {
                 let Some(at) = self.by_player.get(&player).map(|at| *at as usize) else {
@@ -143,21 +149,26 @@ impl<G: Game> Server<G> {
                 self.sessions[at]
                     .iter_mut()
                     .for_each(|session| session.view_override.clone_from(&view));
-                self.apply_view(at);
+                self.apply_view(simulation, at);
             }
         }
         Ok(())
     }
 
     /// Another budget in bytes a round, for one player or for all, those who come later included.
-    pub fn set_budget(&mut self, player: Option<PlayerId>, budget: Option<Bytes>) {
+    pub fn set_budget(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        player: Option<PlayerId>,
+        budget: Option<Bytes>,
+    ) {
         self.shadow.iter_mut().for_each(|shadow| shadow.restart());
         if player.is_none() {
             self.settings.budget = budget;
         }
         for session in self.sessions.iter_mut().flatten() {
             if player.is_none_or(|player| player == session.player)
-                && let Some(observer) = self.simulation.publisher.observer_mut(session.observer)
+                && let Some(observer) = simulation.publisher.observer_mut(session.observer)
             {
                 session.budget = budget;
                 session.keep_within(observer);
@@ -167,11 +178,16 @@ impl<G: Game> Server<G> {
 
     /// Bytes a round that a player's link carries, as the host measures: states keep within, whatever the
     /// budget is. `None`: not known.
-    pub fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+    pub fn set_capacity(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        link: Link,
+        capacity: Option<Bytes>,
+    ) {
         let at = self.by_link.get(&link).map(|at| *at as usize);
         let Some(Some(session)) = at.map(|at| &mut self.sessions[at]) else { return };
         session.capacity = capacity;
-        if let Some(observer) = self.simulation.publisher.observer_mut(session.observer) {
+        if let Some(observer) = simulation.publisher.observer_mut(session.observer) {
             session.keep_within(observer);
         }
     }

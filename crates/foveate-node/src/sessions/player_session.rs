@@ -1,7 +1,8 @@
 //! One player's place at a server.
 
+use super::moving::CarriedSession;
 use super::work::{Credit, WorkBudget};
-use super::{BURST, DEAF_AFTER, KEEP_ALIVE, ServerSettings};
+use super::{ACK_TIMEOUT, BURST, ServerSettings};
 use crate::game::{Game, PlayerId};
 use crate::outbox::Link;
 use crate::session::{RELIABLE_EVENTS, ResumeKey};
@@ -33,7 +34,7 @@ pub enum Away {
     /// The link is there, but nothing comes.
     Silent,
     /// Something comes, but no acknowledgement.
-    Deaf,
+    NoAcks,
 }
 
 pub(super) struct PlayerSession<G: Game> {
@@ -86,6 +87,8 @@ pub(super) struct PlayerSession<G: Game> {
     pub watches: Credit,
     /// and of their link's, for joining.
     pub joins: Credit,
+    /// They leave, and have not left: in a world on many servers that takes a moment.
+    pub leaving: bool,
 }
 
 impl<G: Game> PlayerSession<G> {
@@ -127,6 +130,7 @@ impl<G: Game> PlayerSession<G> {
             credit: Credit::new(WorkBudget::PLAYER, now),
             watches: Credit::new(WorkBudget::WATCHES, now),
             joins: Credit::new(WorkBudget::JOINS, now),
+            leaving: false,
         }
     }
 
@@ -197,6 +201,31 @@ impl<G: Game> PlayerSession<G> {
         input.map(|(_, input)| input)
     }
 
+    /// Inputs that wait, with their numbers.
+    pub fn waiting_inputs(&self) -> Vec<(u16, G::Input)> {
+        self.waiting.iter().copied().collect()
+    }
+
+    /// The numbers of the newest input used and of the first that has not come, and how many ticks may be made up for.
+    pub fn input_numbers(&self) -> ([Option<u16>; 2], u8) {
+        ([self.done, self.next], self.missed as u8)
+    }
+
+    /// Inputs go on as they were elsewhere.
+    pub fn set_inputs(&mut self, state: &CarriedSession<G::Input>) {
+        self.waiting = state.waiting.iter().take(MAX_WAITING).copied().collect();
+        (self.done, self.next) = (state.done, state.next);
+        // What was held up while the session moved may be made up for.
+        self.missed = (usize::from(state.missed) + HEAD_START * 2).min(MAX_WAITING);
+        self.started = self.done.is_some();
+        self.reliable = state.reliable.iter().take(MAX_RELIABLE).copied().collect();
+    }
+
+    /// Reliable events that wait.
+    pub fn waiting_reliable(&self) -> &[u8] {
+        &self.reliable
+    }
+
     /// The newest input used, and how many wait.
     pub fn input_news(&self) -> Option<(u16, u8)> {
         self.done.map(|done| (done, self.waiting.len() as u8))
@@ -250,15 +279,16 @@ impl<G: Game> PlayerSession<G> {
         }
     }
 
-    pub fn has_something_to_say(&self, now: Micros) -> bool {
-        !self.events.is_empty() || now - self.spoke >= KEEP_ALIVE
+    pub fn has_something_to_say(&self, now: Micros, keep_alive: Micros) -> bool {
+        !self.events.is_empty() || now - self.spoke >= keep_alive
     }
 
     pub fn away(&self, now: Micros, settings: &ServerSettings) -> Option<Away> {
         match (self.link, self.broken) {
+            _ if self.leaving => None,
             (None, Some(since)) if now - since > settings.resume_for => Some(Away::Gone),
             (Some(_), _) if now - self.heard > settings.timeout => Some(Away::Silent),
-            (Some(_), _) if now - self.acked > DEAF_AFTER => Some(Away::Deaf),
+            (Some(_), _) if now - self.acked > ACK_TIMEOUT => Some(Away::NoAcks),
             _ => None,
         }
     }

@@ -13,8 +13,9 @@
 //! sampled ones. So it is the same as what they are sent while the server does broadcast, however much
 //! their links differ, and what a few players are sent, which differs much more, hardly counts.
 
-use super::{Present, Server, allowance};
+use super::{PlayerSessions, Present, allowance};
 use crate::game::{Game, PlayerId};
+use crate::simulation::Simulation;
 use foveate_sync::interest::{Pivot, Policy, presets};
 use foveate_sync::{ObserverId, Pivots, Publisher, Rounds, Slot, Store, StoreError};
 use foveate_wire::packet::{Ack, open_state};
@@ -59,12 +60,12 @@ impl BroadcastComparison {
     }
 }
 
-impl<G: Game> Server<G> {
+impl<G: Game> PlayerSessions<G> {
     /// From now on measures what broadcasting would take, on so many sampled players; none ends it. What
     /// players are sent stays the same to the byte. It takes the time and memory of a broadcast to so many
     /// players, and a copy of all objects with their histories.
-    pub fn compare_with_broadcast(&mut self, samples: usize) {
-        let publisher = &self.simulation.publisher;
+    pub fn compare_with_broadcast(&mut self, simulation: &Simulation<G>, samples: usize) {
+        let publisher = &simulation.publisher;
         let policy = presets::broadcast().build().ok().filter(|_| samples > 0);
         self.shadow = policy.map(|policy| Box::new(Shadow::new(publisher, policy, samples)));
     }
@@ -76,10 +77,10 @@ impl<G: Game> Server<G> {
     }
 
     /// The players have been told of a round.
-    pub(super) fn compare(&mut self, tick: Tick, now: Micros) {
+    pub(crate) fn compare(&mut self, simulation: &Simulation<G>, tick: Tick, now: Micros) {
         let Some(mut shadow) = self.shadow.take() else { return };
         // A copy that does not fit measures nothing.
-        if shadow.round(self, tick, now).is_ok() {
+        if shadow.round((self, &simulation.publisher), tick, now).is_ok() {
             self.shadow = Some(shadow);
         }
     }
@@ -206,13 +207,12 @@ impl Shadow {
 
     fn round<G: Game>(
         &mut self,
-        server: &Server<G>,
+        (sessions, source): (&PlayerSessions<G>, &Publisher),
         tick: Tick,
         now: Micros,
     ) -> Result<(), StoreError> {
-        let source = &server.simulation.publisher;
         copy(&source.store, &mut self.publisher.store)?;
-        self.mirror(server);
+        self.mirror(sessions, source);
         let Shadow { publisher, samples, .. } = self;
         publisher.set_strain(source.strain());
         publisher.round(tick, now, |observer, packet| {
@@ -222,13 +222,13 @@ impl Shadow {
                 sample.fates.shadowed(tick, header.seq, now);
             }
         });
-        self.count(server, tick);
+        self.count(sessions, source, tick);
         let linked = |sample: &Sampled| {
-            let mut players = server.present_players().filter(|it| it.link.is_some());
+            let mut players = sessions.present_players().filter(|it| it.link.is_some());
             players.any(|it| it.observer == sample.observer && it.player == sample.player)
         };
         if !self.next_choice.is_after(tick) || !self.samples.iter().all(linked) {
-            self.choose(server, tick);
+            self.choose(sessions, source, tick);
         }
         Ok(())
     }
@@ -236,11 +236,11 @@ impl Shadow {
     /// Chooses the players to be sampled: in the order of what they were sent since the last choice, the
     /// middle ones of as many equal parts. So they stand for all others, and the choice leaves nothing
     /// to chance.
-    fn choose<G: Game>(&mut self, server: &Server<G>, tick: Tick) {
+    fn choose<G: Game>(&mut self, sessions: &PlayerSessions<G>, source: &Publisher, tick: Tick) {
         let before = std::mem::take(&mut self.sent_before);
         let mut ranked = Vec::new();
-        for present in server.present_players().filter(|it| it.link.is_some()) {
-            let sent = bytes(&server.simulation.publisher, present.observer);
+        for present in sessions.present_players().filter(|it| it.link.is_some()) {
+            let sent = bytes(source, present.observer);
             self.sent_before.insert(present.player, sent);
             // Of players who have just come nothing is known.
             let since = before.get(&present.player).map(|before| sent.saturating_sub(*before));
@@ -249,7 +249,7 @@ impl Shadow {
         ranked.sort_unstable_by_key(|(since, present)| (*since, present.player));
         let count = self.wanted.min(ranked.len());
         let chosen = (0..count).map(|nth| ranked[(2 * nth + 1) * ranked.len() / (2 * count)].1);
-        self.fork(&server.simulation.publisher, chosen);
+        self.fork(source, chosen);
         let wait = if count == self.wanted { ROTATE } else { SETTLE };
         self.next_choice = tick.plus(self.rounds().count(wait));
         self.settle(tick);
@@ -273,10 +273,9 @@ impl Shadow {
     }
 
     /// Shadows look from where their players do, with their budgets.
-    fn mirror<G: Game>(&mut self, server: &Server<G>) {
-        let source = &server.simulation.publisher;
+    fn mirror<G: Game>(&mut self, sessions: &PlayerSessions<G>, source: &Publisher) {
         for sample in &mut self.samples {
-            let present = server.present_players().find(|it| it.observer == sample.observer);
+            let present = sessions.present_players().find(|it| it.observer == sample.observer);
             let (Some(present), Some(real)) = (present, source.observer(sample.observer)) else {
                 continue;
             };
@@ -293,11 +292,10 @@ impl Shadow {
         }
     }
 
-    fn count<G: Game>(&mut self, server: &Server<G>, tick: Tick) {
-        let source = &server.simulation.publisher;
+    fn count<G: Game>(&mut self, sessions: &PlayerSessions<G>, source: &Publisher, tick: Tick) {
         let mut round = Counted::default();
         let before = std::mem::take(&mut self.players);
-        for present in server.present_players().filter(|it| it.link.is_some()) {
+        for present in sessions.present_players().filter(|it| it.link.is_some()) {
             let after = bytes(source, present.observer);
             self.players.insert(present.player, after);
             if let Some(before) = before.get(&present.player) {

@@ -5,11 +5,12 @@
 //! farther ahead: an end of the event within its radius times that ratio, and within the first field of a pivot's
 //! facing, is noticed, too.
 
-use super::Server;
+use super::PlayerSessions;
 use super::player_session::PlayerSession;
 use crate::game::{EventArea, Game};
 use crate::outbox::Outbox;
 use crate::session::{ServerMessage, write_message};
+use crate::simulation::Simulation;
 use foveate_sync::interest::View;
 use foveate_sync::{ObserverId, Publisher};
 use foveate_wire::ObjectId;
@@ -51,19 +52,19 @@ struct Zoomed {
     cos: f32,
 }
 
-impl<G: Game> Server<G> {
+impl<G: Game> PlayerSessions<G> {
     /// What became of events so far.
     pub fn event_counts(&self) -> EventCounts {
         self.event_counts
     }
 
     /// Gives each event to those who notice it, once.
-    pub(super) fn queue_events(&mut self) {
+    pub(super) fn queue_events(&mut self, simulation: &Simulation<G>) {
         if self.happened.is_empty() {
             return;
         }
         let zoomed = self.zoomed();
-        let Server { simulation, happened, sessions, event_counts, .. } = self;
+        let PlayerSessions { happened, sessions, event_counts, .. } = self;
         let mut eyes: Vec<(ObjectId, u32)> = Vec::new();
         for (at, session) in sessions.iter().enumerate() {
             let Some(session) = session else { continue };
@@ -99,7 +100,7 @@ impl<G: Game> Server<G> {
 
     /// The sessions whose view has a longer first zone than view 0.
     fn zoomed(&self) -> Vec<Zoomed> {
-        let Some(base) = self.simulation.game.view(0).as_ref().and_then(first_zone) else {
+        let Some(base) = self.game.view(0).as_ref().and_then(first_zone) else {
             return Vec::new();
         };
         let of = |at: usize| {

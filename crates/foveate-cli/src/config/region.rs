@@ -1,0 +1,63 @@
+//! `[region]`: a region server's world.
+
+use super::raw;
+use super::{Checker, ConfigError, said};
+use foveate_io::region::WorldName;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The world that a region server belongs to, and how it reaches the others.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RegionConfig {
+    /// The broker.
+    pub nats: String,
+    /// Its credentials.
+    pub credentials: Option<PathBuf>,
+    /// The world's name.
+    pub world: String,
+    /// The world's key.
+    pub key_file: Option<PathBuf>,
+    /// Where other servers connect to.
+    pub link: Option<SocketAddr>,
+    /// What they are told instead.
+    pub advertise: Option<SocketAddr>,
+    /// Whether regions stay as they are, whatever the load.
+    pub fixed: bool,
+    /// Copies of the ledger in a cluster of brokers.
+    pub replicas: u32,
+    /// Bytes that the ledger may take; 0: no limit.
+    pub ledger_bytes: u32,
+}
+
+impl Checker<'_> {
+    pub(super) fn region(&self, raw: &raw::Region) -> Result<RegionConfig, ConfigError> {
+        let text = |value: &raw::SpannedOption<String>, default: &str| {
+            value.as_ref().map_or(default.to_owned(), |value| value.get_ref().clone())
+        };
+        if let Some(world) = &raw.world {
+            let parsed: Result<WorldName, _> = world.get_ref().parse();
+            parsed.map_err(|why| self.wrong(Some(world.span()), format!("region.world: {why}")))?;
+        }
+        let file = |key: &str, value: &raw::SpannedOption<String>| {
+            value.as_ref().map(|value| self.file(key, value)).transpose()
+        };
+        let address = |key: &str, value: &raw::SpannedOption<String>| {
+            let given = value.is_some().then(|| self.value(key, value, "127.0.0.1:4434"));
+            given.transpose()
+        };
+        let replicas = self.number("region.replicas", &raw.replicas, 1, 1..=5)?;
+        let most = i64::from(u32::MAX);
+        let bytes = self.number("region.ledger_bytes", &raw.ledger_bytes, 0, 0..=most)?;
+        Ok(RegionConfig {
+            nats: text(&raw.nats, "nats://127.0.0.1:4222"),
+            credentials: file("region.credentials", &raw.credentials)?,
+            world: text(&raw.world, "main"),
+            key_file: file("region.key_file", &raw.key_file)?,
+            link: address("region.link", &raw.link)?,
+            advertise: address("region.advertise", &raw.advertise)?,
+            fixed: said(&raw.fixed).unwrap_or(false),
+            replicas: replicas as u32,
+            ledger_bytes: bytes as u32,
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! Region servers: what `foveate mesh` and `foveate region` have in common.
+
+mod metrics;
+#[cfg(feature = "nats")]
+pub mod process;
+
+pub use metrics::RegionMetrics;
+
+use crate::crowd::CrowdGame;
+use foveate_arena::Arena;
+use foveate_io::region::RegionHost;
+use foveate_io::{Certificate, Endpoint, EndpointOptions};
+use foveate_node::Game;
+use foveate_node::region::layout::{Rect, RegionId, ServerId};
+use foveate_node::region::{
+    LayoutChange, RegionCommand, RegionEvent, RegionServer, RegionSettings,
+};
+use foveate_wire::{Metres, Micros};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two attempts to get a region.
+const CLAIM_EVERY: Duration = Duration::from_secs(2);
+/// Views that are looked at for how far players see.
+const MAX_VIEWS: u8 = 16;
+
+/// A game whose world can be cut into regions.
+pub trait MeshGame: Game {
+    /// Where its objects are.
+    fn extent(&self) -> Rect;
+}
+
+impl MeshGame for Arena {
+    fn extent(&self) -> Rect {
+        Rect { min: [0.0; 2], max: [self.map().side() as f32; 2] }
+    }
+}
+
+impl MeshGame for CrowdGame {
+    fn extent(&self) -> Rect {
+        Rect { min: [-self.side() / 2.0; 2], max: [self.side() / 2.0; 2] }
+    }
+}
+
+/// The usual settings for a game: borders are as wide as the farthest view.
+pub fn settings<G: MeshGame>(game: &G, round: Micros) -> RegionSettings {
+    let views = (0..MAX_VIEWS).map_while(|which| game.view(which));
+    let reach = views.filter_map(|view| view.zones.last().copied()).fold(0.0, f32::max);
+    RegionSettings::new(round, Metres(reach), game.extent())
+}
+
+/// Where players connect to one region server.
+pub fn endpoint(
+    listen: SocketAddr,
+    certificate: Certificate,
+    seed: u64,
+) -> Result<Endpoint, foveate_io::Error> {
+    let mut options = EndpointOptions { seed, ..EndpointOptions::server() };
+    if listen.ip().is_loopback() {
+        (options.limits.trusted, options.limits.retry_above) = (Some(listen.ip()), 512);
+    }
+    Endpoint::server(listen, certificate, options)
+}
+
+/// Why a region server does not run any more.
+#[derive(Debug)]
+pub enum ServerEnd {
+    /// It was told to stop.
+    Stopped,
+    /// Others declared it dead: it was away for too long.
+    DeclaredDead,
+}
+
+/// One region server in its loop, with what is said about it.
+pub struct RegionRunner<'a, G: MeshGame> {
+    /// The server and its links.
+    pub host: RegionHost<G>,
+    /// Shared by all servers of the process.
+    pub metrics: &'a RegionMetrics,
+    /// Whether the server takes half of the largest region when it has none, whatever the load.
+    pub claims: bool,
+    claimed: Option<Instant>,
+    known: BTreeMap<RegionId, u32>,
+    trouble: Option<String>,
+}
+
+impl<'a, G: MeshGame> RegionRunner<'a, G> {
+    pub fn new(host: RegionHost<G>, metrics: &'a RegionMetrics) -> RegionRunner<'a, G> {
+        let (known, trouble) = (BTreeMap::new(), None);
+        RegionRunner { host, metrics, claims: false, claimed: None, known, trouble }
+    }
+
+    /// Asks for half of the largest region, if the server has none.
+    fn claim(&mut self) {
+        let (me, now) = (self.id(), Instant::now());
+        let Some(layout) = self.host.server.layout() else { return };
+        let has = layout.regions().any(|(_, info)| info.server == me);
+        let waits = self.claimed.is_some_and(|last| now - last < CLAIM_EVERY);
+        if !self.claims || has || waits {
+            return;
+        }
+        self.claimed = Some(now);
+        let extent = self.host.server.settings().extent;
+        let sides = |rect: &Rect| [0, 1].map(|axis| rect.max[axis] - rect.min[axis]);
+        let area = |rect: &Rect| sides(rect)[0] * sides(rect)[1];
+        let leaves = layout.leaves().map(|(id, rect)| (id, rect.clamped(&extent)));
+        let largest = leaves.max_by(|a, b| area(&a.1).total_cmp(&area(&b.1)));
+        if let Some((region, rect)) = largest {
+            let axis = usize::from(sides(&rect)[1] > sides(&rect)[0]);
+            let at = (rect.min[axis] + rect.max[axis]) / 2.0;
+            tracing::info!(server = me.0, region = region.0, "asking for half of a region");
+            let change = LayoutChange::Split(region, axis as u8, at, me);
+            self.host.command(RegionCommand::Change(change));
+        }
+    }
+
+    /// The server's number.
+    fn id(&self) -> ServerId {
+        self.host.server.id()
+    }
+
+    /// Runs until told to stop, declared dead, or unable to use the world. A server that is told to stop gives its
+    /// regions to others first, for as long as `drain` at most.
+    pub fn run(
+        &mut self,
+        stop: &AtomicBool,
+        drain: Duration,
+    ) -> Result<ServerEnd, Box<dyn Error + Send + Sync>> {
+        let (server, mut draining) = (self.id().0, None);
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                let until = *draining.get_or_insert_with(|| {
+                    tracing::info!(server, "giving all regions to other servers");
+                    self.host.command(RegionCommand::Drain);
+                    Instant::now() + drain
+                });
+                if Instant::now() >= until {
+                    return Ok(ServerEnd::Stopped);
+                }
+            }
+            let spent = self.host.step()?;
+            let events: Vec<RegionEvent> = self.host.drain_events().collect();
+            for event in events {
+                match event {
+                    RegionEvent::Unusable(why) if self.host.server.layout().is_none() => {
+                        return Err(why.into());
+                    }
+                    RegionEvent::Unusable(why) => {
+                        tracing::error!(server, %why, "a layout record cannot be used");
+                    }
+                    RegionEvent::Ended => {
+                        tracing::error!(server, "declared dead by another server; starting anew");
+                        return Ok(ServerEnd::DeclaredDead);
+                    }
+                    RegionEvent::Drained if draining.is_some() => {
+                        tracing::info!(server, "all regions are with other servers");
+                        return Ok(ServerEnd::Stopped);
+                    }
+                    RegionEvent::AskLost => tracing::warn!(server, "an action was not answered"),
+                    RegionEvent::Arrived { object, epoch, late } => {
+                        tracing::debug!(server, object = object.0, epoch, late, "arrived");
+                    }
+                    _ => {}
+                }
+            }
+            self.metrics.note(&self.host, spent);
+            if draining.is_none() {
+                self.claim();
+            }
+            self.say_regions();
+            self.say_trouble()?;
+        }
+    }
+
+    /// A line whenever the server begins or ends to run a region.
+    fn say_regions(&mut self) {
+        let node: &RegionServer<G> = &self.host.server;
+        let server = self.id().0;
+        let now: BTreeMap<RegionId, u32> = node.regions().map(|it| (it.id, it.epoch)).collect();
+        if now == self.known {
+            return;
+        }
+        for (region, epoch) in &now {
+            if self.known.get(region) != Some(epoch) {
+                tracing::info!(server, region = region.0, epoch, "runs a region");
+            }
+        }
+        for (region, epoch) in &self.known {
+            if !now.contains_key(region) {
+                tracing::info!(server, region = region.0, epoch, "runs a region no longer");
+            }
+        }
+        self.known = now;
+    }
+
+    /// A line when the ledger is in trouble, or is not any more.
+    fn say_trouble(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let (server, status) = (self.id().0, self.host.ledger_status());
+        if let Some(why) = status.unusable {
+            return Err(why.into());
+        }
+        if status.trouble != self.trouble {
+            match &status.trouble {
+                Some(why) => tracing::error!(server, %why, "the ledger is in trouble"),
+                None => tracing::info!(server, "the ledger takes appends again"),
+            }
+            self.trouble = status.trouble;
+        }
+        Ok(())
+    }
+}

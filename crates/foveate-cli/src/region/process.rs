@@ -1,0 +1,216 @@
+//! `foveate region`: one region server of a world that runs on several machines.
+
+use super::{MeshGame, RegionMetrics, RegionRunner, ServerEnd, endpoint, settings};
+use crate::config::{CliOverrides, Config, RegionConfig};
+use crate::crowd::CrowdGame;
+use crate::monitor::log;
+use crate::serve::{Rules, Stopper};
+use foveate_arena::{Arena, Setup, TickRate};
+use foveate_io::region::{
+    DirectLinks, DirectOptions, MeshBus, NatsOptions, NatsWorld, RegionHost, WorldKey, WorldName,
+};
+use foveate_node::region::layout::Layout;
+use foveate_node::region::{RegionCommand, RegionServer, RegionSettings};
+use foveate_wire::{Bytes, Micros};
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Where the world's key is, if no file is named.
+const KEY_VARIABLE: &str = "FOVEATE_REGION_KEY";
+/// How long the broker is tried for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server that is told to stop may take to give its regions away.
+const DRAIN: Duration = Duration::from_secs(20);
+/// How often metrics are published.
+const LOOK: Duration = Duration::from_millis(200);
+
+type ThreadError = Box<dyn Error + Send + Sync>;
+
+/// A region server of a world that runs on several machines
+#[derive(clap::Args)]
+pub struct RegionArgs {
+    /// Configuration, section [region]; what is stated here counts for more
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// The broker, nats://HOST:PORT; several, parted by commas, for a cluster
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// File of the broker's credentials
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// The world to join, or to begin
+    #[arg(long)]
+    world: Option<String>,
+    /// File of the world's key, at least 32 random bytes; otherwise the variable FOVEATE_REGION_KEY has it
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Address to listen on for players
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Address to listen on for other region servers; by default a free port beside --listen
+    #[arg(long)]
+    link: Option<SocketAddr>,
+    /// Take half of the largest region at once, and keep it: load moves no borders
+    #[arg(long)]
+    fixed: bool,
+    /// Rules of the game
+    #[arg(long, value_enum, default_value = "arena")]
+    game: Rules,
+    /// Players at once, for whom the world is made; the same at all servers
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    players: Option<u32>,
+    /// Seed of the world; the same at all servers
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Address to serve metrics, /healthz and /readyz on
+    #[arg(long)]
+    metrics: Option<SocketAddr>,
+}
+
+/// What is settled before anything starts.
+struct Plan {
+    config: Config,
+    region: RegionConfig,
+    world: WorldName,
+    key: WorldKey,
+    players: u32,
+    fixed: bool,
+    metrics: Option<SocketAddr>,
+}
+
+impl RegionArgs {
+    fn settle(&self) -> Result<Plan, Box<dyn Error>> {
+        let told = CliOverrides { listen: self.listen, web: None };
+        let mut config = match &self.config {
+            Some(file) => Config::load(file, told)?,
+            None => Config::parse(Path::new("defaults"), "", told)?,
+        };
+        config.seed = self.seed.unwrap_or(config.seed);
+        let mut region = config.region.clone();
+        region.nats = self.nats.clone().unwrap_or(region.nats);
+        region.credentials = self.credentials.clone().or(region.credentials);
+        region.world = self.world.clone().unwrap_or(region.world);
+        region.key_file = self.key_file.clone().or(region.key_file);
+        region.link = self.link.or(region.link);
+        let world: WorldName = region.world.parse()?;
+        let key = match (&region.key_file, std::env::var(KEY_VARIABLE)) {
+            (Some(file), _) => WorldKey::read(&world, file)?,
+            (None, Ok(key)) => WorldKey::new(&world, key.trim_end().as_bytes())?,
+            (None, Err(_)) => {
+                let hint = "pass --key-file, set region.key_file or FOVEATE_REGION_KEY; \
+                            `openssl rand -hex 32` makes one";
+                return Err(format!("region servers need the world's key: {hint}").into());
+            }
+        };
+        let players = self.players.unwrap_or(config.limits.max_links);
+        // Several of them run on one machine, so that metrics have no usual port.
+        let metrics = self.metrics.or(config.metrics.filter(|_| self.config.is_some()));
+        let fixed = self.fixed || region.fixed;
+        Ok(Plan { config, region, world, key, players, fixed, metrics })
+    }
+}
+
+/// Runs until told to stop.
+pub fn run(args: &RegionArgs) -> Result<(), Box<dyn Error>> {
+    let plan = args.settle()?;
+    log::begin(&plan.config);
+    match args.game {
+        Rules::Arena => {
+            let setup = Setup {
+                rate: TickRate::new(plan.config.tick_hz)?,
+                line_of_sight: plan.config.line_of_sight,
+                ..Setup::for_players(plan.players as usize, plan.config.seed)
+            };
+            serve(&plan, Arc::new(Arena::new(setup)?))
+        }
+        Rules::Crowd => serve(&plan, Arc::new(CrowdGame::new(plan.players as usize)?)),
+    }
+}
+
+fn serve<G: MeshGame>(plan: &Plan, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+    let metrics = RegionMetrics::start(plan.metrics)?;
+    if let Some(address) = metrics.address() {
+        println!("metrics on http://{address}/metrics");
+    }
+    let (stop, done) = (Stopper::by_signals()?, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                metrics.publish();
+                std::thread::sleep(LOOK);
+            }
+        });
+        let ended = play(plan, &game, &metrics, &stop);
+        done.store(true, Ordering::Relaxed);
+        ended.map_err(|why| why.to_string().into())
+    })
+}
+
+/// One server after another, until told to stop: one that was declared dead begins anew.
+fn play<G: MeshGame>(
+    plan: &Plan,
+    game: &Arc<G>,
+    metrics: &RegionMetrics,
+    stop: &Stopper,
+) -> Result<(), ThreadError> {
+    loop {
+        let host = join(plan, game)?;
+        let mut runner = RegionRunner::new(host, metrics);
+        runner.claims = plan.fixed;
+        runner.host.balances = !plan.fixed;
+        let ended = runner.run(&stop.end, DRAIN)?;
+        metrics.forget(&runner.host);
+        match ended {
+            ServerEnd::Stopped => {
+                tracing::info!("going down");
+                return Ok(runner.host.close(Micros::from_millis(1_000))?);
+            }
+            ServerEnd::DeclaredDead => {}
+        }
+    }
+}
+
+/// Connects to broker and world.
+fn join<G: MeshGame>(plan: &Plan, game: &Arc<G>) -> Result<RegionHost<G>, ThreadError> {
+    let Plan { config, region, world, key, .. } = plan;
+    let options = NatsOptions {
+        url: region.nats.clone(),
+        credentials: region.credentials.clone(),
+        replicas: region.replicas as usize,
+        max_bytes: (region.ledger_bytes > 0).then_some(Bytes(region.ledger_bytes)),
+        patience: PATIENCE,
+    };
+    let nats = NatsWorld::connect(options, world, key)?;
+    let id = nats.new_server();
+    let round = Micros(1_000_000 / u64::from(config.tick_hz));
+    let settings = RegionSettings { machine: machine(), ..settings(&**game, round) };
+    let endpoint = endpoint(config.listen, config.certificate.clone(), config.seed)?;
+    let address = endpoint.address()?;
+    let listen = region.link.unwrap_or(SocketAddr::new(config.listen.ip(), 0));
+    let direct = DirectLinks::listen(DirectOptions { listen, advertise: region.advertise })?;
+    println!("server {} listening on {address}", id.0);
+    if let Some(hash) = endpoint.certificate_hash() {
+        println!("development certificate {hash}");
+    }
+    tracing::info!(%address, server = id.0, %world, links = %direct.address(), "joining");
+    let (broker, ledger) = nats.join(id);
+    let bus = MeshBus::new(key, id, Box::new(broker), direct).ok_or("the key cannot be used")?;
+    let node = RegionServer::new(Arc::clone(game), settings, id);
+    let mut host = RegionHost::new(node, endpoint, Box::new(bus), Box::new(ledger));
+    // Whichever server is first begins the world; the others find it.
+    let layout = Layout::new(game.schema().hash(), round, id);
+    host.command(RegionCommand::Found(Box::new(layout)));
+    Ok(host)
+}
+
+/// A number of this machine, 0 if it has no name: standbys are better on another one.
+fn machine() -> u64 {
+    let name = std::fs::read("/etc/machine-id").or_else(|_| std::fs::read("/etc/hostname"));
+    let name = name.unwrap_or_default();
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    if name.is_empty() { 0 } else { name.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1) }
+}

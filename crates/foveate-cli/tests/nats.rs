@@ -1,0 +1,204 @@
+//! Region servers as processes with a real NATS server: killed, stopped and drained servers, a killed broker, servers
+//! that do not belong to the world.
+
+#[path = "../../foveate-io/tests/nats/broker.rs"]
+mod broker;
+mod region_support;
+
+use broker::Broker;
+use region_support::{Process, RegionView, eventually, get, regions, scratch};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SERVERS: usize = 4;
+
+/// A file with the world's key.
+fn key(folder: &Path, name: &str) -> String {
+    let file = folder.join(name);
+    std::fs::write(&file, [name.as_bytes(), &[b'k'; 32]].concat()).expect("a new file");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&file, mode).expect("it is ours");
+    }
+    file.to_str().expect("plain letters").to_owned()
+}
+
+fn arguments<'a>(broker: &'a str, key: &'a str) -> Vec<&'a str> {
+    let listen = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--players", "64"];
+    let world = ["region", "--fixed", "--world", "meadow", "--nats", broker, "--key-file", key];
+    [&world[..], &listen[..]].concat()
+}
+
+type Seen = BTreeMap<u32, RegionView>;
+
+/// Waits until so many regions are run by one server each, and own so many objects together.
+fn settled(processes: &[Process], count: usize, objects: Option<usize>) -> (Seen, usize) {
+    let all: Vec<&Process> = processes.iter().collect();
+    eventually(|| {
+        let seen = regions(&all);
+        let owned = seen.values().map(|it| it.owned).sum();
+        let fine = seen.len() == count && seen.values().all(|it| it.acting.len() == 1);
+        let whole = owned > 0 && objects.is_none_or(|objects| objects == owned);
+        let said = || processes.iter().map(Process::text).collect::<Vec<_>>().join("\n---\n");
+        if fine && whole { Ok((seen, owned)) } else { Err(format!("{seen:?}\n{}", said())) }
+    })
+}
+
+/// The process that runs a region.
+fn owner(processes: &[Process]) -> usize {
+    let runs = |process: &Process| {
+        let figures = process.figures();
+        figures.keys().any(|name| name.starts_with("foveate_region_acting{"))
+    };
+    processes.iter().position(runs).expect("a server runs a region")
+}
+
+/// A world of as many servers, each with one region and one of the others as a standby.
+fn begin(broker: &str, key: &str) -> (Vec<Process>, usize) {
+    let mut processes = vec![Process::start(&arguments(broker, key))];
+    let (_, objects) = settled(&processes, 1, None);
+    for count in 2..=SERVERS {
+        processes.push(Process::start(&arguments(broker, key)));
+        settled(&processes, count, Some(objects));
+    }
+    protected(&processes, SERVERS);
+    (processes, objects)
+}
+
+/// Waits until so many regions could be taken over at once.
+fn protected(processes: &[Process], count: usize) {
+    eventually(|| {
+        let of = |process: &Process| {
+            let figures = process.figures().into_iter();
+            figures.filter(|(name, it)| name.contains("_protected{") && *it == 1.0).count()
+        };
+        let found: usize = processes.iter().map(of).sum();
+        if found >= count { Ok(()) } else { Err(format!("{found} regions have a standby")) }
+    });
+}
+
+#[test]
+fn servers_that_die_stop_or_leave_are_replaced_and_no_object_is_lost() {
+    let Some(broker) = Broker::start("servers") else { return };
+    let folder = scratch("region-servers");
+    let (url, key) = (broker.url(), key(&folder, "world.key"));
+    let (mut processes, objects) = begin(&url, &key);
+
+    let mut dead = processes.remove(owner(&processes));
+    let (before, _) = settled(&processes, SERVERS - 1, None);
+    let begun = Instant::now();
+    dead.signal("-KILL");
+    dead.ended();
+    let (after, _) = settled(&processes, SERVERS, Some(objects));
+    println!("killed: all {SERVERS} regions are run again after {:?}", begun.elapsed());
+    let taken = after.keys().find(|region| !before.contains_key(region)).expect("one was taken");
+    assert!(after[taken].epoch > 1, "in a higher epoch: {after:?}");
+    protected(&processes, SERVERS);
+
+    let paused = processes.remove(owner(&processes));
+    let begun = Instant::now();
+    paused.signal("-STOP");
+    let (_, owned) = settled(&processes, SERVERS, Some(objects));
+    println!("stopped: all {SERVERS} regions are run again after {:?}", begun.elapsed());
+    std::thread::sleep(Duration::from_secs(10).saturating_sub(begun.elapsed()));
+    paused.signal("-CONT");
+    processes.push(paused);
+    settled(&processes, SERVERS, Some(owned));
+    protected(&processes, SERVERS);
+
+    let mut leaver = processes.remove(owner(&processes));
+    leaver.signal("-TERM");
+    assert!(leaver.ended().success(), "{}", leaver.text());
+    assert!(leaver.text().contains("all regions are with other servers"), "{}", leaver.text());
+    let all: Vec<&Process> = processes.iter().collect();
+    eventually(|| {
+        let seen = regions(&all);
+        let owned: usize = seen.values().map(|it| it.owned).sum();
+        let one = seen.values().all(|it| it.acting.len() == 1);
+        if one && owned == objects { Ok(()) } else { Err(format!("{objects}: {seen:?}")) }
+    });
+    drop(processes);
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+#[test]
+fn a_broker_that_is_killed_stops_no_server() {
+    let Some(mut broker) = Broker::start("outage") else { return };
+    let folder = scratch("region-outage");
+    let (url, key) = (broker.url(), key(&folder, "world.key"));
+    let (processes, objects) = begin(&url, &key);
+    eventually(|| {
+        let links = |it: &Process| {
+            let figures = it.figures().into_iter();
+            let links = figures.filter(|(name, _)| name.starts_with("foveate_bus_links"));
+            links.map(|(_, value)| value).sum::<f64>()
+        };
+        let found: f64 = processes.iter().map(links).sum();
+        let all = (SERVERS * (SERVERS - 1)) as f64;
+        if found == all { Ok(()) } else { Err(format!("{found} ends of direct links")) }
+    });
+    let before = settled(&processes, SERVERS, Some(objects)).0;
+    broker.kill();
+    let (begun, all) = (Instant::now(), processes.iter().collect::<Vec<_>>());
+    while begun.elapsed() < Duration::from_secs(6) {
+        let seen = regions(&all);
+        let acting = seen.values().filter(|it| !it.acting.is_empty()).count();
+        assert_eq!(acting, SERVERS, "after {:?} without a broker: {seen:?}", begun.elapsed());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let ready = get(&processes[0].metrics, "/readyz").expect("it answers");
+    let said = ["the connection to NATS is lost", "an append failed", "cannot be read"];
+    assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
+    assert!(said.iter().any(|said| ready.contains(said)), "{ready}");
+    broker.restart();
+    eventually(|| {
+        let ready = |it: &Process| get(&it.metrics, "/readyz").unwrap_or_default();
+        let all: Vec<String> = processes.iter().map(ready).collect();
+        let fine = all.iter().all(|it| it.starts_with("HTTP/1.1 200 "));
+        if fine { Ok(()) } else { Err(format!("{all:?}")) }
+    });
+    let after = settled(&processes, SERVERS, Some(objects)).0;
+    let epochs = |seen: &Seen| seen.iter().map(|(id, it)| (*id, it.epoch)).collect::<Vec<_>>();
+    assert_eq!(epochs(&before), epochs(&after), "no region changed hands");
+    drop(processes);
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+#[test]
+fn servers_that_do_not_belong_to_the_world_are_told_why() {
+    let Some(broker) = Broker::start("strangers") else { return };
+    let folder = scratch("region-strangers");
+    let (url, key, other) = (broker.url(), key(&folder, "world.key"), key(&folder, "other.key"));
+    let first = [Process::start(&arguments(&url, &key))];
+    let (_, objects) = settled(&first, 1, None);
+    let nowhere = "nats://127.0.0.1:1";
+    let with = |key: &str, more: &[&str]| {
+        let mut arguments: Vec<String> =
+            arguments(&url, key).into_iter().map(str::to_owned).collect();
+        arguments.extend(more.iter().map(|it| (*it).to_owned()));
+        arguments
+    };
+    let mut broken = with(&key, &[]);
+    broken.iter_mut().filter(|it| **it == url).for_each(|it| *it = nowhere.to_owned());
+    let mut misnamed = with(&key, &[]);
+    misnamed.iter_mut().filter(|it| *it == "meadow").for_each(|it| *it = "Me adow".to_owned());
+    let cases = [
+        (with(&other, &[]), "another world of this name?"),
+        (with(&key, &["--game", "crowd"]), "run the same game"),
+        (with("no-such-file", &[]), "no-such-file"),
+        (broken, "is nats-server running there?"),
+        (misnamed, "world name"),
+    ];
+    for (arguments, said) in cases {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut process = Process::spawn(&arguments);
+        assert!(!process.ended().success(), "{arguments:?}");
+        assert!(process.text().contains(said), "{arguments:?}: {}", process.text());
+    }
+    settled(&first, 1, Some(objects));
+    drop(first);
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}

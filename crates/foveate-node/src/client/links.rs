@@ -1,0 +1,274 @@
+//! A client's links in a world on many servers: the host's, and one ahead to the server that its session moves to.
+//!
+//! ```text
+//! host ─ Next ─▶ dial ─ connected, Enter ─▶ ahead ─ Wait ─▶ inputs to both ─ Hosted, higher epoch ─▶ it is the host
+//! host ─ silent for 500 ms ─▶ dial the standby ─ connected, Hello ─▶ ahead ─ Welcome ─▶ it is the host
+//! ```
+//!
+//! At a plain server none of these messages comes, and nothing here happens.
+
+use super::{Client, ClientPhase};
+use crate::game::Game;
+use crate::outbox::{Link, Outbox};
+use crate::session::{
+    ClientMessage, JoinedPlayer, Refusal, ServerContact, ServerMessage, Ticket, VERSIONS,
+    read_message, write_message,
+};
+use foveate_wire::Micros;
+
+/// A host that says nothing for so long is silent, if it is one of many.
+pub const SILENT_AFTER: Micros = Micros(500_000);
+/// Links to be closed with the next round; beyond, the oldest is left to the transport.
+const MAX_CLOSING: usize = 8;
+
+/// The link ahead of a client.
+struct Ahead {
+    contact: ServerContact,
+    /// What lets it in there; none: its key to resume.
+    ticket: Option<Ticket>,
+    link: Option<Link>,
+    /// The server expects the client.
+    waits: bool,
+    /// Enter has to be said again.
+    again: bool,
+}
+
+/// What a client knows of the servers of its world.
+#[derive(Default)]
+pub(super) struct Servers {
+    /// The highest session epoch that was told; 0: the server is the only one.
+    epoch: u64,
+    player: Option<JoinedPlayer>,
+    standby: Option<ServerContact>,
+    ahead: Option<Ahead>,
+    /// The contact that the host of this client is to connect to.
+    dial: Option<ServerContact>,
+    /// The former host's link.
+    former: Option<Link>,
+    closing: Vec<Link>,
+    /// When a silent host's standby was last tried.
+    tried: Option<Micros>,
+}
+
+impl Servers {
+    fn close(&mut self, link: Option<Link>) {
+        if self.closing.len() < MAX_CLOSING {
+            self.closing.extend(link);
+        }
+    }
+
+    /// The link ahead, once inputs are to be sent there as well.
+    pub fn also(&self) -> Option<Link> {
+        self.ahead.as_ref().filter(|it| it.waits).and_then(|it| it.link)
+    }
+}
+
+impl<G: Game> Client<G> {
+    /// A server that the client's host has to connect to; the link that is then [connected](Client::connected) is taken
+    /// for the one asked for. Once for each wish.
+    pub fn take_dial(&mut self) -> Option<ServerContact> {
+        self.servers.dial.take()
+    }
+
+    /// The session epoch, where sessions move between servers.
+    pub fn session_epoch(&self) -> u64 {
+        self.servers.epoch
+    }
+
+    /// The link of the server that hosts the session.
+    pub fn host_link(&self) -> Option<Link> {
+        self.link
+    }
+
+    /// Whether there is a second link, and the server at its other end expects the client.
+    pub fn is_ready_to_move(&self) -> bool {
+        self.servers.also().is_some()
+    }
+
+    /// Whether a link that was made is the one ahead; if so, what is to be said there is said.
+    pub(super) fn connected_ahead(&mut self, link: Link, out: &mut impl Outbox) -> bool {
+        let Some(ahead) = self.servers.ahead.as_mut().filter(|it| it.link.is_none()) else {
+            return false;
+        };
+        ahead.link = Some(link);
+        match ahead.ticket {
+            Some(ticket) => self.enter(link, ticket, out),
+            None => self.say_hello(link, out),
+        }
+        true
+    }
+
+    fn enter(&self, link: Link, ticket: Ticket, out: &mut impl Outbox) {
+        let enter = ClientMessage::<G::Action>::Enter {
+            versions: VERSIONS.to_vec(),
+            schema: self.game.schema().hash(),
+            name: self.name.clone(),
+            ticket,
+        };
+        out.message(link, &write_message(&enter));
+    }
+
+    /// A message arrived by one of the links.
+    pub fn message_on(&mut self, link: Link, bytes: &[u8]) {
+        if self.link == Some(link) {
+            return self.message(bytes);
+        }
+        if self.servers.ahead.as_ref().is_none_or(|it| it.link != Some(link)) {
+            return;
+        }
+        match read_message::<ServerMessage>(bytes) {
+            Some(ServerMessage::Wait) => {
+                self.servers.ahead.iter_mut().for_each(|it| it.waits = true);
+            }
+            Some(ServerMessage::Hosted { epoch }) => self.move_to(link, epoch),
+            Some(ServerMessage::Welcome { .. }) => {
+                let former = self.link.replace(link);
+                self.servers.close(former);
+                self.servers.ahead = None;
+                self.message(bytes);
+            }
+            Some(ServerMessage::Refused { .. }) if self.link.is_some() => {
+                self.servers.ahead = None;
+                self.servers.close(Some(link));
+            }
+            Some(ServerMessage::Redirect { contact, ticket }) if contact.is_valid() => {
+                self.servers.close(Some(link));
+                self.servers.ahead = None;
+                self.go_ahead(contact, Some(ticket));
+            }
+            // There is no other server to stay at.
+            Some(ServerMessage::Refused { .. }) => self.message(bytes),
+            Some(_) => {}
+            None => self.counts.malformed += 1,
+        }
+    }
+
+    /// What the host says of servers.
+    pub(super) fn on_servers(&mut self, message: ServerMessage) {
+        match message {
+            ServerMessage::Hosted { epoch } if epoch >= self.servers.epoch => {
+                self.servers.epoch = epoch;
+            }
+            ServerMessage::Standby(contact) => {
+                self.servers.standby = contact.filter(ServerContact::is_valid);
+            }
+            ServerMessage::Next { contact, ticket } if contact.is_valid() => {
+                self.go_ahead(contact, Some(ticket));
+            }
+            ServerMessage::Redirect { contact, ticket } if contact.is_valid() => {
+                let former = self.link.take();
+                self.servers.close(former);
+                self.phase = ClientPhase::Joining;
+                self.go_ahead(contact, Some(ticket));
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers the player, for a host that goes on with the session. Epochs and standbys are the session's.
+    pub(super) fn note_joined(&mut self, joined: JoinedPlayer, resumed: bool) {
+        self.servers.player = Some(joined);
+        if !resumed {
+            (self.servers.epoch, self.servers.standby) = (0, None);
+        }
+    }
+
+    /// Wants a link to a server.
+    fn go_ahead(&mut self, contact: ServerContact, ticket: Option<Ticket>) {
+        match &mut self.servers.ahead {
+            Some(known) if known.contact == contact && known.link.is_some() => {
+                (known.ticket, known.again) = (ticket, true);
+                return;
+            }
+            Some(known) => {
+                let link = known.link;
+                self.servers.close(link);
+            }
+            None => {}
+        }
+        self.servers.dial = Some(contact.clone());
+        let (link, waits, again) = (None, false, false);
+        self.servers.ahead = Some(Ahead { contact, ticket, link, waits, again });
+    }
+
+    /// The server ahead hosts the session from now on: everything goes on.
+    fn move_to(&mut self, link: Link, epoch: u64) {
+        if epoch < self.servers.epoch {
+            return;
+        }
+        let former = self.link.replace(link);
+        (self.servers.epoch, self.servers.former, self.servers.ahead) = (epoch, former, None);
+        if let Some(player) = self.servers.player {
+            self.phase = ClientPhase::Playing(player);
+        }
+    }
+
+    /// A datagram arrived by one of the links.
+    pub fn datagram_on(&mut self, link: Link, bytes: &[u8], now: Micros) {
+        if self.link != Some(link) {
+            return;
+        }
+        if self.servers.epoch > 0 {
+            let former = self.servers.former.take();
+            self.servers.close(former);
+            // The host speaks: its standby is not needed.
+            if self.servers.ahead.as_ref().is_some_and(|it| it.ticket.is_none()) {
+                let ahead = self.servers.ahead.take().and_then(|it| it.link);
+                self.servers.close(ahead);
+                self.servers.dial = None;
+            }
+        }
+        self.datagram(bytes, now);
+    }
+
+    /// One of the links ended, or could not be made.
+    pub fn closed_on(&mut self, link: Link) {
+        self.servers.closing.retain(|it| *it != link);
+        if self.servers.former == Some(link) {
+            self.servers.former = None;
+        } else if self.servers.ahead.as_ref().is_some_and(|it| it.link == Some(link)) {
+            self.servers.ahead = None;
+        } else if self.link == Some(link) && self.servers.also().is_some() {
+            // The server ahead will say what becomes of the session.
+            self.link = None;
+        } else if self.link == Some(link) {
+            self.closed();
+        }
+    }
+
+    /// The server that was asked for cannot be reached.
+    pub fn unreachable(&mut self) {
+        if self.servers.ahead.as_ref().is_some_and(|it| it.link.is_none()) {
+            self.servers.ahead = None;
+        }
+    }
+
+    /// The player leaves: the world's other servers are none of its concern.
+    pub(super) fn forget_servers(&mut self, out: &mut impl Outbox) {
+        let Servers { ahead, former, closing, .. } = std::mem::take(&mut self.servers);
+        let links = ahead.and_then(|it| it.link).into_iter().chain(former).chain(closing);
+        links.for_each(|link| out.close(link, Refusal::Closing));
+    }
+
+    /// Once a round: links that are not needed are closed, and a silent host's standby is tried.
+    pub(super) fn mind_links(&mut self, now: Micros, out: &mut impl Outbox) {
+        self.servers.closing.drain(..).for_each(|link| out.close(link, Refusal::Closing));
+        if self.servers.epoch == 0 {
+            return;
+        }
+        if let Some(ahead) = self.servers.ahead.as_mut().filter(|it| it.again)
+            && let (Some(link), Some(ticket)) = (ahead.link, ahead.ticket)
+        {
+            (ahead.again, ahead.waits) = (false, false);
+            self.enter(link, ticket, out);
+        }
+        let silent = self.link.is_none() || self.heard.is_none_or(|it| now - it >= SILENT_AFTER);
+        let rests = self.servers.tried.is_some_and(|tried| now - tried < SILENT_AFTER);
+        if silent && !rests && self.servers.ahead.is_none() && self.resume.is_some() {
+            self.servers.tried = Some(now);
+            if let Some(standby) = self.servers.standby.clone() {
+                self.go_ahead(standby, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,757 @@
+//! The sessions of players: how they join, resume and leave, their inputs, and what each of them is sent.
+//!
+//! Without IO and without a world: links, messages and datagrams come in by calls, which are given the simulation that
+//! they are about, and answers leave through an [`Outbox`]. A [`Server`](crate::Server) is a simulation and its
+//! sessions; a [region](crate::region) has sessions, too.
+//!
+//! ```text
+//! connected ─ Hello ─▶ Asked ─ admit ─▶ joined ◀─ resume ─ away ─ too long ─▶ left
+//!                 └─ refused            └────── link lost ──────┘
+//! ```
+
+mod admission;
+mod compare;
+mod events;
+mod moving;
+mod oversee;
+mod player_session;
+mod quality;
+mod work;
+
+pub use compare::BroadcastComparison;
+pub use events::EventCounts;
+pub use moving::CarriedSession;
+pub(crate) use moving::Entrant;
+pub use oversee::Present;
+pub use player_session::Away;
+pub use quality::Resources;
+pub use work::{JOIN_COST, NAME_COST, VIEW_COST, WATCH_COST, WorkBudget, WorkCounts};
+
+use crate::game::{EventArea, Game, PlayerId, Requester};
+use crate::outbox::{Link, Outbox};
+use crate::session::{
+    ClientDatagram, ClientMessage, Refusal, ResumeKey, SERVER_DATAGRAM_ROOM, ServerDatagram,
+    ServerMessage, VERSIONS, read_message, write_message,
+};
+use crate::simulation::{Interacted, Simulation};
+use foveate_sync::interest::{Policy, View};
+use foveate_sync::{Budget, ObserverId, Pivots, Rounds};
+use foveate_wire::packet::MAX_PACKET;
+use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use player_session::PlayerSession;
+use quality::Quality;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use work::Credit;
+
+/// What a server may be told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ServerSettings {
+    /// Rounds, and how long replicas linger.
+    pub rounds: Rounds,
+    /// Players at once.
+    pub max_players: usize,
+    /// Bytes to each player in a round; what is not used is kept for [`BURST`] rounds.
+    pub budget: Option<Bytes>,
+    /// How long a player whose link broke stays in the world and may come back.
+    pub resume_for: Micros,
+    /// How long somebody who sends nothing is believed to be there.
+    pub timeout: Micros,
+    /// What all players together may use; grades give way when it is short.
+    pub resources: Resources,
+    /// What each player may make the server do.
+    pub work: WorkBudget,
+}
+
+/// Rounds for which unused budget is kept.
+pub const BURST: u32 = 8;
+/// A player that acknowledges nothing for so long is evicted.
+pub const ACK_TIMEOUT: Micros = Micros(10_000_000);
+/// A player hears something at least this often.
+pub const KEEP_ALIVE: Micros = Micros(1_000_000);
+/// Under strain clocks are echoed this often at most: clients average their round trips over more than that.
+const STRAINED_ECHO: Micros = Micros(200_000);
+/// Links without a session.
+pub const MAX_PENDING_LINKS: usize = 4_096;
+/// What a player sees may be older than the round trip explains by this: jitter, a screen's frame.
+const SEEN_SLACK: Micros = Micros(50_000);
+/// And by so many rounds: what is sent at the end of one is seen in the next.
+const SEEN_ROUNDS: u64 = 1;
+/// Rounds between two looks at what a player looks from.
+const LOOK_ABOUT: u32 = 8;
+
+impl Default for ServerSettings {
+    fn default() -> ServerSettings {
+        ServerSettings {
+            rounds: Rounds::every(Micros::from_millis(50)),
+            max_players: 1_024,
+            budget: Some(Bytes(3_200)),
+            resume_for: Micros(10_000_000),
+            timeout: Micros(10_000_000),
+            resources: Resources::default(),
+            work: WorkBudget::PLAYER,
+        }
+    }
+}
+
+/// A link without a session.
+#[derive(Default)]
+struct PendingLink {
+    /// The name from its hello, while the authenticator is asked about it.
+    name: Option<String>,
+    /// The newest version that both speak.
+    version: u8,
+    /// Rounds since it connected without a hello.
+    rounds: u32,
+    /// What is left of its budget for joining; whole before the first.
+    joins: Option<Credit>,
+}
+
+/// What the host has to do, or may want to know.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ServerEvent {
+    /// Somebody wants in, whose version, schema and name are in order. Answer by
+    /// [`PlayerSessions::admit`] or [`PlayerSessions::refuse`].
+    Asked {
+        /// Where they are.
+        link: Link,
+        /// Who they say they are.
+        name: String,
+        /// What they brought to prove it.
+        token: Vec<u8>,
+    },
+    /// A player is in, anew or again.
+    Joined(PlayerId, String),
+    /// A player's link broke; they may be back.
+    Broken(PlayerId),
+    /// A player is gone; these were theirs and are to be kept.
+    Left(PlayerId, Vec<(ObjectId, Vec<i32>)>),
+    /// Somebody was turned away.
+    Refused(Refusal),
+}
+
+/// What was turned down, by reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RefusalCounts {
+    /// Whole sessions.
+    pub sessions: BTreeMap<Refusal, u64>,
+    /// Datagrams that could not be read.
+    pub malformed: u64,
+    /// Inputs that no player could give.
+    pub impossible: u64,
+    /// Inputs beyond what a player can do in the time.
+    pub hasty: u64,
+    /// Actions, views and questions beyond a player's budget of work, or that the game does not allow.
+    pub excess: u64,
+    /// Players who claimed to have seen a tick that is older than their link explains; taken as the oldest that it does.
+    pub late: u64,
+}
+
+/// Draws the keys by which players come back: each of 128 bits that tell nothing of the others. Chance is
+/// the host's matter.
+pub type Keys = Box<dyn FnMut() -> ResumeKey + Send + Sync>;
+
+/// The sessions of one world's players.
+pub struct PlayerSessions<G: Game> {
+    game: Arc<G>,
+    settings: ServerSettings,
+    quality: Quality,
+    /// Links without a session: no hello yet, or waiting for an answer.
+    pending_links: BTreeMap<Link, PendingLink>,
+    by_link: BTreeMap<Link, u32>,
+    by_player: BTreeMap<PlayerId, u32>,
+    by_name: BTreeMap<String, u32>,
+    sessions: Vec<Option<PlayerSession<G>>>,
+    /// The session of each observer.
+    session_of: Vec<u32>,
+    events: VecDeque<ServerEvent>,
+    refused: RefusalCounts,
+    work: WorkCounts,
+    /// A view in force for everybody who has no other view_override on them.
+    view_override: Option<View>,
+    /// What a configuration puts in the place of the game's view 0.
+    first_view: Option<View>,
+    /// Policies that views refer to by name, beside the game's.
+    own_policies: Vec<(String, Arc<dyn Policy>)>,
+    /// What views in force were made into: everybody with the same view shares one, which is then in
+    /// the cache when the next observer's turn comes.
+    policies: VecDeque<(View, Arc<dyn Policy>)>,
+    /// Measures what broadcasting would take, while somebody asks for it.
+    shadow: Option<Box<compare::Shadow>>,
+    keys: Keys,
+    /// They are those of one region: see `moving`.
+    of_region: bool,
+    /// Players hear something at least this often.
+    keep_alive: Micros,
+    incoming: ClientDatagram<G::Input>,
+    happened: Vec<(EventArea, G::Event)>,
+    event_counts: EventCounts,
+    frame: Vec<u8>,
+}
+
+impl<G: Game> PlayerSessions<G> {
+    /// None yet.
+    pub fn new(game: Arc<G>, settings: ServerSettings, keys: Keys) -> PlayerSessions<G> {
+        PlayerSessions {
+            game,
+            settings,
+            quality: Quality::new(settings.resources),
+            pending_links: BTreeMap::new(),
+            by_link: BTreeMap::new(),
+            by_player: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            sessions: Vec::new(),
+            session_of: Vec::new(),
+            events: VecDeque::new(),
+            refused: RefusalCounts::default(),
+            work: WorkCounts::default(),
+            view_override: None,
+            first_view: None,
+            own_policies: Vec::new(),
+            policies: VecDeque::new(),
+            shadow: None,
+            keys,
+            of_region: false,
+            keep_alive: KEEP_ALIVE,
+            incoming: ClientDatagram::default(),
+            happened: Vec::new(),
+            event_counts: EventCounts::default(),
+            frame: Vec::new(),
+        }
+    }
+
+    /// The next thing for the host, if any.
+    pub fn poll(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// Players who are in, with or without a link.
+    pub fn players(&self) -> usize {
+        self.by_player.len()
+    }
+
+    /// Whether a link waits for the host's answer to [`ServerEvent::Asked`].
+    pub fn is_asked(&self, link: Link) -> bool {
+        self.pending_links.get(&link).is_some_and(|it| it.name.is_some())
+    }
+
+    /// What was turned down.
+    pub fn refusals(&self) -> &RefusalCounts {
+        &self.refused
+    }
+
+    /// Work that clients asked for.
+    pub fn work(&self) -> WorkCounts {
+        self.work
+    }
+
+    /// Charges a player for work; false if it is not to be done.
+    fn charge(&mut self, at: u32, cost: u32, now: Micros) -> bool {
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        let paid = session.credit.charge(cost, now);
+        match paid {
+            true => self.work.charged += u64::from(cost),
+            false => {
+                self.work.refused += u64::from(cost);
+                self.refused.excess += 1;
+            }
+        }
+        paid
+    }
+
+    /// A link was made.
+    pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
+        if self.pending_links.len() >= MAX_PENDING_LINKS {
+            return self.reject(
+                link,
+                Refusal::Full,
+                "too many connections are waiting to join; try again later",
+                out,
+            );
+        }
+        self.pending_links.insert(link, PendingLink::default());
+    }
+
+    /// A link ended.
+    pub fn closed(&mut self, link: Link, now: Micros) {
+        self.pending_links.remove(&link);
+        if let Some(at) = self.by_link.remove(&link)
+            && let Some(session) = &mut self.sessions[at as usize]
+        {
+            session.leave_link(now);
+            self.events.push_back(ServerEvent::Broken(session.player));
+        }
+    }
+
+    /// A message arrived.
+    pub fn message(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        link: Link,
+        bytes: &[u8],
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        let Some(message) = read_message::<ClientMessage<G::Action>>(bytes) else {
+            return self.expel(simulation, link, "malformed message", out);
+        };
+        match (message, self.by_link.get(&link).copied()) {
+            // Once a link: the authenticator is asked about one name, and accepts that one.
+            (ClientMessage::Hello { versions, schema, name, token, resume }, None)
+                if self.pending_links.get(&link).is_some_and(|it| it.name.is_none()) =>
+            {
+                let spoken = VERSIONS.iter().rev().find(|it| versions.contains(it));
+                let version = spoken.copied().unwrap_or_default();
+                if let Some(resume) = resume
+                    && self.resume(simulation, link, &name, (resume, version), now, out)
+                {
+                    return;
+                }
+                let asked = name.clone();
+                let joins = match self.charge_join(link, now) {
+                    Some(joins) => joins,
+                    None => {
+                        return self.reject(link, Refusal::Full, "too many joins on one link", out);
+                    }
+                };
+                match self.check(&versions, schema, &name) {
+                    Ok(()) => {
+                        let (name, joins) = (Some(name), Some(joins));
+                        let pending = PendingLink { name, version, rounds: 0, joins };
+                        self.pending_links.insert(link, pending);
+                        self.events.push_back(ServerEvent::Asked { link, name: asked, token });
+                    }
+                    Err((why, text)) => self.reject(link, why, &text, out),
+                }
+            }
+            (ClientMessage::View(which), Some(at)) => self.set_view(simulation, at, which, now),
+            (ClientMessage::Ask { object, action, seen }, Some(at)) => {
+                let (object, seen) = (ObjectId(object), Tick(seen));
+                self.ask(simulation, at, (object, action), seen, now);
+            }
+            (ClientMessage::Leave, Some(at)) => {
+                let joins = self.sessions[at as usize].as_ref().map(|session| session.joins);
+                self.leave(simulation, at);
+                if !self.of_region {
+                    let pending = PendingLink { joins, ..PendingLink::default() };
+                    self.pending_links.insert(link, pending);
+                }
+            }
+            (ClientMessage::Watch(object), Some(at)) => {
+                self.watch(simulation, at, object.map(ObjectId), now)
+            }
+            (ClientMessage::Who(player), Some(at)) => {
+                self.send_name(at, PlayerId(player), now, out);
+            }
+            _ => {
+                let text = "unexpected message for this state of the session";
+                self.expel(simulation, link, text, out);
+            }
+        }
+    }
+
+    /// A datagram arrived.
+    pub fn datagram(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        link: Link,
+        bytes: &[u8],
+        now: Micros,
+    ) {
+        let Some(at) = self.by_link.get(&link) else { return };
+        let Some(session) = &mut self.sessions[*at as usize] else { return };
+        if !self.incoming.read(bytes) {
+            self.refused.malformed += 1;
+            return;
+        }
+        session.heard = now;
+        session.echo = Some((self.incoming.clock, now));
+        if let Some(ack) = self.incoming.ack {
+            session.acked = now;
+            simulation.publisher.on_ack(session.observer, &ack, now);
+            if let Some(shadow) = &mut self.shadow {
+                let observer = simulation.publisher.observer(session.observer);
+                let round_trip = observer.and_then(|observer| observer.link().rtt());
+                shadow.on_ack(session.observer, &ack, now, round_trip);
+            }
+        }
+        let earliest = earliest_seen(simulation, &self.settings, session.observer);
+        for (nth, input) in self.incoming.inputs.iter().enumerate() {
+            if !simulation.game.allows(input) {
+                self.refused.impossible += 1;
+                continue;
+            }
+            let seq = self.incoming.first.wrapping_add(nth as u16);
+            if session.is_known(seq) {
+                continue;
+            }
+            let limited = simulation.game.limit_seen(*input, earliest);
+            self.refused.late += u64::from(limited != *input);
+            self.refused.hasty += u64::from(!session.take_input(seq, limited));
+        }
+    }
+
+    /// A player asks something of an object.
+    fn ask(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        at: u32,
+        (object, action): (ObjectId, G::Action),
+        seen: Tick,
+        now: Micros,
+    ) {
+        if !self.charge(at, simulation.game.cost(&action), now) {
+            return;
+        }
+        let Some(session) = &self.sessions[at as usize] else { return };
+        let earliest = earliest_seen(simulation, &self.settings, session.observer);
+        let is_late = earliest.is_after(seen);
+        self.refused.late += u64::from(is_late);
+        let by = Requester::Player(session.player, if is_late { earliest } else { seen });
+        let taken = simulation.request(object, action, by);
+        self.refused.excess += u64::from(taken == Ok(false));
+    }
+
+    fn set_view(&mut self, simulation: &mut Simulation<G>, at: u32, which: u8, now: Micros) {
+        if !self.charge(at, VIEW_COST, now) {
+            return;
+        }
+        let known = self.chosen_view(which).is_some_and(|it| self.policy(&it).is_ok());
+        match &mut self.sessions[at as usize] {
+            Some(session) if known => {
+                session.view = which;
+                self.apply_view(simulation, at as usize);
+            }
+            _ => self.refused.excess += 1,
+        }
+    }
+
+    fn watch(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        at: u32,
+        object: Option<ObjectId>,
+        now: Micros,
+    ) {
+        if !self.charge(at, WATCH_COST, now) {
+            return;
+        }
+        let PlayerSessions { sessions, refused, .. } = self;
+        let Some(session) = &mut sessions[at as usize] else { return };
+        let avatar = session.avatar;
+        let refuse = |object| !simulation.game.may_watch(&simulation.world(), avatar, object);
+        let sweeps = object.is_some() && !session.watches.charge(WATCH_COST, now);
+        if sweeps || object.is_some_and(refuse) {
+            refused.excess += 1;
+            return;
+        }
+        session.watched = object;
+        look(simulation, session, &mut Vec::new());
+    }
+
+    fn send_name(&mut self, at: u32, player: PlayerId, now: Micros, out: &mut impl Outbox) {
+        if !self.charge(at, NAME_COST, now) {
+            return;
+        }
+        let named = self.by_player.get(&player).and_then(|at| self.sessions[*at as usize].as_ref());
+        let name = named.map_or_else(String::new, |session| session.name.clone());
+        let session = self.sessions[at as usize].as_ref();
+        if let Some(link) = session.and_then(|session| session.link) {
+            out.message(link, &write_message(&ServerMessage::Is { player: player.0, name }));
+        }
+    }
+
+    /// Ends the session of a client that breaks the protocol. Kept for a resume it would hold its place, and a client
+    /// that comes back under new names could hold all of them.
+    fn expel(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        link: Link,
+        text: &str,
+        out: &mut impl Outbox,
+    ) {
+        if let Some(at) = self.by_link.get(&link).copied() {
+            self.leave(simulation, at);
+        }
+        self.reject(link, Refusal::Malformed, text, out);
+    }
+
+    /// A player leaves for good: what is theirs goes with them.
+    fn leave(&mut self, simulation: &mut Simulation<G>, at: u32) {
+        if self.of_region {
+            return self.part(simulation, at);
+        }
+        let Some(session) = self.sessions[at as usize].take() else { return };
+        session.link.and_then(|link| self.by_link.remove(&link));
+        self.by_player.remove(&session.player);
+        self.by_name.remove(&session.name);
+        simulation.publisher.remove(session.observer);
+        let kept = admission::remove_objects_of(simulation, session.player);
+        self.events.push_back(ServerEvent::Left(session.player, kept));
+    }
+
+    /// One round: inputs, rules, events, states; then those who are away too long leave.
+    pub fn tick(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        tick: Tick,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        for session in self.sessions.iter_mut().flatten() {
+            while let Some(input) = session.next_input() {
+                simulation.input(session.avatar, input);
+            }
+        }
+        let happened = &mut self.happened;
+        happened.clear();
+        simulation.step(tick, |spot, event| happened.push((spot, event)));
+        self.queue_events(simulation);
+        self.note_interactions(simulation, now);
+        self.look_about(simulation, tick);
+        self.sort_teams(simulation, tick);
+        self.send_states(simulation, tick, now, out);
+        self.compare(simulation, tick, now);
+        self.evict_timed_out(simulation, now, out);
+        self.reject_idle_links(out);
+    }
+
+    /// What players do in the coming tick, for those who run the rules.
+    pub fn take_inputs(&mut self, mut given: impl FnMut(PlayerId, G::Input)) {
+        for session in self.sessions.iter_mut().flatten() {
+            while let Some(input) = session.next_input() {
+                given(session.player, input);
+            }
+        }
+    }
+
+    /// Something happened that all players here notice.
+    pub(crate) fn queue_for_all(&mut self, event: &G::Event) {
+        let Ok(bytes) = postcard::to_allocvec(event) else { return };
+        let reliable = self.game.reliable(event);
+        let PlayerSessions { sessions, event_counts, .. } = self;
+        let sessions = sessions.iter_mut().flatten();
+        sessions.for_each(|session| event_counts.note(session, &bytes, reliable));
+    }
+
+    /// The host says how long a round took, sending and receiving included: if that is more than
+    /// [`ServerSettings::resources`] allow, or if more was sent, grades give way from the next round on.
+    pub fn end_round(&mut self, simulation: &mut Simulation<G>, took: Micros) {
+        let strain = self.quality.end_round(took);
+        simulation.publisher.set_strain(strain);
+    }
+
+    /// Other resources from now on.
+    pub fn set_resources(&mut self, resources: Resources) {
+        self.settings.resources = resources;
+        self.quality.set_resources(resources);
+    }
+
+    /// How much grades give way: 0 while they are as the views ask for, 16 at most.
+    pub fn strain(&self) -> f32 {
+        self.quality.strain()
+    }
+
+    /// A link without a handshake would keep its place for ever.
+    fn reject_idle_links(&mut self, out: &mut impl Outbox) {
+        let most = self.settings.rounds.count(self.settings.timeout);
+        let mut late = Vec::new();
+        for (link, it) in self.pending_links.iter_mut().filter(|(_, it)| it.name.is_none()) {
+            it.rounds += 1;
+            late.extend((it.rounds > most).then_some(*link));
+        }
+        for link in late {
+            self.reject(link, Refusal::HandshakeTimeout, "handshake timed out", out);
+        }
+    }
+
+    /// Players take an interest in what they acted on and in what acted on them.
+    fn note_interactions(&mut self, simulation: &mut Simulation<G>, now: Micros) {
+        let PlayerSessions { sessions, by_player, .. } = self;
+        for at in 0..simulation.interactions().len() {
+            let Interacted { by, with, half_life } = simulation.interactions()[at];
+            for (own, other) in [(by, with), (with, by)] {
+                let session =
+                    by_player.get(&PlayerId(own.origin())).map(|at| &sessions[*at as usize]);
+                if own.origin() != other.origin()
+                    && let Some(Some(session)) = session
+                    && let Some(slot) = simulation.publisher.store.find(other)
+                    && let Some(observer) = simulation.publisher.observer_mut(session.observer)
+                {
+                    observer.interacted(slot, now, half_life);
+                }
+            }
+        }
+    }
+
+    /// Objects and players take their sides.
+    fn sort_teams(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
+        let PlayerSessions { sessions, by_player, .. } = self;
+        let avatar = simulation.game.avatar();
+        simulation.sort_teams(tick, |publisher, id, team| {
+            let session = by_player.get(&PlayerId(id.origin())).map(|at| &sessions[*at as usize]);
+            if let Some(Some(session)) = session.filter(|_| id.kind() == avatar)
+                && let Some(observer) = publisher.observer_mut(session.observer)
+            {
+                observer.set_team(team);
+            }
+        });
+    }
+
+    /// Now and then: what each player looks from.
+    pub(crate) fn look_about(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
+        let (of_region, sessions) = (self.of_region, &mut self.sessions);
+        let mut eyes = Vec::new();
+        for (at, session) in sessions.iter_mut().enumerate() {
+            let Some(session) = session else { continue };
+            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
+                continue;
+            }
+            let observer = simulation.publisher.observer(session.observer);
+            // What it looked from may have been removed and be there again, in another row.
+            if of_region && observer.is_some_and(|observer| observer.looks_from().is_empty()) {
+                session.eyes.clear();
+            }
+            look(simulation, session, &mut eyes);
+        }
+    }
+
+    pub(crate) fn send_states(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        tick: Tick,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        self.send_reliable_events(out);
+        let PlayerSessions { sessions, session_of, frame, quality, shadow, keep_alive, .. } = self;
+        let echo_pause = if quality.strain() > 0.0 { STRAINED_ECHO } else { Micros::ZERO };
+        simulation.publisher.round(tick, now, |observer, packet| {
+            let at = session_of[observer.0 as usize] as usize;
+            let Some(Some(session)) = sessions.get_mut(at) else { return };
+            let Some(link) = session.link else { return };
+            session.write_datagram((tick, now), echo_pause, packet, frame);
+            quality.note_sent(frame.len());
+            out.datagram(link, frame);
+            if let Some(shadow) = shadow {
+                shadow.on_sent(observer, tick, packet);
+            }
+        });
+        for session in sessions.iter_mut().flatten() {
+            if let Some(link) = session.link
+                && session.has_something_to_say(now, *keep_alive)
+            {
+                session.write_datagram((tick, now), echo_pause, &[], frame);
+                quality.note_sent(frame.len());
+                out.datagram(link, frame);
+            }
+        }
+    }
+
+    pub(crate) fn evict_timed_out(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        now: Micros,
+        out: &mut impl Outbox,
+    ) {
+        for at in 0..self.sessions.len() {
+            let Some(session) = &self.sessions[at] else { continue };
+            match session.away(now, &self.settings) {
+                None => {}
+                Some(Away::Gone) => self.leave(simulation, at as u32),
+                Some(Away::Silent) => {
+                    let link = session.link;
+                    self.leave(simulation, at as u32);
+                    link.into_iter().for_each(|link| out.close(link, Refusal::Timeout));
+                }
+                Some(Away::NoAcks) => {
+                    let link = session.link;
+                    self.leave(simulation, at as u32);
+                    if let Some(link) = link {
+                        self.reject(link, Refusal::Timeout, "acknowledgements timed out", out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everybody is told that it is over; what was theirs comes as [`ServerEvent::Left`].
+    pub fn close(&mut self, simulation: &mut Simulation<G>, out: &mut impl Outbox) {
+        let links: Vec<Link> =
+            self.by_link.keys().chain(self.pending_links.keys()).copied().collect();
+        (0..self.sessions.len()).for_each(|at| self.leave(simulation, at as u32));
+        for link in links {
+            self.reject(link, Refusal::Closing, "the server is shutting down", out);
+        }
+    }
+}
+
+const _: () =
+    assert!(SERVER_DATAGRAM_ROOM >= 2 + 3 + 3 + 2 && MAX_PACKET + SERVER_DATAGRAM_ROOM <= 1_240);
+
+/// The oldest tick that a player's link explains having seen: a round trip ago, and [`SEEN_SLACK`] more.
+fn earliest_seen<G: Game>(
+    simulation: &Simulation<G>,
+    settings: &ServerSettings,
+    observer: ObserverId,
+) -> Tick {
+    let observer = simulation.publisher.observer(observer);
+    let round_trip = observer.and_then(|observer| observer.link().rtt()).unwrap_or(Micros::ZERO);
+    let length = settings.rounds.length.0.max(1);
+    let ticks = (round_trip.0 + SEEN_SLACK.0).div_ceil(length) + SEEN_ROUNDS;
+    simulation.publisher.store.tick().minus(ticks as u32)
+}
+
+/// Sees to it that a player looks from where they should. `eyes` is memory to work in.
+fn look<G: Game>(
+    simulation: &mut Simulation<G>,
+    session: &mut PlayerSession<G>,
+    eyes: &mut Vec<ObjectId>,
+) {
+    eyes.clear();
+    let world = simulation.world();
+    session.watched =
+        session.watched.filter(|id| simulation.game.may_watch(&world, session.avatar, *id));
+    eyes.extend(session.watched);
+    simulation.game.eyes(&world, session.avatar, eyes);
+    if *eyes == session.eyes {
+        return;
+    }
+    let slots = eyes.iter().filter_map(|id| simulation.publisher.store.find(*id)).collect();
+    session.eyes.clone_from(eyes);
+    if let Some(observer) = simulation.publisher.observer_mut(session.observer) {
+        observer.set_pivots(Pivots::Objects(slots));
+    }
+}
+
+/// A budget of so many bytes a round.
+fn allowance(budget: Option<Bytes>) -> Budget {
+    budget.map_or(Budget::UNLIMITED, |rate| Budget::per_round(rate, BURST))
+}
+
+/// Room for events beside a packet of this length.
+fn room_for_events(packet: usize) -> usize {
+    (MAX_PACKET + SERVER_DATAGRAM_ROOM - packet).saturating_sub(2 + 3 + 3 + 2 + 2)
+}
+
+impl<G: Game> PlayerSession<G> {
+    fn write_datagram(
+        &mut self,
+        (tick, now): (Tick, Micros),
+        echo_pause: Micros,
+        state: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        out.clear();
+        let events = self.events_for(room_for_events(state.len()));
+        let frame = ServerDatagram {
+            input: self.input_news(),
+            echo: self.echo_news(now, echo_pause),
+            tick: tick.0 as u16,
+            events: &events,
+            state,
+        };
+        frame.write(out);
+        self.told(now, events);
+    }
+}

@@ -1,0 +1,373 @@
+//! Sessions of players whose world is on many servers: they come with what another server knew, and go with it.
+//!
+//! Here a session that ends leaves the player's objects alone: what becomes of them is decided by the ledger, and carried
+//! out by the region that owns them.
+
+use super::player_session::PlayerSession;
+use super::work::Credit;
+use super::{PlayerSessions, ServerEvent, allowance, look};
+use crate::game::{EventArea, Game, PlayerId};
+use crate::outbox::{Link, Outbox};
+use crate::session::{ResumeKey, ServerMessage, write_message};
+use crate::simulation::Simulation;
+use foveate_sync::pipeline::{CarriedCounts, CarriedObserver};
+use foveate_sync::{Observer, ObserverId, Pivots};
+use foveate_wire::{Bytes, Micros, ObjectId, Tick};
+use serde::{Deserialize, Serialize};
+
+/// A session as it travels between servers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CarriedSession<I> {
+    /// The player,
+    pub player: u32,
+    /// with this name.
+    pub name: String,
+    /// For resuming.
+    pub resume: ResumeKey,
+    /// The version of the wire that the client speaks.
+    pub version: u8,
+    /// The view that the player chose.
+    pub view: u8,
+    /// Bytes a round.
+    pub budget: Option<u32>,
+    /// What they look from in the place of their avatar.
+    pub watched: Option<u64>,
+    /// Inputs that wait, with their numbers.
+    pub waiting: Vec<(u16, I)>,
+    /// The number of the newest input used,
+    pub done: Option<u16>,
+    /// and of the first that has not come.
+    pub next: Option<u16>,
+    /// Ticks without an input that may be made up for.
+    pub missed: u8,
+    /// Reliable events that wait.
+    pub reliable: Vec<u8>,
+    /// The last tick of which the client was told: the next host tells of later ones.
+    pub tick: u32,
+    /// The player is leaving.
+    pub leaving: bool,
+    /// What the player was told.
+    pub observer: CarriedObserver,
+}
+
+/// Someone to have a session from now on.
+pub(crate) struct Entrant {
+    pub player: PlayerId,
+    pub name: String,
+    pub version: u8,
+    pub resume: ResumeKey,
+    pub view: u8,
+}
+
+impl<G: Game> PlayerSessions<G> {
+    /// Sessions of one region: those that end leave objects alone, and clients hear of it at least this often.
+    pub(crate) fn of_region(mut self, keep_alive: Micros) -> PlayerSessions<G> {
+        (self.of_region, self.keep_alive) = (true, keep_alive);
+        self
+    }
+
+    /// A new key.
+    pub(crate) fn draw_key(&mut self) -> ResumeKey {
+        (self.keys)()
+    }
+
+    /// Whether a player has a session here; and whether they have a link.
+    pub(crate) fn has(&self, player: PlayerId) -> Option<bool> {
+        self.session(player).map(|session| session.link.is_some())
+    }
+
+    fn session(&self, player: PlayerId) -> Option<&PlayerSession<G>> {
+        self.sessions.get(*self.by_player.get(&player)? as usize)?.as_ref()
+    }
+
+    fn session_mut(&mut self, player: PlayerId) -> Option<&mut PlayerSession<G>> {
+        self.sessions.get_mut(*self.by_player.get(&player)? as usize)?.as_mut()
+    }
+
+    /// A session without a link begins; its avatar may not be known here yet.
+    pub(crate) fn begin(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        entrant: Entrant,
+        now: Micros,
+    ) -> bool {
+        let Entrant { player, name, version, resume, view } = entrant;
+        if self.by_player.contains_key(&player) || self.by_name.contains_key(&name) {
+            return false;
+        }
+        let Some(observer) = self.fresh_observer(simulation, (player, view)) else { return false };
+        let observer =
+            simulation.publisher.add(observer.with_budget(allowance(self.settings.budget)));
+        let avatar = self.game.avatar_of(player);
+        let mut session = PlayerSession::new((player, avatar), name, observer, resume, now);
+        (session.budget, session.version, session.view) = (self.settings.budget, version, view);
+        session.credit = Credit::new(self.settings.work, now);
+        session.leave_link(now);
+        self.place(session);
+        true
+    }
+
+    fn fresh_observer(
+        &mut self,
+        simulation: &Simulation<G>,
+        (player, view): (PlayerId, u8),
+    ) -> Option<Observer> {
+        let view = self.view_override.clone().or_else(|| self.chosen_view(view));
+        let policy = view.and_then(|view| self.policy(&view).ok())?;
+        let slots = simulation.avatar(player).into_iter().collect();
+        let tick = simulation.publisher.store.tick();
+        Some(Observer::new(policy, Pivots::Objects(slots), tick))
+    }
+
+    fn place(&mut self, session: PlayerSession<G>) {
+        let at = self.sessions.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.sessions.push(None);
+            self.sessions.len() - 1
+        });
+        let of = session.observer.0 as usize;
+        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
+        self.session_of[of] = at as u32;
+        self.by_player.insert(session.player, at as u32);
+        self.by_name.insert(session.name.clone(), at as u32);
+        self.sessions[at] = Some(session);
+    }
+
+    /// A player who is known to be who they say takes their session up on a link, without what the client knew.
+    pub(crate) fn attach(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        player: PlayerId,
+        (link, version): (Link, u8),
+        now: Micros,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let Some(at) = self.by_player.get(&player).copied() else { return false };
+        let Some(session) = &self.sessions[at as usize] else { return false };
+        let (view, budget, old) = (session.view, session.budget, session.observer);
+        let Some(observer) = self.fresh_observer(simulation, (player, view)) else { return false };
+        simulation.publisher.remove(old);
+        let observer = simulation.publisher.add(observer.with_budget(allowance(budget)));
+        self.observe(at, observer);
+        let Some(session) = &mut self.sessions[at as usize] else { return false };
+        (session.version, session.leaving) = (version, false);
+        if let Some(old) = session.link.take() {
+            self.by_link.remove(&old);
+        }
+        let (player, name) = (session.player, session.name.clone());
+        self.events.push_back(ServerEvent::Joined(player, name));
+        let tick = simulation.publisher.store.tick();
+        self.attach_link(at, (link, false), (tick, now), out);
+        true
+    }
+
+    fn observe(&mut self, at: u32, observer: ObserverId) {
+        let of = observer.0 as usize;
+        self.session_of.resize(self.session_of.len().max(of + 1), u32::MAX);
+        self.session_of[of] = at;
+        if let Some(session) = &mut self.sessions[at as usize] {
+            session.observer = observer;
+            session.eyes = vec![session.avatar];
+        }
+    }
+
+    /// A session ends here, and is to go on elsewhere: as it is, and its link.
+    pub(crate) fn carry_out(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        player: PlayerId,
+    ) -> Option<(CarriedSession<G::Input>, Option<Link>)> {
+        let observer = simulation.publisher.carry_out(self.session(player)?.observer)?;
+        let session = self.drop_session(simulation, player)?;
+        let (waiting, ([done, next], missed)) = (session.waiting_inputs(), session.input_numbers());
+        let state = CarriedSession {
+            player: player.0,
+            name: session.name.clone(),
+            resume: session.resume,
+            version: session.version,
+            view: session.view,
+            budget: session.budget.map(|it| it.0),
+            watched: session.watched.map(|it| it.0),
+            waiting,
+            done,
+            next,
+            missed,
+            reliable: session.waiting_reliable().to_vec(),
+            tick: simulation.publisher.store.tick().0,
+            leaving: session.leaving,
+            observer,
+        };
+        Some((state, session.link))
+    }
+
+    /// A session is no more here; nothing else changes. Its link, if there was one.
+    pub(crate) fn end(&mut self, simulation: &mut Simulation<G>, player: PlayerId) -> Option<Link> {
+        self.drop_session(simulation, player)?.link
+    }
+
+    fn drop_session(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        player: PlayerId,
+    ) -> Option<PlayerSession<G>> {
+        let at = self.by_player.remove(&player)?;
+        let session = self.sessions[at as usize].take()?;
+        session.link.and_then(|link| self.by_link.remove(&link));
+        self.by_name.remove(&session.name);
+        simulation.publisher.remove(session.observer);
+        Some(session)
+    }
+
+    /// A session goes on here. None: there is no view like that, or the player is here.
+    pub(crate) fn carry_in(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        state: CarriedSession<G::Input>,
+        link: Option<Link>,
+        now: Micros,
+    ) -> Option<CarriedCounts> {
+        let player = PlayerId(state.player);
+        if self.by_player.contains_key(&player) || self.by_name.contains_key(&state.name) {
+            return None;
+        }
+        let observer = self.fresh_observer(simulation, (player, state.view))?;
+        let budget = state.budget.map(Bytes);
+        let observer = observer.with_budget(allowance(budget));
+        let (observer, counts) = simulation.publisher.carry_in(observer, &state.observer);
+        let avatar = self.game.avatar_of(player);
+        let (name, key) = (state.name.clone(), state.resume);
+        let mut session = PlayerSession::new((player, avatar), name, observer, key, now);
+        session.credit = Credit::new(self.settings.work, now);
+        (session.version, session.view, session.leaving) =
+            (state.version, state.view, state.leaving);
+        (session.budget, session.watched) = (budget, state.watched.map(ObjectId));
+        match link {
+            Some(link) => session.come_back(link, now),
+            None => session.leave_link(now),
+        }
+        session.set_inputs(&state);
+        self.place(session);
+        let at = *self.by_player.get(&player)?;
+        self.by_link.extend(link.map(|link| (link, at)));
+        Some(counts)
+    }
+
+    /// What players do in the coming tick: player, avatar, number, input.
+    pub(crate) fn next_inputs(&mut self, mut given: impl FnMut(PlayerId, u16, G::Input)) {
+        for session in self.sessions.iter_mut().flatten() {
+            while let Some(input) = session.next_input() {
+                if let Some((seq, _)) = session.input_news() {
+                    given(session.player, seq, input);
+                }
+            }
+        }
+    }
+
+    /// What happened in the tick at hand.
+    pub(crate) fn note_events(&mut self, happened: Vec<(EventArea, G::Event)>) {
+        self.happened = happened;
+    }
+
+    /// After the rules, before states leave.
+    pub(crate) fn prepare(&mut self, simulation: &mut Simulation<G>, tick: Tick, now: Micros) {
+        self.queue_events(simulation);
+        self.note_interactions(simulation, now);
+        self.look_about(simulation, tick);
+        self.sort_teams(simulation, tick);
+    }
+
+    /// A packet for an observer; false if it is not a player's.
+    pub(crate) fn send_packet(
+        &mut self,
+        observer: ObserverId,
+        (tick, now): (Tick, Micros),
+        packet: &[u8],
+        out: &mut impl Outbox,
+    ) -> bool {
+        let Some(at) = self.session_of.get(observer.0 as usize) else { return false };
+        let Some(Some(session)) = self.sessions.get_mut(*at as usize) else { return false };
+        if session.observer != observer {
+            return false;
+        }
+        let Some(link) = session.link else { return true };
+        session.write_datagram((tick, now), Micros::ZERO, packet, &mut self.frame);
+        self.quality.note_sent(self.frame.len());
+        out.datagram(link, &self.frame);
+        true
+    }
+
+    /// After the packets: events, signs of life, and players that are away for too long.
+    pub(crate) fn conclude(
+        &mut self,
+        simulation: &mut Simulation<G>,
+        (tick, now): (Tick, Micros),
+        out: &mut impl Outbox,
+    ) {
+        self.send_reliable_events(out);
+        let keep_alive = self.keep_alive;
+        for session in self.sessions.iter_mut().flatten() {
+            if let Some(link) = session.link
+                && session.has_something_to_say(now, keep_alive)
+            {
+                session.write_datagram((tick, now), Micros::ZERO, &[], &mut self.frame);
+                self.quality.note_sent(self.frame.len());
+                out.datagram(link, &self.frame);
+            }
+        }
+        self.evict_timed_out(simulation, now, out);
+    }
+
+    /// Sends a message to a player's client, if there is a link and the client understands it.
+    pub(crate) fn tell(
+        &self,
+        player: PlayerId,
+        least: u8,
+        message: &ServerMessage,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let session = self.session(player).filter(|it| it.version >= least);
+        let Some(link) = session.and_then(|session| session.link) else { return false };
+        out.message(link, &write_message(message));
+        true
+    }
+
+    /// A player's link and the version that the client speaks.
+    pub(crate) fn link_of(&self, player: PlayerId) -> Option<(Option<Link>, u8)> {
+        self.session(player).map(|session| (session.link, session.version))
+    }
+
+    /// Whether a player is leaving.
+    pub(crate) fn is_leaving(&self, player: PlayerId) -> bool {
+        self.session(player).is_some_and(|session| session.leaving)
+    }
+
+    /// A player's name, key, version and view: what a standby has to know.
+    pub(crate) fn entrant(&self, player: PlayerId) -> Option<Entrant> {
+        let session = self.session(player)?;
+        let (name, resume) = (session.name.clone(), session.resume);
+        Some(Entrant { player, name, resume, version: session.version, view: session.view })
+    }
+
+    /// The player with this name, if they have a session here.
+    pub(crate) fn player_named(&self, name: &str) -> Option<PlayerId> {
+        let at = *self.by_name.get(name)?;
+        self.sessions.get(at as usize)?.as_ref().map(|session| session.player)
+    }
+
+    /// The players that have a session here.
+    pub(crate) fn hosted(&self) -> impl Iterator<Item = PlayerId> + '_ {
+        self.by_player.keys().copied()
+    }
+
+    /// A player leaves, but what is theirs stays for now.
+    pub(super) fn part(&mut self, simulation: &mut Simulation<G>, at: u32) {
+        let Some(session) = &mut self.sessions[at as usize] else { return };
+        let (player, link) = (session.player, session.link);
+        session.leaving = true;
+        session.leave_link(Micros::ZERO);
+        link.and_then(|link| self.by_link.remove(&link));
+        if let Some(session) = self.session_mut(player) {
+            look(simulation, session, &mut Vec::new());
+        }
+        self.events.push_back(ServerEvent::Left(player, Vec::new()));
+    }
+}
