@@ -85,6 +85,10 @@ impl LabHost for ArenaHost {
         self.0.elapsed().as_nanos() as u64
     }
 
+    fn cpu_ns(&self) -> u64 {
+        crate::usage::processor_time().as_nanos() as u64
+    }
+
     fn allocations(&self, run: &mut dyn FnMut()) -> u64 {
         allocation_counter::measure(run).count_total
     }

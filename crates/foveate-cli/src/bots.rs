@@ -28,6 +28,10 @@ const JOINS: u32 = 200;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Corrections that are remembered for the figures at most: bots may play for years.
 const MAX_CORRECTIONS: usize = 1 << 20;
+/// A client whose session ended joins again after so long,
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// after twice as long with each failure, up to this.
+const LONGEST_RETRY: Duration = Duration::from_secs(8);
 /// One client in so many writes down what it believes.
 const WITNESSES: usize = 16;
 
@@ -87,6 +91,8 @@ pub enum Witness<'a> {
 pub struct BotFigures {
     pub clients: usize,
     pub connected: usize,
+    /// Clients whose datagrams travel beside QUIC, at the end.
+    pub direct: usize,
     pub join_ms_p50: f64,
     pub join_ms_p95: f64,
     pub core_share: f64,
@@ -102,6 +108,40 @@ pub struct BotFigures {
     pub rtt_ms: f64,
     /// Rounds that the newest state of the slowest lies behind that of the quickest, at the end.
     pub behind_rounds: u32,
+    /// Attempts to join again after a session had ended.
+    pub rejoins: u64,
+}
+
+/// When a client whose session ended joins again.
+struct Retry {
+    wait: Duration,
+    due: Option<Instant>,
+    /// The last attempt found no place for a link.
+    is_unlinked: bool,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry { wait: FIRST_RETRY, due: None, is_unlinked: false }
+    }
+}
+
+impl Retry {
+    /// Whether it is time. Waits differ between clients, so that not all come in the same moment.
+    fn is_due(&mut self, now: Instant, share: f64) -> bool {
+        match self.due {
+            None => {
+                self.due = Some(now + self.wait.mul_f64(0.5 + share / 2.0));
+                self.wait = (2 * self.wait).min(LONGEST_RETRY);
+                false
+            }
+            Some(due) if due <= now => {
+                self.due = None;
+                true
+            }
+            Some(_) => false,
+        }
+    }
 }
 
 /// Which servers are trusted, as `--trust` says it.
@@ -173,6 +213,9 @@ struct Match<'a, G: Game, B> {
     joins: Vec<f64>,
     corrections: Vec<f64>,
     events: u64,
+    retries: Vec<Retry>,
+    rejoins: u64,
+    rng: fastrand::Rng,
 }
 
 impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
@@ -182,7 +225,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         brains: Vec<B>,
         witness: Option<Witness<'_>>,
     ) -> Result<Match<'a, G, B>, Box<dyn Error>> {
-        let links = args.count as u32 + 16;
+        // Links that broke take their place for a moment yet.
+        let links = 4 * args.count as u32 + 16;
         let limits = Limits {
             max_links: links,
             max_links_per_address: links,
@@ -207,6 +251,9 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             joins: Vec::new(),
             corrections: Vec::new(),
             events: 0,
+            retries: (0..args.count).map(|_| Retry::default()).collect(),
+            rejoins: 0,
+            rng: fastrand::Rng::with_seed(args.seed),
         })
     }
 
@@ -218,9 +265,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         while self.joins.len() < self.args.count {
             let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
             while self.host.players().len() < due.min(self.args.count) {
-                let name = format!("{}-{}", self.args.name, self.host.players().len());
-                let token = self.secret.as_ref().map(|secret| issue(secret, &name, None, PATIENCE));
-                let token = token.transpose()?.unwrap_or_default();
+                let (name, token) = self.account(self.host.players().len())?;
                 let (game, server) = (Arc::clone(&self.game), &self.args.connect);
                 self.host.join(game, server, &name, token.as_bytes())?;
             }
@@ -256,6 +301,13 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(figures)
     }
 
+    /// A client's name, and a token that it can join with once.
+    fn account(&self, at: usize) -> Result<(String, String), Box<dyn Error>> {
+        let name = format!("{}-{at}", self.args.name);
+        let token = self.secret.as_ref().map(|secret| issue(secret, &name, None, PATIENCE));
+        Ok((name, token.transpose()?.unwrap_or_default()))
+    }
+
     /// Whether a client will never be in.
     fn turned_away(&self) -> bool {
         self.host
@@ -281,6 +333,9 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
         let now = host.now();
         for at in 0..self.host.players().len() {
+            if !joining {
+                self.rejoin_when_due(at)?;
+            }
             let player = self.host.player(at);
             let client = &mut player.client;
             let room = self.corrections.len() < MAX_CORRECTIONS;
@@ -315,6 +370,30 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(())
     }
 
+    /// A client that was in and whose session ended joins again: the server was restarted, stood still, or
+    /// the link broke.
+    fn rejoin_when_due(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
+        let (player, retry) = (&self.host.players()[at], &mut self.retries[at]);
+        if player.ended.is_none() && !retry.is_unlinked {
+            if player.client.joined().is_some() {
+                *retry = Retry::default();
+            }
+        } else if retry.is_due(Instant::now(), self.rng.f64()) {
+            self.rejoins += 1;
+            let (_, token) = self.account(at)?;
+            self.host.player(at).client.set_token(token.as_bytes());
+            let retry = &mut self.retries[at];
+            match self.host.rejoin(at, self.args.connect.clone()) {
+                Err(foveate_io::Error::Full { .. }) => retry.is_unlinked = true,
+                done => {
+                    retry.is_unlinked = false;
+                    done?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn counts(&self) -> (u64, u64) {
         self.host.players().iter().fold((0, 0), |(right, wrong), player| {
             let counts = player.client.counts();
@@ -335,6 +414,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         BotFigures {
             clients: self.args.count,
             connected: joined.count(),
+            direct: self.host.endpoint.direct_links(),
             join_ms_p50: usage::quantile(&mut self.joins, 0.5),
             join_ms_p95: usage::quantile(&mut self.joins, 0.95),
             core_share,
@@ -352,6 +432,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             adjusted: players.iter().map(|player| player.client.counts().adjusted).sum(),
             rtt_ms: usage::quantile(&mut rtts, 0.5),
             behind_rounds: quickest.unwrap_or(0) - slowest.unwrap_or(0),
+            rejoins: self.rejoins,
         }
     }
 }

@@ -10,7 +10,8 @@ use foveate_wire::{KindId, ObjectId, Replicate, Schema, SchemaError};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-const RADIUS: f32 = 120.0;
+/// Players are shown up to here, in world units.
+pub const RADIUS: f32 = 120.0;
 const HZ: f32 = 20.0;
 /// The fastest that anybody walks, units a second.
 const FASTEST: f32 = 8.0;

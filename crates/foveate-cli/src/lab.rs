@@ -1,6 +1,7 @@
 //! `foveate lab`: the experiments of all crates, as commands.
 
 use crate::arena::ArenaHost;
+use crate::threads;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use foveate_lab::experiments::{self, Done, Experiment, LabRequest, RunOptions};
 use std::error::Error;
@@ -8,7 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The lists of experiments that the program joins.
-const LISTS: &[&[&dyn Experiment]] = &[experiments::ALL, foveate_gvo::ALL, foveate_silac::ALL];
+const LISTS: &[&[&dyn Experiment]] =
+    &[experiments::ALL, foveate_gvo::ALL, foveate_silac::ALL, threads::ALL];
 
 /// All experiments, by name.
 fn all() -> Vec<&'static dyn Experiment> {

@@ -4,9 +4,11 @@
 //! QUIC on loopback. What others believed is compared with where everybody was.
 
 use crate::bots::{self, BotsArgs, Witness};
-use crate::flood::Flood;
+use crate::hostile::{Attack, AttackTarget, HOSTILE, HostileKind};
 use crate::serve::{Rules, ServeFigures};
-use crate::{truth, usage};
+use crate::{crowd, truth, usage};
+use foveate_arena::{Arena, Setup};
+use foveate_lab::output::Verdict;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -38,10 +40,17 @@ pub struct Load {
     /// in turn
     #[arg(long)]
     flood: bool,
+    /// Measure instead what hostile clients of these kinds do to the others, 31 of each kind in turn, against as many more
+    /// honest ones: five runs of each, in turn
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["flood", "bad_network", "game"])]
+    hostile: Vec<HostileKind>,
     /// Over a bad network: round trips of 150 ± 40 ms, 5 % of packets lost in bursts of three, either way.
     /// Errors are then those at the very moment, with what delay and losses add
     #[arg(long, conflicts_with = "flood")]
     bad_network: bool,
+    /// Measure with datagrams beside QUIC
+    #[arg(long)]
+    direct_datagrams: bool,
     /// Bytes a second to all players together: views give way beyond it
     #[arg(long, value_name = "BYTES")]
     uplink: Option<u64>,
@@ -53,8 +62,10 @@ pub struct Load {
     json: Option<PathBuf>,
 }
 
-/// Pairs of runs, calm and flooded.
+/// Runs of each kind, calm and under attack.
 const TURNS: usize = 5;
+/// Under attack, 99 % of rounds take at most so many times what they take without.
+const SLOWER: f64 = 1.1;
 
 /// `--bad-network`, as the server's configuration.
 const BAD_NETWORK: &str = "[network]\ndelay_ms = 55\njitter_ms = 40\nloss = 0.05\nburst = 3\n";
@@ -64,17 +75,38 @@ const NEAR: [f64; 2] = [40.0, 70.0];
 /// Measures, and prints a row for each count.
 pub fn run(args: &Load) -> Result<(), Box<dyn Error>> {
     let mut rows = Vec::new();
+    let mut verdicts = Vec::new();
     for clients in &args.clients {
-        let row =
-            if args.flood { flooded(args, *clients)? } else { measure(args, *clients, false)? };
-        println!("{}", serde_json::to_string_pretty(&row)?);
-        rows.push(row);
+        let clients = *clients;
+        if args.hostile.is_empty() {
+            let run = LoadRun { clients, players: clients, attack: None };
+            let row = if args.flood { flooded(args, run)? } else { measure(args, run)? };
+            println!("{}", serde_json::to_string_pretty(&row)?);
+            rows.push(row);
+        } else {
+            let (compared, judged) = under_attack(args, clients)?;
+            rows.extend(compared);
+            verdicts.extend(judged);
+        }
     }
     if let Some(path) = &args.json {
-        let outcome = json!({ "experiment": "load", "seed": args.seed, "rows": rows });
+        let seed = args.seed;
+        let outcome =
+            json!({ "experiment": "load", "seed": seed, "rows": rows, "verdicts": verdicts });
         std::fs::write(path, outcome.to_string())?;
     }
-    Ok(())
+    match verdicts.iter().filter(|verdict| !verdict.holds).count() {
+        0 => Ok(()),
+        broken => Err(format!("{broken} of {} verdicts do not hold", verdicts.len()).into()),
+    }
+}
+
+/// One run: how many clients play, for how many the world is made, and what attacks it.
+#[derive(Clone, Copy)]
+struct LoadRun {
+    clients: usize,
+    players: usize,
+    attack: Option<HostileKind>,
 }
 
 /// A server process; it ends with its standard input.
@@ -83,25 +115,33 @@ struct Server {
     input: Option<ChildStdin>,
     output: std::io::Lines<BufReader<std::process::ChildStdout>>,
     address: SocketAddr,
+    /// Where its pages are, if there are any.
+    web: Option<SocketAddr>,
 }
 
 impl Server {
-    fn start(args: &Load, clients: usize, folder: &Path) -> Result<Server, Box<dyn Error>> {
+    fn start(args: &Load, players: usize, folder: &Path) -> Result<Server, Box<dyn Error>> {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
         let config = folder.join("foveate.toml");
         let mut text = String::from(if args.bad_network { BAD_NETWORK } else { "" });
+        if args.direct_datagrams {
+            text.push_str("[server]\ndatagrams = \"direct\"\n");
+        }
         if let Some(uplink) = args.uplink {
             text.push_str(&format!("[limits]\nuplink_bytes_per_second = {uplink}\n"));
         }
         std::fs::write(&config, text)?;
+        // All runs that are compared serve pages, whether they are asked for or not.
+        let web = !args.hostile.is_empty();
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--measured", "--no-metrics", "--pin", "0", "--listen", "127.0.0.1:0"])
-            .args(["--game", game, "--players", &clients.to_string()])
+            .args(["--game", game, "--players", &players.to_string()])
             .args(["--seed", &args.seed.to_string(), "--budget", &args.budget.to_string()])
             .arg("--config")
             .arg(config)
             .arg("--truth")
             .arg(folder.join("was"))
+            .args(if web { &["--web", "127.0.0.1:0"][..] } else { &[] })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -110,7 +150,13 @@ impl Server {
         let mut output = BufReader::new(output).lines();
         let first = output.next().ok_or("the server ended")??;
         let address = first.strip_prefix("listening on ").ok_or("the server says no address")?;
-        Ok(Server { address: address.parse()?, child, input, output })
+        let mut server = Server { address: address.parse()?, web: None, child, input, output };
+        while web && server.web.is_none() {
+            let line = server.output.next().ok_or("the server ended")??;
+            let pages = line.strip_prefix("pages on http://").and_then(|at| at.strip_suffix('/'));
+            server.web = pages.map(str::parse).transpose()?;
+        }
+        Ok(server)
     }
 
     /// Here the measured time begins, or ends.
@@ -154,37 +200,97 @@ impl Drop for Competitor {
     }
 }
 
+/// The median over runs of a kind.
+fn median(runs: &[Value], attack: Option<HostileKind>, key: &str) -> f64 {
+    let name = json!(attack.map(HostileKind::name));
+    let of = runs.iter().filter(|run| run["attack"] == name);
+    let mut values: Vec<f64> = of.filter_map(|run| run[key].as_f64()).collect();
+    usage::quantile(&mut values, 0.5)
+}
+
 /// The median over the calm runs' median ticks beside that over the flooded ones', and what the flood
 /// was answered with.
-fn flooded(args: &Load, clients: usize) -> Result<Value, Box<dyn Error>> {
+fn flooded(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     let mut runs = Vec::new();
+    let flood = Some(HostileKind::Flood);
     for turn in 0..2 * TURNS {
-        runs.push(measure(args, clients, turn % 2 == 1)?);
+        runs.push(measure(args, LoadRun { attack: flood.filter(|_| turn % 2 == 1), ..run })?);
     }
-    let median = |flooded: bool, key: &str| {
-        let of = runs.iter().filter(|run| run["flooded"] == flooded);
-        let mut values: Vec<f64> = of.filter_map(|run| run[key].as_f64()).collect();
-        usage::quantile(&mut values, 0.5)
-    };
-    let pair = |key: &str| json!([median(false, key), median(true, key)]);
+    let pair = |key: &str| json!([median(&runs, None, key), median(&runs, flood, key)]);
     Ok(json!({
-        "clients": clients,
+        "clients": run.clients,
         "turns": TURNS,
         "tick_ms_p50": pair("tick_ms_p50"),
         "tick_ms_p99": pair("tick_ms_p99"),
         "late_ms_p99": pair("late_ms_p99"),
         "cpu_us_per_client_tick": pair("cpu_us_per_client_tick"),
-        "moved_ms": median(true, "tick_ms_p50") - median(false, "tick_ms_p50"),
-        "flood_packets_s": median(true, "flood_packets_s"),
+        "moved_ms": median(&runs, flood, "tick_ms_p50") - median(&runs, None, "tick_ms_p50"),
+        "flood_packets_s": median(&runs, flood, "attack_s"),
         "connected": runs.iter().map(|run| run["bots"]["connected"].clone()).collect::<Vec<_>>(),
     }))
 }
 
-fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Error>> {
+/// Runs with hostile clients of each kind in turn beside runs with as many more honest ones. The verdict
+/// is by processor time: the machine may be busy with other programs.
+fn under_attack(args: &Load, clients: usize) -> Result<(Vec<Value>, Vec<Verdict>), Box<dyn Error>> {
+    let players = clients + HOSTILE;
+    let mut runs = Vec::new();
+    for turn in 1..=TURNS {
+        runs.push(measure(args, LoadRun { clients: players, players, attack: None })?);
+        for kind in &args.hostile {
+            runs.push(measure(args, LoadRun { clients, players, attack: Some(*kind) })?);
+        }
+        eprintln!("turn {turn} of {TURNS} is done");
+    }
+    println!(
+        "| kind | sent/s | cpu p99, honest | hostile | ratio | wall p99, honest | hostile | ratio | honest players |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
+    for kind in &args.hostile {
+        let of = |attack, key| median(&runs, attack, key);
+        let pair = |key| [of(None, key), of(Some(*kind), key)];
+        let (cpu, wall) = (pair("round_cpu_ms_p99"), pair("tick_ms_p99"));
+        let (name, sent) = (kind.name(), of(Some(*kind), "attack_s"));
+        let connected = runs.iter().filter(|run| run["attack"] == json!(name));
+        let connected = connected.filter_map(|run| run["bots"]["connected"].as_u64()).min();
+        let connected = connected.unwrap_or(0);
+        println!(
+            "| {name} | {sent:.0} | {:.2} ms | {:.2} ms | {:.2} | {:.2} ms | {:.2} ms | {:.2} | {connected} |",
+            cpu[0],
+            cpu[1],
+            cpu[1] / cpu[0],
+            wall[0],
+            wall[1],
+            wall[1] / wall[0]
+        );
+        let ratio = format!("{name}: p99 of a round's processor time against honest clients");
+        verdicts.push(Verdict::at_most(ratio, cpu[1] / cpu[0], SLOWER, "×"));
+        let stay = format!("{name}: honest players that stay");
+        verdicts.push(Verdict::at_least(stay, connected as f64, clients as f64, ""));
+        rows.push(json!({
+            "kind": name,
+            "clients": clients,
+            "hostile": HOSTILE,
+            "turns": TURNS,
+            "sent_s": sent,
+            "round_cpu_ms_p99": cpu,
+            "tick_ms_p99": wall,
+            "connected": connected,
+        }));
+    }
+    for verdict in verdicts.iter().filter(|verdict| !verdict.holds) {
+        println!("{}: {}, aim {}: does not hold", verdict.name, verdict.figure(), verdict.aim);
+    }
+    Ok((rows, verdicts))
+}
+
+fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
+    let LoadRun { clients, players, attack } = run;
     let folder = std::env::temp_dir().join(format!("foveate-load-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let (was, believed) = (folder.join("was"), folder.join("believed"));
-    let mut server = Server::start(args, clients, &folder)?;
+    let mut server = Server::start(args, players, &folder)?;
     let bots = BotsArgs {
         connect: server.address.into(),
         trust: foveate_io::Trust::InsecureDevelopmentOnly,
@@ -195,29 +301,43 @@ fn measure(args: &Load, clients: usize, flood: bool) -> Result<Value, Box<dyn Er
         seed: args.seed,
         name: "bot".into(),
         secret: None,
-        players: clients,
+        players,
         json: None,
         pin: Some(1),
     };
-    let flood = flood.then(|| Flood::begin(server.address));
+    let attacked = match attack {
+        Some(kind) => {
+            let game = Arc::new(Arena::new(Setup::for_players(players, args.seed))?);
+            let target = AttackTarget { server: server.address, web: server.web, game };
+            Some(Attack::begin(kind, target))
+        }
+        None => None,
+    };
     let competitor = args.compete.then(|| Competitor::begin(0));
     let witness =
         if args.bad_network { Witness::Present(&believed) } else { Witness::Newest(&believed) };
     let seen = bots::play(&bots, Some(witness), || server.mark())?;
-    let sent = flood.map(Flood::end);
+    let sent = attacked.map(Attack::end);
     drop(competitor);
     let served = server.end()?;
     let errors = truth::errors(&was, &believed)?;
+    let is_crowd = args.game == Rules::Crowd;
+    let missing =
+        is_crowd.then(|| truth::missing(&was, &believed, f64::from(crowd::RADIUS))).transpose()?;
     std::fs::remove_dir_all(&folder)?;
+    let mut offs: Vec<f64> = errors.iter().map(|error| error.off).collect();
     let mut degrees: Vec<f64> = errors.iter().map(truth::StateError::degrees).collect();
     let mut row = json!({
         "workload": if args.game == Rules::Arena { "arena" } else { "crowd" },
         "clients": clients,
-        "flooded": sent.is_some(),
-        "flood_packets_s": sent,
+        "attack": attack.map(HostileKind::name),
+        "attack_s": sent,
         "bad_network": args.bad_network,
         "uplink": args.uplink,
         "competing": args.compete,
+        "datagrams": if args.direct_datagrams { "direct" } else { "quic" },
+        "err_p95": usage::quantile(&mut offs, 0.95),
+        "missing": missing,
         "err_deg_p50": usage::quantile(&mut degrees, 0.5),
         "err_deg_p95": usage::quantile(&mut degrees, 0.95),
         "err_samples": errors.len(),

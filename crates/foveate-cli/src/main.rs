@@ -1,7 +1,8 @@
 //! The `foveate` program.
 //!
-//! `foveate serve` is a server, `foveate bots` are its players, `foveate load` measures both;
-//! `foveate lab …` runs the laboratory's experiments. Every command prints tables for people; with
+//! `foveate serve` is a server, `foveate mesh` a world on several of them, `foveate bots` are its players,
+//! `foveate load` measures both and `foveate soak` plays for hours; `foveate lab …` runs the laboratory's
+//! experiments. Every command prints tables for people; with
 //! `--json FILE` it leaves rows for programs, with `--report DIR` a page with plots. `foveate
 //! config …` shows and checks a server's configuration; `foveate token` issues a connect token.
 
@@ -10,22 +11,26 @@ mod authenticator;
 mod bots;
 mod config;
 mod crowd;
-mod flood;
+mod hostile;
 mod lab;
 mod load;
 #[cfg(feature = "peer")]
 mod lobbies;
 mod lobby;
+mod mesh;
 mod monitor;
 mod observatory;
 #[cfg(feature = "peer")]
 mod peer;
 #[cfg(feature = "peer")]
 mod peer_monitor;
+mod region;
 mod serve;
 #[cfg(feature = "peer")]
 mod silac;
 mod site;
+mod soak;
+mod threads;
 mod token;
 mod truth;
 mod usage;
@@ -52,10 +57,17 @@ enum Command {
     Lab(lab::Lab),
     /// A dedicated server
     Serve(serve::Serve),
+    /// A world on several region servers, as threads of one process
+    Mesh(mesh::MeshArgs),
+    /// A region server of a world that runs on several machines
+    #[cfg(feature = "nats")]
+    Region(region::process::RegionArgs),
     /// Clients that play by themselves
     Bots(bots::BotsArgs),
     /// What a server costs with so many clients, on this machine
     Load(load::Load),
+    /// A server for hours, with bots that come and go
+    Soak(soak::Soak),
     /// A list of games without a server
     Lobby(lobby::LobbyArgs),
     /// A game without a server
@@ -93,8 +105,12 @@ fn main() -> ExitCode {
     let done = match &Cli::parse().command {
         Command::Lab(command) => lab::run(command),
         Command::Serve(args) => serve::run(args),
+        Command::Mesh(args) => mesh::run(args),
+        #[cfg(feature = "nats")]
+        Command::Region(args) => region::process::run(args),
         Command::Bots(args) => bots::run(args),
         Command::Load(args) => load::run(args),
+        Command::Soak(args) => soak::run(args),
         Command::Lobby(args) => lobby::run(args),
         #[cfg(feature = "peer")]
         Command::Peer(args) => peer::run(args),

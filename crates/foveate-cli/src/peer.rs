@@ -500,6 +500,7 @@ impl<'a> Match<'a> {
                 links: account.links,
                 owned: account.owned.len(),
                 counts: *peer.counts(),
+                refused_actions: *peer.simulation.refused_actions(),
                 total,
                 liars: peer.banned().collect(),
             });

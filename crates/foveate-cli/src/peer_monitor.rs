@@ -4,6 +4,7 @@ use crate::monitor::{CounterBy, FloatGauge, raise_by, register, render};
 use foveate_io::LinkMeter;
 use foveate_io::metrics::{MetricsBoard, MetricsServer};
 use foveate_node::game::PlayerId;
+use foveate_node::limits::ActionFault;
 use foveate_node::peer::{Fault, PeerCounts};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -21,6 +22,8 @@ pub struct Standing {
     pub owned: usize,
     /// What was counted.
     pub counts: PeerCounts,
+    /// Actions that were refused on its objects, by [`ActionFault`].
+    pub refused_actions: [u64; ActionFault::ALL.len()],
     /// What its links carried.
     pub total: LinkMeter,
     /// Cheating peers that it disconnected.
@@ -61,6 +64,7 @@ struct PeerMetrics {
     bytes: CounterBy,
     moved: CounterBy,
     refused: CounterBy,
+    refused_actions: CounterBy,
     liars: Family<[(&'static str, String); 2], FloatGauge>,
 }
 
@@ -82,13 +86,18 @@ impl PeerMetrics {
                 "foveate_peer_refused",
                 "Claims and states of others that were rejected, by fault",
             ),
+            refused_actions: register(
+                r,
+                "foveate_peer_refused_actions",
+                "Actions on objects of this peer that break the game's limits, by fault",
+            ),
             liars: register(r, "foveate_peer_liar", "1: a cheating peer that was disconnected"),
             registry: std::mem::take(r),
         }
     }
 
     fn render(&self, standing: &Standing) -> String {
-        let Standing { players, links, owned, counts, total, liars } = standing;
+        let Standing { players, links, owned, counts, refused_actions, total, liars } = standing;
         self.players.set(*players as f64);
         self.links.set(*links as f64);
         self.owned.set(*owned as f64);
@@ -99,6 +108,9 @@ impl PeerMetrics {
         raise_by(&self.moved, "why", "yielded", counts.yielded);
         for (fault, count) in Fault::ALL.iter().zip(counts.refused) {
             raise_by(&self.refused, "fault", &format!("{fault:?}"), count);
+        }
+        for (fault, count) in ActionFault::ALL.iter().zip(refused_actions) {
+            raise_by(&self.refused_actions, "fault", &format!("{fault:?}"), *count);
         }
         for (player, fault) in liars {
             let labels = [("player", player.0.to_string()), ("fault", format!("{fault:?}"))];
@@ -118,7 +130,10 @@ mod tests {
         counts.refused[Fault::Forged as usize] = 7;
         let liars = vec![(PlayerId(77), Fault::Forged)];
         let total = LinkMeter::default();
-        let standing = Standing { players: 5, links: 4, owned: 2, counts, total, liars };
+        let mut refused_actions = [0; ActionFault::ALL.len()];
+        refused_actions[ActionFault::Amount as usize] = 9;
+        let (players, links, owned) = (5, 4, 2);
+        let standing = Standing { players, links, owned, counts, refused_actions, total, liars };
         let metrics = PeerMetrics::new();
         // Twice: metrics are published again and again.
         metrics.render(&standing);
@@ -127,6 +142,7 @@ mod tests {
             "foveate_peer_links 4.0",
             "foveate_peer_objects_moved_total{why=\"given\"} 3",
             "foveate_peer_refused_total{fault=\"Forged\"} 7",
+            "foveate_peer_refused_actions_total{fault=\"Amount\"} 9",
             "foveate_peer_liar{player=\"77\",fault=\"Forged\"} 1.0",
         ] {
             assert_eq!(text.lines().filter(|it| *it == line).count(), 1, "{line}:\n{text}");

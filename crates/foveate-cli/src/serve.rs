@@ -81,6 +81,9 @@ pub struct Serve {
     /// Players that this process plays itself
     #[arg(long)]
     bots: Option<u32>,
+    /// Threads for rules and views; 0: one for each core
+    #[arg(long)]
+    threads: Option<usize>,
     /// Keep to this processor
     #[arg(long)]
     pin: Option<usize>,
@@ -102,6 +105,7 @@ impl Serve {
             None => Config::parse(Path::new("defaults"), "", told)?,
         };
         config.seed = self.seed.unwrap_or(config.seed);
+        config.threads = self.threads.unwrap_or(config.threads);
         config.line_of_sight &= !self.no_line_of_sight;
         config.limits.max_links = self.players.unwrap_or(config.limits.max_links);
         config.storage = self.storage.clone().or(config.storage);
@@ -130,6 +134,9 @@ pub struct ServeFigures {
     pub seconds: f64,
     pub tick_ms_p50: f64,
     pub tick_ms_p99: f64,
+    /// Processor time of the server's thread in a round, receiving included: other programs do not add to it.
+    pub round_cpu_ms_p50: f64,
+    pub round_cpu_ms_p99: f64,
     pub late_ms_p99: f64,
     pub cpu_s: f64,
     pub cpu_us_per_client_tick: f64,
@@ -149,6 +156,7 @@ pub struct ServeFigures {
     pub down_packets_s: f64,
     pub down_datagrams_s: f64,
     pub up_bytes_s: f64,
+    pub up_packets_s: f64,
     pub state_bytes_s: f64,
     pub malformed: u64,
     pub impossible: u64,
@@ -179,10 +187,7 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
 }
 
 fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
-    let (mut limits, players) = (config.limits.clone(), config.limits.max_links);
-    // Some are always coming or going.
-    limits.newcomers = players / 8 + 64;
-    limits.max_links = players + limits.newcomers;
+    let mut limits = config.limits.clone().for_players(config.limits.max_links);
     if config.listen.ip().is_loopback() || config.bots > 0 {
         // All bots have one address.
         limits.trusted = Some(from_here(config.listen).ip());
@@ -191,8 +196,9 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
         limits.retry_above = 512;
     }
     let conditions = config.network.map(|each| LinkConditions { received: each, sent: each });
+    let (datagrams, seed) = (config.datagrams, config.seed);
     let options =
-        EndpointOptions { limits, conditions, seed: config.seed, ..EndpointOptions::server() };
+        EndpointOptions { limits, conditions, datagrams, seed, ..EndpointOptions::server() };
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
@@ -209,6 +215,7 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     let door = MainAuthenticator::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
     simulation.seed = host.server.simulation.seed;
+    simulation.publisher.set_threads(foveate_io::host::threads(config.threads)?);
     host.server.simulation = simulation;
     if let Some(view) = &config.view {
         host.server.set_first_view(view.clone()).map_err(|error| format!("[view]: {error}"))?;
@@ -315,16 +322,25 @@ fn play<G: ShownGame>(
 }
 
 /// When measuring begins or ends, and when everything ends.
-struct Stopper {
+pub struct Stopper {
     mark: Arc<AtomicBool>,
-    end: Arc<AtomicBool>,
+    /// Set when the process is told to end.
+    pub end: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// Ends when the process is asked to terminate, or interrupted.
+    pub fn by_signals() -> Result<Stopper, std::io::Error> {
+        let stopper = Stopper { mark: Arc::default(), end: Arc::default() };
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            signal_hook::flag::register(signal, Arc::clone(&stopper.end))?;
+        }
+        Ok(stopper)
+    }
 }
 
 fn stopper(by_input: bool) -> Result<Stopper, std::io::Error> {
-    let stopper = Stopper { mark: Arc::default(), end: Arc::default() };
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stopper.end))?;
-    }
+    let stopper = Stopper::by_signals()?;
     if by_input {
         let (mark, end) = (Arc::clone(&stopper.mark), Arc::clone(&stopper.end));
         std::thread::spawn(move || {
@@ -343,6 +359,9 @@ struct Meter {
     cpu: Duration,
     idle: f64,
     ticks: Vec<f64>,
+    /// The thread's processor time after the last round, and what each round took of it.
+    thread: Duration,
+    rounds: Vec<f64>,
     late: Vec<f64>,
     game: Duration,
     receive: Duration,
@@ -361,6 +380,8 @@ impl Meter {
             cpu: usage::processor_time(),
             idle,
             ticks: Vec::new(),
+            thread: usage::thread_time(),
+            rounds: Vec::new(),
             late: Vec::new(),
             game: Duration::ZERO,
             receive: Duration::ZERO,
@@ -377,6 +398,9 @@ impl Meter {
         let tick = spent.tick + spent.flush;
         self.ticks.push(tick.as_secs_f64() * 1e3);
         self.late.push(spent.late.as_secs_f64() * 1e3);
+        let thread = usage::thread_time();
+        self.rounds.push((thread - self.thread).as_secs_f64() * 1e3);
+        self.thread = thread;
         self.game += spent.tick;
         self.receive += spent.receive;
         self.flush += spent.flush;
@@ -403,6 +427,8 @@ impl Meter {
             quality: host.server.simulation.publisher.strained().quality_since(&self.strained),
             tick_ms_p50: usage::quantile(&mut self.ticks, 0.5),
             tick_ms_p99: usage::quantile(&mut self.ticks, 0.99),
+            round_cpu_ms_p50: usage::quantile(&mut self.rounds, 0.5),
+            round_cpu_ms_p99: usage::quantile(&mut self.rounds, 0.99),
             late_ms_p99: usage::quantile(&mut self.late, 0.99),
             cpu_s: cpu.as_secs_f64(),
             cpu_us_per_client_tick: each(cpu),
@@ -417,6 +443,7 @@ impl Meter {
             down_packets_s: rate(total.sent.packets - self.before.sent.packets),
             down_datagrams_s: rate(total.sent.datagrams - self.before.sent.datagrams),
             up_bytes_s: rate(total.received.bytes - self.before.received.bytes),
+            up_packets_s: rate(total.received.packets - self.before.received.packets),
             state_bytes_s: rate(counted.bytes.saturating_sub(before.bytes)),
             malformed: refused.malformed,
             impossible: refused.impossible,

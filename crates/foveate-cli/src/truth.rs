@@ -3,7 +3,7 @@
 
 use foveate_sync::{ReplicaSet, Store};
 use foveate_wire::{ObjectId, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -104,23 +104,51 @@ impl StateError {
     }
 }
 
-/// The errors of everything in the two files that is of the same round.
-pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<StateError>> {
-    let lines = |path: &Path| Ok::<_, std::io::Error>(BufReader::new(File::open(path)?).lines());
+/// Reads every place of a file of the first sort.
+fn places(truth: &Path) -> std::io::Result<Places> {
     let mut places = Places::new();
-    for line in lines(truth)? {
+    for line in BufReader::new(File::open(truth)?).lines() {
         if let Some((tick, id, at, _)) = numbers(&line?) {
             places.insert((tick, id), at);
         }
     }
+    Ok(places)
+}
+
+fn apart(a: &[f32; 3], b: &[f32; 3]) -> f64 {
+    (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
+}
+
+/// The share of objects within `radius` of a client's own that it had no live replica of.
+pub fn missing(truth: &Path, believed: &Path, radius: f64) -> std::io::Result<f64> {
+    let places = places(truth)?;
+    let mut shown: BTreeMap<(u32, u64), BTreeSet<u64>> = BTreeMap::new();
+    for line in BufReader::new(File::open(believed)?).lines() {
+        if let Some((tick, id, _, Some(eye))) = numbers(&line?) {
+            shown.entry((tick, eye)).or_default().insert(id);
+        }
+    }
+    let (mut near, mut absent) = (0_u64, 0_u64);
+    for ((tick, eye), seen) in &shown {
+        let Some(here) = places.get(&(*tick, *eye)) else { continue };
+        for ((_, id), there) in places.range((*tick, 0)..=(*tick, u64::MAX)) {
+            if id != eye && apart(here, there) <= radius {
+                near += 1;
+                absent += u64::from(!seen.contains(id));
+            }
+        }
+    }
+    Ok(absent as f64 / near.max(1) as f64)
+}
+
+/// The errors of everything in the two files that is of the same round.
+pub fn errors(truth: &Path, believed: &Path) -> std::io::Result<Vec<StateError>> {
+    let places = places(truth)?;
     let mut errors = Vec::new();
-    for line in lines(believed)? {
+    for line in BufReader::new(File::open(believed)?).lines() {
         let Some((tick, id, at, Some(eye))) = numbers(&line?) else { continue };
         let (Some(there), Some(eye)) = (places.get(&(tick, id)), places.get(&(tick, eye))) else {
             continue;
-        };
-        let apart = |a: &[f32; 3], b: &[f32; 3]| {
-            (0..3).map(|axis| f64::from(a[axis] - b[axis]).powi(2)).sum::<f64>().sqrt()
         };
         errors.push(StateError { tick, off: apart(there, &at), away: apart(there, eye) });
     }

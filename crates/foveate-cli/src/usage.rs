@@ -6,7 +6,16 @@ use std::time::Duration;
 
 /// Processor time of all threads so far.
 pub fn processor_time() -> Duration {
-    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    clock(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of this thread so far.
+pub fn thread_time() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn clock(which: ClockId) -> Duration {
+    let spent = clock_gettime(which);
     Duration::new(spent.tv_sec.try_into().unwrap_or(0), spent.tv_nsec.try_into().unwrap_or(0))
 }
 

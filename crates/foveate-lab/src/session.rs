@@ -7,7 +7,7 @@ use crate::audit::{Audit, CoherenceSpec, Findings, Sample, SenderAudit};
 use crate::avatar::{AvatarSpec, LabAvatar};
 use crate::movement::{AvatarPose, Movement};
 use crate::net::{Link as Path, LinkSpec};
-use crate::network::{NetworkSpec, Participant, Placement, Sessions, WakeUps};
+use crate::network::{NetworkSpec, Participant, Placement, SessionNetwork, WakeUps};
 use foveate_node::game::{Game, PlayerId, Requester, Spawn, StepContext, World};
 use foveate_node::node::ClientCommand;
 use foveate_node::outbox::Outgoing;
@@ -135,7 +135,7 @@ pub struct Session<M> {
     movement: M,
     spec: SessionSpec,
     game: Arc<Moved>,
-    sessions: Sessions<Moved>,
+    sessions: SessionNetwork<Moved>,
     seats: Vec<Option<Seat>>,
     /// How often each mover has joined.
     joined: Vec<u32>,
@@ -157,7 +157,7 @@ impl<M: Movement> Session<M> {
             ..ServerSettings::default()
         };
         let network = NetworkSpec::delayed(Micros::ZERO, spec.seed);
-        let mut sessions = Sessions::new(Arc::clone(&game), settings, network);
+        let mut sessions = SessionNetwork::new(Arc::clone(&game), settings, network);
         sessions.sent = Some(Vec::new());
         sessions.run(AFTER, |_, _, _, _| {});
         let seats = std::iter::repeat_with(|| None).take(count).collect();

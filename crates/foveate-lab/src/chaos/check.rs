@@ -142,7 +142,8 @@ impl Checker {
                     | Refusal::NameTaken
                     | Refusal::Full
                     | Refusal::Storage
-                    | Refusal::Deaf
+                    | Refusal::Timeout
+                    | Refusal::HandshakeTimeout
                     | Refusal::Closing
             );
         if !fits {

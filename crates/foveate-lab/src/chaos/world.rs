@@ -29,7 +29,7 @@ const SLICE: Micros = Micros(10_000);
 const ROUND: Micros = Micros::from_millis(50);
 /// Between two looks of the checker at the whole world.
 const INSPECT_EVERY: Micros = Micros(200_000);
-/// A client whose server is silent for longer gives its link up.
+/// A client gives its link up if nothing passes on it for longer, or if its hello is not answered.
 const PATIENCE: Micros = Micros(3_000_000);
 /// How long a token is valid, in seconds.
 const TOKEN_LIFE: u64 = 60;
@@ -521,10 +521,14 @@ impl ChaosWorld {
             }
             return;
         }
-        // What a transport's idle timeout does.
+        // What a transport's idle timeout does. A client in the game sends in every round, and the transport at the
+        // other end acknowledges that, although the server may have nothing to say.
         let received = self.network.nodes[1 + client].as_ref().map_or(0, |node| node.received);
+        let playing = self.app(client).filter(|app| app.client.joined().is_some());
+        let link = playing.and_then(|app| app.link);
+        let is_alive = link.is_some_and(|link| self.network.is_alive(link));
         let driver = &mut self.drivers[client];
-        if driver.received != received {
+        if driver.received != received || is_alive {
             (driver.received, driver.waiting) = (received, Some(now));
         }
         let is_silent = driver.waiting.is_none_or(|since| now.0 > since.0 + PATIENCE.0);

@@ -15,7 +15,7 @@ pub mod sessions;
 mod tests;
 mod wire;
 
-pub use sessions::{Participant, Sessions};
+pub use sessions::{Participant, SessionNetwork};
 
 use crate::net::{Agenda, Latency, Link as Path, LinkSpec, Loss};
 use foveate_node::Link;
@@ -445,6 +445,14 @@ impl<N: Node> Network<N> {
         self.wires.iter().rposition(is_theirs).map(|index| Link(index as u64))
     }
 
+    /// Whether both ends have a link open and packets pass: an end that sends is acknowledged by the other's transport.
+    pub fn is_alive(&self, link: Link) -> bool {
+        self.wires.get(link.0 as usize).is_some_and(|wire| {
+            let [a, b] = wire.ends;
+            wire.open == [true; 2] && !wire.severed && self.reaches(a, b)
+        })
+    }
+
     /// Datagrams of the node at `from` that a link has lost so far.
     pub fn lost(&self, link: Link, from: usize) -> u64 {
         self.wires.get(link.0 as usize).map_or(0, |wire| wire.lost[wire.end_of(from)])
@@ -747,8 +755,7 @@ impl<N: Node> Network<N> {
         if open == [false; 2] {
             return;
         }
-        let alive = open == [true; 2] && !it.severed && self.reaches(a, b);
-        if alive {
+        if self.is_alive(Link(wire as u64)) {
             self.wires[wire].alive = self.now;
         } else if let Some(timeout) = self.spec.idle_timeout
             && self.now - it.alive >= timeout

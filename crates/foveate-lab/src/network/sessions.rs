@@ -138,7 +138,7 @@ impl Lodge {
 }
 
 /// A server at place 0 and clients at the others.
-pub struct Sessions<G: Game> {
+pub struct SessionNetwork<G: Game> {
     /// The network.
     pub network: Network<Participant<G>>,
     /// Lets players in.
@@ -218,10 +218,10 @@ where
     }
 }
 
-impl<G: Game> Sessions<G> {
+impl<G: Game> SessionNetwork<G> {
     /// A server of an empty world; populate its simulation if the game has objects of its own.
-    pub fn new(game: Arc<G>, settings: ServerSettings, spec: NetworkSpec) -> Sessions<G> {
-        let mut sessions = Sessions {
+    pub fn new(game: Arc<G>, settings: ServerSettings, spec: NetworkSpec) -> SessionNetwork<G> {
+        let mut sessions = SessionNetwork {
             network: Network::new(spec),
             lodge: Lodge::new(spec.seed),
             server_events: Vec::new(),
@@ -329,7 +329,7 @@ impl<G: Game> Sessions<G> {
     where
         D: FnMut(Micros, usize, &mut Client<G>, &mut RecordingOutbox),
     {
-        let Sessions { network, lodge, server_events, news, sent, redial_after, .. } = self;
+        let SessionNetwork { network, lodge, server_events, news, sent, redial_after, .. } = self;
         let (sent, redial_after) = (sent.as_mut(), *redial_after);
         (network, SessionHost { lodge, server_events, news, sent, redial_after, decide })
     }

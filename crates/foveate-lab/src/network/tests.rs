@@ -1,6 +1,6 @@
 //! The simulator: what it injects, and that a seed replays it.
 
-use super::sessions::Sessions;
+use super::sessions::SessionNetwork;
 use super::{NetworkSpec, Participant, Placement};
 use crate::net::{Latency, Loss};
 use crate::peers::{Meadow, MeadowSpec, SHIP, Ship, Steer};
@@ -41,8 +41,8 @@ fn bad_network(seed: u64) -> NetworkSpec {
     }
 }
 
-fn game_of(players: usize, spec: NetworkSpec) -> Sessions<Meadow> {
-    let mut game = Sessions::new(meadow(), ServerSettings::default(), spec);
+fn game_of(players: usize, spec: NetworkSpec) -> SessionNetwork<Meadow> {
+    let mut game = SessionNetwork::new(meadow(), ServerSettings::default(), spec);
     game.server().unwrap().simulation.populate().unwrap();
     for player in 0..players {
         game.join(&format!("player {player}"), &[]);
@@ -148,7 +148,7 @@ fn a_cut_link_is_resumed_and_one_that_stays_cut_ends_the_session() {
 
 #[test]
 fn answers_that_come_late_still_let_players_in() {
-    let mut game = Sessions::new(
+    let mut game = SessionNetwork::new(
         meadow(),
         ServerSettings::default(),
         NetworkSpec::delayed(Micros::from_millis(10), 1),
@@ -173,7 +173,7 @@ fn answers_that_come_late_still_let_players_in() {
 #[test]
 fn answers_overtake_each_other_or_never_come_and_nobody_else_is_disturbed() {
     let spec = NetworkSpec::delayed(Micros::from_millis(10), 1);
-    let mut game = Sessions::new(meadow(), ServerSettings::default(), spec);
+    let mut game = SessionNetwork::new(meadow(), ServerSettings::default(), spec);
     game.lodge.answers_spread = SECOND * 5;
     let places: Vec<usize> = (0..12).map(|at| game.join(&format!("player {at}"), &[])).collect();
     game.run(SECOND * 6, |_, _, _, _| {});

@@ -78,6 +78,26 @@ fn names_that_come_and_go_leave_nothing_behind() {
 }
 
 #[test]
+fn clients_that_break_the_protocol_hold_no_places() {
+    let settings = ServerSettings { max_players: 8, ..ServerSettings::default() };
+    let mut server = Server::new(game(), settings, keys());
+    let (mut out, mut joined) = (RecordingOutbox::default(), 0);
+    // All within the time for which a session waits for its client to resume it.
+    for attempt in 0..40u64 {
+        let (link, now) = (Link(attempt), Micros(attempt * 50_000));
+        server.connected(link, &mut out);
+        server.message(link, &hello(&format!("eve {attempt}")), now, &mut out);
+        answer(&mut server, now, &mut joined, &mut out);
+        let nonsense = if attempt % 2 == 0 { vec![255; 9] } else { hello("eve again") };
+        server.message(link, &nonsense, now, &mut out);
+        server.closed(link, now);
+    }
+    assert_eq!((joined, server.players()), (40, 0));
+    assert_eq!(server.refusals().sessions.get(&Refusal::Malformed), Some(&40));
+    assert_eq!(server.refusals().sessions.get(&Refusal::Full), None);
+}
+
+#[test]
 fn a_player_is_in_once_whatever_the_host_answers() {
     let mut server = Server::new(game(), ServerSettings::default(), keys());
     let (mut out, now) = (RecordingOutbox::default(), Micros(0));

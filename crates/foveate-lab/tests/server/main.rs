@@ -1,10 +1,11 @@
 //! Joining, playing, breaking off and being turned away, in virtual time.
 
+mod early;
 mod events;
 mod hostile;
 
 use foveate_lab::net::{LinkSpec, Loss};
-use foveate_lab::network::{NetworkSpec, Placement, Sessions};
+use foveate_lab::network::{NetworkSpec, Placement, SessionNetwork};
 use foveate_node::client::{ClientPhase, News};
 use foveate_node::game::{
     EventArea, Game, Liveness, PlayerId, Requester, Spawn, StepContext, World,
@@ -124,7 +125,7 @@ const STRANGER: u64 = 1_000;
 
 /// A server and its clients, about a round each way apart. Clients are called by their places.
 struct Town {
-    sessions: Sessions<Walk>,
+    sessions: SessionNetwork<Walk>,
     round: u64,
     delay: u32,
 }
@@ -136,7 +137,7 @@ impl Town {
 
     fn seeded(settings: ServerSettings, delay: u32, seed: u64) -> Town {
         let spec = NetworkSpec::delayed(ROUND * delay - Micros(10_000), seed);
-        Town { sessions: Sessions::new(game(), settings, spec), round: 0, delay }
+        Town { sessions: SessionNetwork::new(game(), settings, spec), round: 0, delay }
     }
 
     fn now(&self) -> Micros {
@@ -325,7 +326,7 @@ fn impossible_and_hasty_inputs_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn the_deaf_and_the_silent_are_let_go_of() {
+fn players_that_acknowledge_nothing_or_send_nothing_are_evicted() {
     let mut town = Town::new(ServerSettings::default());
     let (ada, bob) = (town.join("ada"), town.join("bob"));
     town.run(20, |_| 1);
@@ -341,7 +342,7 @@ fn the_deaf_and_the_silent_are_let_go_of() {
         town.run(1, |_| 0);
     }
     assert_eq!(town.server().players(), 0);
-    assert_eq!(town.server().refusals().sessions.get(&Refusal::Deaf), Some(&1));
+    assert_eq!(town.server().refusals().sessions.get(&Refusal::Timeout), Some(&1));
 }
 
 #[test]
@@ -655,15 +656,15 @@ fn nothing_is_said_between_the_hello_and_the_welcome() {
 }
 
 #[test]
-fn who_never_says_hello_loses_the_link() {
+fn a_link_without_a_hello_times_out() {
     let mut town = Town::new(ServerSettings::default());
     let ada = town.join("ada");
     let mut out = RecordingOutbox::default();
     town.server().connected(Link(STRANGER), &mut out);
     assert!(out.0.is_empty());
     town.run(190, |_| 0);
-    assert_eq!(town.server().refusals().sessions.get(&Refusal::Deaf), None);
+    assert_eq!(town.server().refusals().sessions.get(&Refusal::HandshakeTimeout), None);
     town.run(20, |_| 0);
-    assert_eq!(town.server().refusals().sessions.get(&Refusal::Deaf), Some(&1));
+    assert_eq!(town.server().refusals().sessions.get(&Refusal::HandshakeTimeout), Some(&1));
     assert!(matches!(town.client(ada).phase(), ClientPhase::Playing(_)));
 }
