@@ -24,8 +24,6 @@ for (const theme of ["light", "dark"] as const) {
     const { page } = person;
     await page.mouse.move(860, 260);
     await person.until<{ avatars: number }>("counts", (counts) => counts.avatars > 5, "others are near");
-    // Where something happens: through the eyes of somebody who plays.
-    await page.getByTestId("watch").click();
     // For the picture in the documentation something should happen.
     if (process.env.FOVEATE_IMAGES) await page.waitForTimeout(4_000);
     await person.screenshot(`play-${theme}`);

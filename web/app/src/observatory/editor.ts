@@ -35,7 +35,7 @@ class Form implements Editor {
   private readonly error = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "editor-error" });
   private readonly done = h("p", { class: "soft", role: "status", "data-testid": "editor-status" });
   private readonly toAll = radio("to", "all", "everybody", true);
-  private readonly toOne = radio("to", "one", "nobody picked", false);
+  private readonly toOne = radio("to", "one", "no player selected", false);
   private readonly oneName: Text;
   private readonly budget = h("input", {
     type: "number",
@@ -103,7 +103,7 @@ class Form implements Editor {
       this.edited = false;
       this.toOne.input.disabled = player === null;
       if (player === null) this.toAll.input.checked = true;
-      this.oneName.data = player === null ? "nobody picked" : name;
+      this.oneName.data = player === null ? "no player selected" : name;
     }
     this.picked = player;
     const key = JSON.stringify(view);

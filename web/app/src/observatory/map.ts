@@ -12,8 +12,9 @@ import { textures, type Textures } from "../scene/textures.js";
 import type { Cleanup } from "../ui/dom.js";
 import { palette, type Palette } from "../ui/theme.js";
 import { fan } from "./fan.js";
-import { between, betweenAngles, type Model, type Moving } from "./model.js";
+import { between, betweenAngles, HANDOFF_SHOWN, type Model, type Moving } from "./model.js";
 import type { Replica, View } from "./protocol.js";
+import { colourOf, onMap } from "./regions.js";
 import { SHADES, shadeOf } from "./staleness.js";
 
 /** Radius of a base's circle, in units: the arena's own. */
@@ -29,7 +30,7 @@ export interface ObservatoryMap {
   /** Frames the map anew. */
   fit: () => void;
   /** How many ghosts and sectors are drawn: for tests. */
-  drawn: () => { truth: number; ghosts: number; sectors: number; follows: boolean };
+  drawn: () => { truth: number; ghosts: number; sectors: number; follows: boolean; regions: number };
   follow: (on: boolean) => void;
 }
 
@@ -54,6 +55,8 @@ class Picture implements ObservatoryMap {
   private readonly fans = new Container();
   private readonly lines = new Graphics();
   private readonly marks = new Graphics();
+  private readonly borders = new Graphics();
+  private readonly flashes = new Graphics();
   private readonly areas: SpritePool<string>;
   private readonly truth: SpritePool<string>;
   private readonly ghosts: SpritePool<string>;
@@ -62,6 +65,8 @@ class Picture implements ObservatoryMap {
   private colours: Palette = palette();
   private fanOf = "";
   private sectors = 0;
+  private regions = 0;
+  private bordersOf: unknown = null;
   private follows = false;
   private touched = false;
 
@@ -82,8 +87,8 @@ class Picture implements ObservatoryMap {
     // A fan may reach far beyond the map; what is out there is nothing.
     const edge = new Graphics().rect(0, 0, side, side).fill(0xffffff);
     this.fans.mask = edge;
-    this.world.addChild(ground.layer, edge, layers.areas, this.fans, this.marks, this.lines);
-    this.world.addChild(layers.ghosts, layers.truth);
+    this.world.addChild(ground.layer, edge, this.borders, layers.areas, this.fans, this.marks, this.lines);
+    this.world.addChild(layers.ghosts, layers.truth, this.flashes);
     on.app.stage.addChild(this.world);
     on.onPalette((colours) => {
       this.colours = colours;
@@ -121,9 +126,9 @@ class Picture implements ObservatoryMap {
     if (on && this.camera.scale < 5) this.camera.scale = 5;
   }
 
-  drawn(): { truth: number; ghosts: number; sectors: number; follows: boolean } {
-    const { truth, ghosts, sectors, follows } = this;
-    return { truth: truth.size, ghosts: ghosts.size, sectors, follows };
+  drawn(): { truth: number; ghosts: number; sectors: number; follows: boolean; regions: number } {
+    const { truth, ghosts, sectors, follows, regions } = this;
+    return { truth: truth.size, ghosts: ghosts.size, sectors, follows, regions };
   }
 
   private frame(now: number): void {
@@ -135,6 +140,8 @@ class Picture implements ObservatoryMap {
       this.camera.y += (pivot[1] - this.camera.y) * 0.12;
     }
     this.camera.place(this.world);
+    this.drawRegions();
+    this.drawHandoffs(now);
     this.drawFan();
     this.drawTruth(share);
     this.drawReplicas(share);
@@ -230,6 +237,35 @@ class Picture implements ObservatoryMap {
     ghost.tint = SHADES[shadeOf(replica[6])]!;
     ghost.alpha = [1, 0.25, 0.7][replica[8]]!;
     return ghost;
+  }
+
+  /** A tint of the owner, an edge of the standby. Drawn once for each message. */
+  private drawRegions(): void {
+    const { model, shape } = this.options;
+    if (model.regions === this.bordersOf) return;
+    this.bordersOf = model.regions;
+    this.borders.clear();
+    this.regions = 0;
+    for (const region of model.regions?.regions ?? []) {
+      const area = onMap(region.rect, shape.side);
+      if (area === null) continue;
+      this.regions += 1;
+      this.borders.rect(...area).fill({ color: colourOf(region.server), alpha: region.acting ? 0.14 : 0.04 });
+      this.borders.rect(...area).stroke({ color: colourOf(region.standby ?? region.server), width: 0.6, alpha: 0.7, alignment: 1 });
+    }
+  }
+
+  /** A ring where an object went over, in the colour of its new owner, that opens and fades. */
+  private drawHandoffs(now: number): void {
+    const { model } = this.options;
+    this.flashes.clear();
+    const owners = new Map(model.regions?.regions.map(({ region, server }) => [region, server]));
+    for (const { handoff, at } of model.recentHandoffs(now)) {
+      const [, , to, x, y] = handoff;
+      const share = (now - at) / HANDOFF_SHOWN;
+      const width = Math.max(0.2, 2 / this.camera.scale);
+      this.flashes.circle(x, y, 1 + 4 * share).stroke({ color: colourOf(owners.get(to) ?? 0), width, alpha: 1 - share });
+    }
   }
 
   /** The fan is drawn once for a view and then moved with its pivots. */

@@ -1,6 +1,6 @@
 /** What the channel has told: the newest of everything, and a past for the charts. */
 
-import type { Figures, FromServer, Hello, Observer, Player, Replica } from "./protocol.js";
+import type { Figures, FromServer, Handoff, Hello, Observer, Player, Regions, Replica } from "./protocol.js";
 
 /** Seconds that the charts show. */
 export const PAST = 180;
@@ -20,6 +20,11 @@ export interface Moving {
 const JUMP = 6;
 /** Between two messages of the world, in milliseconds, when nothing is known yet. */
 const USUAL_GAP = 100;
+
+/** Handoffs are shown for so long, in milliseconds, */
+export const HANDOFF_SHOWN = 1_500;
+/** and so many at once. */
+const MAX_HANDOFFS = 256;
 
 /** What is saved against broadcasting, and on what that was measured. */
 export function lessThanBroadcast({ broadcast }: Figures): [value: string, label: string] {
@@ -41,6 +46,10 @@ export class Model {
   picked: number | null = null;
   figures: Figures | null = null;
   readonly past: Figures[] = [];
+  /** Of a world on many servers. */
+  regions: Regions | null = null;
+  /** The newest handoffs, and when they were told. */
+  handoffs: { handoff: Handoff; at: number }[] = [];
   private lastWorld = 0;
   private gap = USUAL_GAP;
 
@@ -76,9 +85,18 @@ export class Model {
         this.past.push(message);
         if (this.past.length > PAST) this.past.shift();
         break;
+      case "regions":
+        this.regions = message;
+        this.handoffs = [...this.recentHandoffs(now), ...message.handoffs.map((handoff) => ({ handoff, at: now }))].slice(-MAX_HANDOFFS);
+        break;
       case "error":
         break;
     }
+  }
+
+  /** Those that are still shown. */
+  recentHandoffs(now: number): { handoff: Handoff; at: number }[] {
+    return this.handoffs.filter(({ at }) => now - at < HANDOFF_SHOWN);
   }
 
   /** How far the screen is on its way from the last world to this one, 0 to 1. */
@@ -114,6 +132,8 @@ export class Model {
     this.lanes.clear();
     this.replicas.clear();
     this.observer = null;
+    this.regions = null;
+    this.handoffs = [];
     this.lastWorld = 0;
   }
 }

@@ -15,6 +15,7 @@ import { editor } from "./editor.js";
 import { observatoryMap, type ObservatoryMap } from "./map.js";
 import { lessThanBroadcast, Model } from "./model.js";
 import { network } from "./network.js";
+import { regionsPanel } from "./regions.js";
 import type { Command, FromServer, Hello, ObserverFigures } from "./protocol.js";
 import { css, SHADES, shadeName } from "./staleness.js";
 import { tabs } from "./tabs.js";
@@ -68,8 +69,12 @@ export function mount(page: HTMLElement, cleanup: Cleanup): void {
         parts.showFigures();
         parts.showTable();
         break;
+      case "regions":
+        parts.showRegions();
+        break;
       case "error":
-        parts.editor.showError(message.text);
+        if (message.about === "drain" || message.about === "move-split") parts.showRefused(message.text);
+        else parts.editor.showError(message.text);
         break;
       default:
         break;
@@ -130,8 +135,10 @@ function build(model: Model, send: (command: Command) => void, pick: (player: nu
   const theEditor = editor(send);
   const theNetwork = network(send);
   const observers = table(model, pick);
+  const regions = regionsPanel(model, send);
   const side = tabs([
     { id: "observers", title: "Observers", body: observers.element },
+    { id: "regions", title: "Regions", body: regions.element },
     { id: "view", title: "View", body: theEditor.element },
     { id: "network", title: "Network", body: theNetwork.element },
   ]);
@@ -151,6 +158,8 @@ function build(model: Model, send: (command: Command) => void, pick: (player: nu
     fit,
     follow,
     showTable: () => observers.show(),
+    showRegions: () => regions.show(),
+    showRefused: (text: string) => regions.refuse(text),
     showFigures: () => showHeadline(headline, model),
     showPicked: () => {
       follow.disabled = model.picked === null;

@@ -147,8 +147,47 @@ export interface Figures {
   observers: ObserverFigures[];
 }
 
+/** A region of a world on many servers. */
+export interface Region {
+  region: number;
+  epoch: number;
+  server: number;
+  standby: number | null;
+  /** `null` where it has no end. */
+  rect: [x0: number | null, y0: number | null, x1: number | null, y1: number | null];
+  /** The cut that made it, which can be moved; null for the first region. Axis 0 is x. */
+  cut: { axis: 0 | 1; at: number } | null;
+  /** Its server has the right to act. */
+  acting: boolean;
+  owned: number;
+  ghosts: number;
+  leaving: number;
+}
+
+export interface RegionServerFigures {
+  server: number;
+  /** Share of a round that work takes. */
+  load: number;
+  /** To the server that says so; null to itself, and until it is measured. */
+  rtt_ms: number | null;
+  players: number;
+  draining: boolean;
+}
+
+/** An object that went from one region to another since the last message. */
+export type Handoff = [id: string, from: number, to: number, x: number, y: number];
+
+export interface Regions {
+  type: "regions";
+  tick: number;
+  regions: Region[];
+  servers: RegionServerFigures[];
+  handoffs: Handoff[];
+}
+
 export type FromServer =
   | Hello
+  | Regions
   | { type: "players"; players: Player[] }
   | World
   | States
@@ -157,6 +196,8 @@ export type FromServer =
   | { type: "error"; about: string; text: string };
 
 export type Command =
+  | { type: "drain"; server: number }
+  | { type: "move-split"; region: number; at: number }
   | { type: "pick"; player: number | null }
   | { type: "view"; player: number | null; view: View | null }
   | { type: "budget"; player: number | null; bytes_s: number | null }

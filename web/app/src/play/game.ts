@@ -135,6 +135,7 @@ export class Game {
         weapon: this.hand.weapon,
         window: picture.window(),
         watched: this.watch.whom,
+        mayWatch: this.watch.isAllowed,
         steered: this.command.steered,
         commanding: this.hand.commanding,
       },
@@ -151,8 +152,7 @@ export class Game {
       drop: () => this.drop(),
       watch: () => this.watch.toggle(),
       next: (by: 1 | -1) => {
-        // Without having chosen to, only who is out watches others.
-        if (this.watch.whom !== null || this.sight.me?.health === 0) this.watch.next(by);
+        this.watch.next(by);
       },
       command: () => this.setCommanding(!this.hand.commanding),
       help: () => this.hud.toggleHelp(),

@@ -36,11 +36,11 @@ export class Narrator {
         hud.feed.say(this.name(event.player), ` has a ${event.charm}`);
         break;
       case "captured":
-        hud.feed.say({ text: TEAMS[event.team] ?? "Somebody", team: event.team }, " took a base");
+        hud.feed.say({ text: TEAMS[event.team] ?? "A team", team: event.team }, " took a base");
         if (event.team === this.sight.me?.team) this.sound.play("good");
         break;
       case "lost":
-        hud.feed.say("A base is nobody’s");
+        hud.feed.say("A base is neutral");
         break;
       case "won":
         hud.feed.say(

@@ -1,6 +1,6 @@
-/** A client with sockets and timers: drives the core once a round, and comes back after a break. */
+/** A client with sockets and timers: drives the core once a round, follows its session, and comes back after a break. */
 import * as say from "../session/messages.js";
-import type { ServerMessage } from "../session/messages.js";
+import type { Contact, ServerMessage } from "../session/messages.js";
 import type { Links } from "../transport/open.js";
 import type { Transport } from "../transport/transport.js";
 import { difference } from "../wire/schema.js";
@@ -10,12 +10,15 @@ import type { FieldValue } from "../wire/values.js";
 import { Core } from "./core.js";
 import { ConnectError, RefusedError } from "./errors.js";
 import { Names } from "./names.js";
+import { MAX_REDIRECTS, Servers } from "./servers.js";
 import type {
   Client, ClientEvents, ClientState, ConnectOptions, Liveness, ObjectView, OwnView, Refusal, RefusalCode, Sample, Stats,
 } from "./types.js";
 
 /** How long a server may take to answer a hello, in milliseconds. */
 const WELCOME_LIMIT = 8_000;
+/** And how long it may then take if it says that the player is expected: a region without an owner is taken within 15 s. */
+const WAIT_LIMIT = 20_000;
 /** A link on which nothing came for so long is dead. A server says something every second. */
 const QUIET_LIMIT = 5_000;
 /** After so long without a word from the server its replicas may be out of date. */
@@ -29,13 +32,16 @@ const MAX_TRIES = 120;
 /** Rounds that are made up for when a timer was late; those before are left out. */
 const MAX_LATE = 3;
 /** After which refusals coming back is tried again: the server restarts, or has not yet let go of us. */
-const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "deaf", "storage"];
+const PASSING: readonly RefusalCode[] = ["closing", "name-taken", "full", "timeout", "handshake-timeout", "storage"];
 
 export class GameClient<Input, Action, Event> implements Client<Input, Action, Event> {
   state: ClientState = "joining";
   refusal: Refusal | null = null;
   private readonly core: Core<Input, Action, Event>;
+  /** The host's link. */
   private transport: Transport | null = null;
+  /** All others. */
+  private readonly servers: Servers;
   private readonly listeners = new Map<string, Set<(...args: never[]) => void>>();
   private readonly names = new Names((player) => this.tell(say.who(player)));
   private asked: (tick: number) => Input | undefined = () => this.held;
@@ -43,6 +49,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   private timer: ReturnType<typeof setTimeout> | undefined;
   private nextTick = 0;
   private tries = 0;
+  private redirects = 0;
   /** Of the link at hand: how many rounds ago something came, and whether a datagram ever did. */
   private quiet = 0;
   private hears = false;
@@ -55,6 +62,8 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     private readonly options: ConnectOptions<Input, Action, Event>,
     readonly schema: Schema,
     private readonly links: Links,
+    /** Milliseconds of a clock that does not go back. */
+    private readonly now: () => number = () => performance.now(),
   ) {
     const told = {
       change: (change: string, id: bigint): void => {
@@ -62,7 +71,12 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
       },
       event: (event: Event): void => this.emit("event", event),
     };
-    this.core = new Core(options.game, schema, options.show ?? "predict", told, () => performance.now());
+    this.core = new Core(options.game, schema, options.show ?? "predict", told, now);
+    this.servers = new Servers({
+      open: (contact) => links.open(contact),
+      attach: (transport) => this.attach(transport),
+      introduce: (transport, ticket) => this.say(transport, this.opening(ticket)),
+    });
   }
 
   /** The first link. */
@@ -92,7 +106,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   get tick(): number {
-    return this.core.tickAt(performance.now());
+    return this.core.tickAt(this.now());
   }
 
   get shownTick(): number {
@@ -124,7 +138,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   sample(id: bigint, out: Sample): boolean {
-    return this.core.sample(id, performance.now(), out);
+    return this.core.sample(id, this.now(), out);
   }
 
   value(id: bigint): Record<string, FieldValue> | undefined {
@@ -133,7 +147,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   own(): OwnView | null {
-    return this.core.own(performance.now());
+    return this.core.own(this.now());
   }
 
   onTick(ask: (tick: number) => Input | undefined): void {
@@ -172,6 +186,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     const { transport } = this;
     this.send(say.leave());
     this.core.forget();
+    this.servers.end();
     this.end("closed");
     // The word must get out first.
     if (transport !== null) setTimeout(() => transport.close(), 100);
@@ -200,53 +215,76 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   }
 
   private send(bytes: Uint8Array): void {
-    if (this.transport === null) return;
-    this.core.stats.bytesUp += bytes.length + this.transport.framing(bytes.length, true);
-    this.transport.message(bytes);
+    if (this.transport !== null) this.say(this.transport, bytes);
   }
 
-  /** Takes a new link into use and says hello on it. */
-  private link(transport: Transport): void {
-    const { stats } = this.core;
+  private say(transport: Transport, bytes: Uint8Array): void {
+    this.core.stats.bytesUp += bytes.length + transport.framing(bytes.length, true);
+    transport.message(bytes);
+  }
+
+  /** What is said first on a link. */
+  private opening(ticket: Uint8Array | null): Uint8Array {
+    const { name, token } = this.options;
+    return ticket === null ? this.core.hello(name, token ?? new Uint8Array(0)) : this.core.enter(name, ticket);
+  }
+
+  /** Takes a new link into use and says on it who comes. */
+  private link(transport: Transport, ticket: Uint8Array | null = null): void {
     this.transport = transport;
     this.quiet = 0;
     this.hears = false;
-    stats.transport = transport.kind;
+    this.core.stats.transport = transport.kind;
+    this.attach(transport);
+    this.send(this.opening(ticket));
+    this.allow(WELCOME_LIMIT);
+  }
+
+  /** How long the link at hand may go without a welcome. */
+  private allow(limit: number): void {
+    const { transport } = this;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.unheard = transport?.kind === "webtransport";
+      if (this.unheard) this.links.distrust();
+      transport?.close();
+    }, limit);
+  }
+
+  /** Listens to a link. What comes by another than the host's counts only as far as it decides which is the host's. */
+  private attach(transport: Transport): void {
+    const { stats } = this.core;
     transport.onDatagram = (bytes) => {
       stats.bytesDown += bytes.length + transport.framing(bytes.length, false);
       stats.datagramsDown++;
+      if (this.transport !== transport) return;
       this.quiet = 0;
       this.hears = true;
-      this.core.datagram(bytes, performance.now());
+      this.servers.hostShowed();
+      this.core.datagram(bytes, this.now());
       this.wake();
     };
     transport.onMessage = (bytes) => {
       stats.bytesDown += bytes.length + transport.framing(bytes.length, false);
-      const message = this.core.message(bytes);
-      if (message !== null && this.transport === transport) this.heard(message);
+      const message = this.core.read(bytes);
+      if (message === null) return;
+      if (this.transport === transport) this.heard(message, transport);
+      else if (this.servers.has(transport)) this.heardAside(message, transport);
     };
     transport.onClose = ({ reason }) => {
-      if (this.transport === transport) this.broke(reason);
+      if (this.transport === transport) this.lost(reason);
+      else this.ended(transport);
     };
-    this.send(this.core.hello(this.options.name, this.options.token ?? new Uint8Array(0)));
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      this.unheard = transport.kind === "webtransport";
-      if (this.unheard) this.links.distrust();
-      transport.close();
-    }, WELCOME_LIMIT);
   }
 
-  private heard(message: ServerMessage): void {
+  /** The host said something. */
+  private heard(message: ServerMessage, transport: Transport): void {
+    this.servers.hostSpoke();
     switch (message.is) {
       case "welcome":
-        this.tries = 0;
-        this.become("playing");
-        this.names.restart(message.resumed);
-        this.joined?.resolve();
-        this.joined = null;
-        this.nextTick = performance.now();
-        this.run();
+        this.core.welcome(message);
+        if (!message.resumed) this.servers.restart();
+        this.play(message.resumed);
         return;
       case "refused": {
         const differs = message.why === "schema" ? difference(this.schema.text, message.schema) : "";
@@ -256,14 +294,118 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
       case "name":
         this.names.learn(message.player, message.name);
         this.emit("name", message.player, message.name);
+        return;
+      case "events":
+        this.core.readEvents(message.events);
+        return;
+      case "wait":
+        if (this.state !== "playing") this.allow(WAIT_LIMIT);
+        return;
+      case "hosted":
+        if (this.servers.hosted(message.epoch) && this.state !== "playing" && this.core.goOn()) this.play(true);
+        return;
+      case "next":
+        this.servers.goAhead(message.contact, message.ticket);
+        return;
+      case "standby":
+        this.servers.standby = message.contact;
+        return;
+      case "redirect":
+        this.redirect(message.contact, message.ticket, transport);
     }
+  }
+
+  /** Another server than the host said something. */
+  private heardAside(message: ServerMessage, transport: Transport): void {
+    switch (message.is) {
+      case "wait":
+        this.servers.expected(transport);
+        return;
+      case "hosted":
+        if (this.servers.hosted(message.epoch) && this.core.goOn()) this.moveTo(transport);
+        return;
+      case "welcome": {
+        const former = this.transport;
+        this.host(transport, null);
+        former?.close();
+        this.heard(message, transport);
+        return;
+      }
+      case "refused":
+        this.ended(transport);
+        return;
+      case "redirect":
+        if (this.servers.isAhead(transport)) this.servers.redirect(message.contact, message.ticket);
+    }
+  }
+
+  /** Another server hosts the session from now on: everything goes on. */
+  private moveTo(transport: Transport): void {
+    this.host(transport, this.transport);
+    this.core.stats.moves++;
+    if (this.state === "playing") this.names.restart(true);
+    else this.play(true);
+  }
+
+  /** This link is the host's. */
+  private host(transport: Transport, former: Transport | null): void {
+    this.transport = transport;
+    this.servers.promote(transport, former);
+    this.core.stats.transport = transport.kind;
+    this.quiet = 0;
+  }
+
+  /** The host at hand runs the session; what was known of others' names goes on, or not. */
+  private play(resumed: boolean): void {
+    this.tries = 0;
+    this.redirects = 0;
+    this.become("playing");
+    this.names.restart(resumed);
+    this.joined?.resolve();
+    this.joined = null;
+    this.nextTick = this.now();
+    this.run();
+  }
+
+  /** Another server is responsible for us. */
+  private redirect(contact: Contact, ticket: Uint8Array, from: Transport): void {
+    clearTimeout(this.timer);
+    this.transport = null;
+    this.core.pause();
+    from.close();
+    this.servers.dropAhead();
+    if (++this.redirects > MAX_REDIRECTS) {
+      this.redirects = 0;
+      this.broke("the servers do not agree on which of them is responsible");
+      return;
+    }
+    if (this.state === "playing") this.become("reconnecting");
+    this.links.open(contact).then(
+      (transport) => {
+        if (this.isIdle()) this.link(transport, ticket);
+        else transport.close();
+      },
+      (error: unknown) => {
+        if (this.isIdle()) this.broke(String(error));
+      },
+    );
+  }
+
+  /** Whether a link is wanted, and there is none. */
+  private isIdle(): boolean {
+    return this.transport === null && (this.state === "joining" || this.state === "reconnecting");
   }
 
   private refused(refusal: Refusal): void {
     const { transport } = this;
-    if (this.joined === null && PASSING.includes(refusal.why)) {
-      this.broke(refusal.text);
+    const passing = PASSING.includes(refusal.why);
+    // Whatever was kept for us is not kept any more; but a world's other servers may know the session.
+    if (!passing || !this.servers.isMany) this.core.forget();
+    if (this.joined === null && passing) {
+      this.lost(refusal.text);
     } else {
+      this.core.pause();
+      this.servers.end();
       this.refusal = refusal;
       this.end("refused");
       this.joined?.reject(new RefusedError(refusal));
@@ -272,10 +414,27 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     transport?.close();
   }
 
-  /** The link is gone. */
+  /** The host's link is gone. A server that expects us will say what becomes of the session. */
+  private lost(reason: string): void {
+    if (this.state === "playing" && this.servers.also !== null) {
+      this.transport = null;
+      this.quiet = 0;
+      return;
+    }
+    this.broke(reason);
+  }
+
+  /** Another link than the host's has ended, or is to end. */
+  private ended(transport: Transport): void {
+    this.servers.drop(transport);
+    if (this.state === "playing" && this.transport === null && this.servers.also === null) this.broke("no server is left");
+  }
+
+  /** No link is left. */
   private broke(reason: string): void {
     clearTimeout(this.timer);
     this.transport = null;
+    this.core.pause();
     if (this.joined !== null) {
       this.joined.reject(new ConnectError(reason === "" ? "the link broke before the welcome" : reason));
       this.joined = null;
@@ -290,63 +449,76 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
   /** Tries again after a while. */
   private comeBack(): void {
     if (this.tries >= MAX_TRIES) {
+      this.servers.end();
       this.end("closed");
       return;
     }
+    // In turn with the server of the page, which may be the one that is gone.
+    const standby = this.tries % 2 === 0 ? this.servers.standby : null;
     const longest = Math.min(BACKOFF[0] * 2 ** this.tries, BACKOFF[1]);
+    const pause = standby !== null && this.tries === 0 ? 0 : longest * (0.5 + Math.random() / 2);
     this.tries++;
     this.timer = setTimeout(() => {
-      this.links.open().then(
+      this.links.open(standby ?? undefined).then(
         (transport) => {
-          if (this.state === "reconnecting") this.link(transport);
+          if (this.isIdle()) this.link(transport);
           else transport.close();
         },
         () => {
-          if (this.state === "reconnecting") this.comeBack();
+          if (this.isIdle()) this.comeBack();
         },
       );
-    }, longest * (0.5 + Math.random() / 2));
+    }, pause);
   }
 
   /** The rounds that are due, and the timer for the next. */
   private run(): void {
     clearTimeout(this.timer);
-    const [now, round] = [performance.now(), this.round];
+    const [now, round] = [this.now(), this.round];
     // A page that slept does not make up for it.
     this.nextTick = Math.max(this.nextTick, now - MAX_LATE * round);
     while (this.nextTick <= now) {
       this.nextTick += round;
-      this.oneRound(performance.now());
+      this.oneRound(this.now());
     }
     if (this.isDead()) return;
-    this.timer = setTimeout(() => this.run(), this.nextTick - performance.now());
+    this.timer = setTimeout(() => this.run(), this.nextTick - this.now());
   }
 
   /** Timers of a page in the background come once a minute at worst; a server gives up who is silent for ten seconds. */
   private wake(): void {
-    if (this.state === "playing" && performance.now() > this.nextTick + MAX_LATE * this.round) this.run();
+    if (this.state === "playing" && this.now() > this.nextTick + MAX_LATE * this.round) this.run();
   }
 
   private oneRound(now: number): void {
     const bytes = this.core.tick(now, (tick) => guarded(() => this.asked(tick)));
     this.quiet++;
     this.names.round();
-    if (bytes === null || this.transport === null) return;
-    this.core.stats.bytesUp += bytes.length + this.transport.framing(bytes.length, true);
-    this.core.stats.datagramsUp++;
-    this.transport.datagram(bytes);
+    this.servers.pass(this.round);
+    if (bytes === null) return;
+    for (const transport of [this.transport, this.servers.also]) {
+      if (transport === null) continue;
+      this.core.stats.bytesUp += bytes.length + transport.framing(bytes.length, true);
+      this.core.stats.datagramsUp++;
+      transport.datagram(bytes);
+    }
   }
 
   /** Whether nothing comes any more; then the link is given up. Counted in rounds: a page that slept has heard nothing. */
   private isDead(): boolean {
     const { transport } = this;
-    if (transport === null) return true;
+    if (this.state !== "playing") return true;
     const limit = this.hears ? QUIET_LIMIT : FIRST_DATAGRAM_LIMIT;
     if (this.quiet * this.round <= limit) return false;
-    if (!this.hears && transport.kind === "webtransport") this.links.distrust();
-    this.broke("nothing came any more");
-    transport.close();
-    return true;
+    if (!this.hears && transport?.kind === "webtransport") this.links.distrust();
+    if (transport === null) {
+      this.servers.dropAhead();
+      this.broke("the server that was to host the session says nothing");
+    } else {
+      this.lost("nothing came any more");
+      transport.close();
+    }
+    return this.transport === null && this.servers.also === null;
   }
 }
 

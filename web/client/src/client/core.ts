@@ -9,7 +9,7 @@ import type { Change, Replica } from "../replica/replicas.js";
 import { Smoother } from "../replica/show.js";
 import { REPEATED, readFrame, writeUpward } from "../session/frames.js";
 import type { Frame } from "../session/frames.js";
-import { RELIABLE_EVENTS, hello, readServerMessage } from "../session/messages.js";
+import { MOVING_SESSIONS, RELIABLE_EVENTS, enter, hello, readServerMessage } from "../session/messages.js";
 import type { ServerMessage } from "../session/messages.js";
 import { ReadError, Reader, Writer } from "../session/postcard.js";
 import { PacketError, VERSION } from "../wire/packet.js";
@@ -25,8 +25,16 @@ const TOO_EARLY = 3;
 const PATIENCE = 20;
 /** An avatar that rests elsewhere than was foreseen for so long is put right, although no state says so; milliseconds. */
 const DOUBT = 1_000;
+/**
+ * Datagrams that are kept until the welcome arrives, which may have to be sent again: two seconds' worth at 20 Hz, and
+ * the several packets of a full state. Beyond, the newest are dropped.
+ */
+const MAX_EARLY = 64;
 /** Of so many packets the share of the lost ones is the average. */
 const LOSS_WINDOW = 256;
+
+/** The versions of the wire that are spoken here, oldest first. */
+const VERSIONS = [VERSION, RELIABLE_EVENTS, MOVING_SESSIONS] as const;
 
 /** What the core tells while bytes come in. */
 export interface Told<Event> {
@@ -38,7 +46,7 @@ export interface Told<Event> {
 export function newStats(): Stats {
   return {
     transport: "", bytesUp: 0, bytesDown: 0, datagramsUp: 0, datagramsDown: 0, packets: 0, stateBytes: 0, stateTick: 0, refused: 0, lost: 0, loss: 0,
-    updates: 0, decodeMicros: 0, rtt: NaN, jitter: 0, delay: 0, foreseen: 0, corrected: 0, correction: 0, breaks: 0,
+    updates: 0, decodeMicros: 0, rtt: NaN, jitter: 0, delay: 0, foreseen: 0, corrected: 0, correction: 0, breaks: 0, moves: 0,
     adjusted: 0,
   };
 }
@@ -52,6 +60,8 @@ export class Core<Input, Action, Event> {
   readonly stats = newStats();
   private resume: Uint8Array | null = null;
   private seated = false;
+  /** Datagrams of this link that overtook its welcome, and when each came; null before the hello and after a refusal. */
+  private early: { bytes: Uint8Array; at: number }[] | null = null;
   private readonly clock = new Clock();
   private readonly foresight: Foresight<Input>;
   private readonly ownShown = new OwnShown();
@@ -78,36 +88,45 @@ export class Core<Input, Action, Event> {
 
   /** What to say first on a new link. */
   hello(name: string, token: Uint8Array): Uint8Array {
-    this.seated = false;
-    return hello({ versions: [VERSION, RELIABLE_EVENTS], schema: this.schema.hash, name, token, resume: this.resume });
+    if (!this.seated) this.early = [];
+    return hello({ versions: VERSIONS, schema: this.schema.hash, name, token, resume: this.resume });
+  }
+
+  /** What to say first on a link to a server that another server named. */
+  enter(name: string, ticket: Uint8Array): Uint8Array {
+    return enter({ versions: VERSIONS, schema: this.schema.hash, name, ticket });
   }
 
   /** There is nothing to come back to. */
   forget(): void {
     this.resume = null;
+    this.early = null;
   }
 
-  /** A message arrived. Null: it was none. */
-  message(bytes: Uint8Array): ServerMessage | null {
-    let message: ServerMessage;
+  /** No server hosts the session for now. */
+  pause(): void {
+    this.seated = false;
+  }
+
+  /** A server that knows all that the former host knew goes on with the session; false if there is none. */
+  goOn(): boolean {
+    this.seated ||= this.resume !== null;
+    return this.seated;
+  }
+
+  /** Reads a message. Null: it was none. */
+  read(bytes: Uint8Array): ServerMessage | null {
     try {
-      message = readServerMessage(bytes);
+      return readServerMessage(bytes);
     } catch (error) {
       if (!(error instanceof ReadError)) throw error;
       this.stats.refused++;
       return null;
     }
-    if (message.is === "welcome") this.welcome(message);
-    if (message.is === "events" && this.seated) this.readEvents(message.events);
-    if (message.is === "refused") {
-      // Whatever was kept for us is not kept any more.
-      this.resume = null;
-      this.seated = false;
-    }
-    return message;
   }
 
-  private welcome(message: ServerMessage & { is: "welcome" }): void {
+  /** The host lets us in. */
+  welcome(message: ServerMessage & { is: "welcome" }): void {
     if (!message.resumed) {
       for (const replica of this.replicas.all()) this.told.change("gone", replica.id);
       this.replicas = new Replicas(this.schema, message.tick);
@@ -121,11 +140,20 @@ export class Core<Input, Action, Event> {
     this.avatar = message.avatar;
     this.waiting = 0;
     this.seated = true;
+    const early = this.early ?? [];
+    this.early = null;
+    for (const { bytes, at } of early) this.datagram(bytes, at);
   }
 
-  /** A datagram arrived. */
+  /**
+   * A datagram arrived. One that overtook the welcome waits for it: the server would take it for lost only after a
+   * timeout, and send the first states again.
+   */
   datagram(bytes: Uint8Array, now: number): void {
-    if (!this.seated) return;
+    if (!this.seated) {
+      if (this.early !== null && this.early.length < MAX_EARLY) this.early.push({ bytes: bytes.slice(), at: now });
+      return;
+    }
     let frame: Frame;
     try {
       frame = readFrame(bytes);
@@ -216,8 +244,9 @@ export class Core<Input, Action, Event> {
     stats.loss = (1 - (1 - stats.loss) * kept) * (1 - 1 / LOSS_WINDOW);
   }
 
-  private readEvents(bytes: Uint8Array): void {
-    if (this.game.decodeEvent === undefined) return;
+  /** Events arrived. */
+  readEvents(bytes: Uint8Array): void {
+    if (this.game.decodeEvent === undefined || !this.seated) return;
     const reader = new Reader(bytes);
     while (reader.left > 0) {
       const before = reader.left;

@@ -131,6 +131,8 @@ export interface Stats {
   correction: number;
   /** Links that broke. */
   breaks: number;
+  /** Times that the session moved to another server without a break. */
+  moves: number;
   /** Inputs left out to keep step with the server. */
   adjusted: number;
 }
@@ -143,8 +145,8 @@ export interface Refusal {
 
 /** In the order of their numbers on the wire. */
 export const REFUSALS = [
-  "version", "schema", "token", "token-expired", "token-replayed", "name", "name-taken", "full", "malformed", "deaf",
-  "closing", "dishonest", "storage", "token-clock",
+  "version", "schema", "token", "token-expired", "token-replayed", "name", "name-taken", "full", "malformed", "timeout",
+  "closing", "dishonest", "storage", "token-clock", "handshake-timeout",
 ] as const;
 /** Why, in a word. */
 export type RefusalCode = (typeof REFUSALS)[number];

@@ -1,13 +1,29 @@
 /** Messages: what client and server say on the reliable stream. Section 10 of `docs/WIRE.md`. */
 import { REFUSALS } from "../client/types.js";
 import type { RefusalCode } from "../client/types.js";
-import { ReadError, Reader, Writer } from "./postcard.js";
+import { ReadError, Reader, Writer, utf8 } from "./postcard.js";
 
 /** The longest message, in bytes. */
 export const MAX_MESSAGE = 16_384;
 const RESUME_KEY = 16;
+const TICKET = 16;
+/** Addresses of a server at most, and bytes of each. */
+const MAX_ADDRESSES = 4;
+const MAX_ADDRESS = 128;
+/** Bytes of a certificate's SHA-256. */
+const CERTIFICATE_HASH = 32;
 /** From this version on a server sends reliable events as messages; packets and frames are those of the one before. */
 export const RELIABLE_EVENTS = 2;
+/** From this version on a session can move from one server to another. */
+export const MOVING_SESSIONS = 3;
+
+/** Where a server can be reached. */
+export interface Contact {
+  /** `HOST:PORT` for WebTransport, `ws://…` or `wss://…` for WebSocket; best first. */
+  readonly addresses: readonly string[];
+  /** SHA-256 of the server's certificate; null: one that the browser trusts. */
+  readonly certificate: Uint8Array | null;
+}
 
 /** What a client says first. */
 export interface Hello {
@@ -63,6 +79,16 @@ export function who(player: number): Uint8Array {
   return out.finish();
 }
 
+/** Instead of a hello, at a server that another server named. */
+export function enter(said: Pick<Hello, "versions" | "schema" | "name"> & { readonly ticket: Uint8Array }): Uint8Array {
+  const out = begin(6);
+  out.bytesValue(Uint8Array.from(said.versions));
+  out.u64(said.schema);
+  out.text(said.name);
+  out.raw(said.ticket);
+  return out.finish();
+}
+
 function begin(variant: number): Writer {
   const out = new Writer();
   out.u32(variant);
@@ -86,7 +112,17 @@ export type ServerMessage =
   | { readonly is: "refused"; readonly why: RefusalCode; readonly text: string; readonly schema: string }
   | { readonly is: "name"; readonly player: number; readonly name: string }
   /** Events that must arrive, one after the other in postcard. */
-  | { readonly is: "events"; readonly events: Uint8Array };
+  | { readonly is: "events"; readonly events: Uint8Array }
+  /** Another server is responsible: connect there and enter. */
+  | { readonly is: "redirect"; readonly contact: Contact; readonly ticket: Uint8Array }
+  /** The session is about to move: connect there and enter, and stay here as well. */
+  | { readonly is: "next"; readonly contact: Contact; readonly ticket: Uint8Array }
+  /** The client is expected, or may be soon. */
+  | { readonly is: "wait" }
+  /** The server at this link hosts the session, in this session epoch. */
+  | { readonly is: "hosted"; readonly epoch: bigint }
+  /** The server to try when this one is silent. */
+  | { readonly is: "standby"; readonly contact: Contact | null };
 
 /** Reads a message; all of its bytes must be used. Throws `ReadError`. */
 export function readServerMessage(bytes: Uint8Array): ServerMessage {
@@ -113,7 +149,32 @@ function serverMessage(r: Reader): ServerMessage {
       return { is: "name", player: r.u32(), name: r.text() };
     case 3:
       return { is: "events", events: r.bytesValue().slice() };
+    case 4:
+      return { is: "redirect", contact: contact(r), ticket: r.raw(TICKET).slice() };
+    case 5:
+      return { is: "next", contact: contact(r), ticket: r.raw(TICKET).slice() };
+    case 6:
+      return { is: "wait" };
+    case 7:
+      return { is: "hosted", epoch: r.u64() };
+    case 8:
+      return { is: "standby", contact: r.option(() => contact(r)) };
     default:
       throw new ReadError(`an unknown message ${variant}`);
   }
+}
+
+function contact(r: Reader): Contact {
+  const count = r.u32();
+  if (count < 1 || count > MAX_ADDRESSES) throw new ReadError(`a contact of ${count} addresses`);
+  const addresses = Array.from({ length: count }, () => {
+    const bytes = r.bytesValue();
+    if (bytes.length < 1 || bytes.length > MAX_ADDRESS) throw new ReadError(`an address of ${bytes.length} bytes`);
+    return utf8(bytes);
+  });
+  const certificate = r.bytesValue().slice();
+  if (certificate.length !== 0 && certificate.length !== CERTIFICATE_HASH) {
+    throw new ReadError(`a hash of ${certificate.length} bytes`);
+  }
+  return { addresses, certificate: certificate.length === 0 ? null : certificate };
 }

@@ -94,12 +94,7 @@ export class Reader {
   }
 
   text(): string {
-    const bytes = this.bytesValue();
-    try {
-      return UTF8.decode(bytes);
-    } catch {
-      throw new ReadError("a text is no UTF-8");
-    }
+    return utf8(this.bytesValue());
   }
 
   /** The rest of the bytes. */
@@ -120,6 +115,15 @@ export class Reader {
       }
     }
     throw new ReadError("a number is too long");
+  }
+}
+
+/** Bytes as a text. */
+export function utf8(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    throw new ReadError("a text is no UTF-8");
   }
 }
 

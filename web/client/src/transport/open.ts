@@ -4,6 +4,7 @@
  */
 import { ConnectError } from "../client/errors.js";
 import type { TransportChoice } from "../client/types.js";
+import type { Contact } from "../session/messages.js";
 import type { Transport } from "./transport.js";
 import { openWebSocket } from "./websocket.js";
 import { openWebTransport } from "./webtransport.js";
@@ -17,20 +18,27 @@ const FETCH_LIMIT = 8_000;
 
 /** What `/connect.json` says. */
 interface Offer {
-  /** `host`: where the server listens, if that is one address. */
-  webtransport?: { port: number; hash: string; host?: string };
+  /** `hash`: of a certificate that no authority vouches for. `host`: where the server listens, if that is one address. */
+  webtransport?: { port: number; hash: string | null; host?: string | null };
   websocket?: boolean;
+}
+
+/** The addresses of a server, by transport. */
+interface Ways {
+  readonly webTransport: readonly string[];
+  readonly webSocket: readonly string[];
+  readonly hash: Uint8Array | null;
 }
 
 /** Where links to a server come from. */
 export interface Links {
-  /** A new link; rejects with `ConnectError`. */
-  open(): Promise<Transport>;
+  /** A new link to a server that another server named, or to the page's; rejects with `ConnectError`. */
+  open(contact?: Contact): Promise<Transport>;
   /** WebTransport connected, but nothing comes through: another link goes the other way. */
   distrust(): void;
 }
 
-/** Makes links to one server. */
+/** Makes links to the servers of a page's world. What lets WebTransport through to one of them lets it through to all. */
 export class Opener implements Links {
   private readonly key: string;
 
@@ -45,45 +53,66 @@ export class Opener implements Links {
     remember(this.key);
   }
 
-  /** The server's offer is asked for anew each time: its certificate changes. */
-  async open(): Promise<Transport> {
-    const offer = (await fetchJson(new URL("/connect.json", this.base))) as Offer;
+  async open(contact?: Contact): Promise<Transport> {
+    const ways = contact === undefined ? await this.offered() : waysTo(contact);
     const wanted = this.choice === "webtransport" || (this.choice === "auto" && !remembers(this.key));
     let failed: unknown = null;
-    if (wanted && offer.webtransport !== undefined && "WebTransport" in globalThis) {
-      try {
-        return await this.webTransport(offer.webtransport);
-      } catch (error) {
-        failed = error;
+    if (wanted && "WebTransport" in globalThis) {
+      for (const url of ways.webTransport) {
+        try {
+          return await openWebTransport(url, ways.hash, WEBTRANSPORT_LIMIT);
+        } catch (error) {
+          failed = error;
+        }
       }
     }
     if (this.choice === "webtransport") {
       throw new ConnectError(`no WebTransport: ${failed === null ? "it is not offered, or not known here" : String(failed)}`);
     }
-    if (offer.websocket !== true) throw new ConnectError("the server offers no WebSocket");
-    const transport = await this.webSocket();
+    if (!("WebSocket" in globalThis)) throw new ConnectError("there is no WebSocket here");
+    const transport = await firstWebSocket(ways.webSocket);
     if (failed !== null) this.distrust();
     return transport;
   }
 
-  private webTransport(offer: { port: number; hash: string; host?: string }): Promise<Transport> {
-    const { port, hash } = offer;
+  /** The ways to the page's server. They are asked for anew each time: its certificate changes. */
+  private async offered(): Promise<Ways> {
+    const offer = (await fetchJson(new URL("/connect.json", this.base))) as Offer;
+    const base = new URL(this.base);
+    const { webtransport } = offer;
     // A development server listens on 127.0.0.1 alone, while browsers try ::1 for localhost.
-    const host = offer.host ?? new URL(this.base).hostname;
-    const bytes = Uint8Array.from(hash.match(/../g) ?? [], (byte) => parseInt(byte, 16));
-    return openWebTransport(`https://${host}:${port}/play`, bytes, WEBTRANSPORT_LIMIT);
+    const host = webtransport?.host ?? base.hostname;
+    const hash = webtransport?.hash ?? null;
+    const socket = new URL("/play", base);
+    socket.protocol = base.protocol === "https:" ? "wss:" : "ws:";
+    return {
+      webTransport: webtransport === undefined ? [] : [`https://${host}:${webtransport.port}/play`],
+      webSocket: offer.websocket === true ? [socket.href] : [],
+      hash: hash === null ? null : Uint8Array.from(hash.match(/../g) ?? [], (byte) => parseInt(byte, 16)),
+    };
   }
+}
 
-  private async webSocket(): Promise<Transport> {
-    const url = new URL("/play", this.base);
-    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-    if (!("WebSocket" in globalThis)) throw new ConnectError("there is no WebSocket here");
+/** The ways that a contact names: section 10.1 of `docs/WIRE.md`. */
+export function waysTo({ addresses, certificate }: Contact): Ways {
+  const isSocket = (address: string): boolean => /^wss?:\/\//.test(address);
+  return {
+    webTransport: addresses.filter((address) => !address.includes("://")).map((address) => `https://${address}/play`),
+    webSocket: addresses.filter(isSocket).map((address) => `${address}/play`),
+    hash: certificate,
+  };
+}
+
+async function firstWebSocket(urls: readonly string[]): Promise<Transport> {
+  let failed = "the server offers no WebSocket";
+  for (const url of urls) {
     try {
-      return await openWebSocket(url.href, WEBSOCKET_LIMIT);
+      return await openWebSocket(url, WEBSOCKET_LIMIT);
     } catch (error) {
-      throw new ConnectError(`no link to ${url.host}: ${String(error)}`);
+      failed = `no link to ${url}: ${String(error)}`;
     }
   }
+  throw new ConnectError(failed);
 }
 
 /** A text that the server serves. */

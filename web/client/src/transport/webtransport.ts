@@ -6,10 +6,13 @@ const HEAD = 4;
 /** Datagrams older than this when they could leave are dropped, in milliseconds. */
 const MAX_AGE = 200;
 
-/** Opens a link; fails if it does not stand within `limit` milliseconds. `hash`: SHA-256 of the server's certificate. */
-export async function openWebTransport(url: string, hash: Uint8Array, limit: number): Promise<Transport> {
+/**
+ * Opens a link; fails if it does not stand within `limit` milliseconds. `hash`: SHA-256 of the server's certificate, null
+ * for one that the browser trusts.
+ */
+export async function openWebTransport(url: string, hash: Uint8Array | null, limit: number): Promise<Transport> {
   const session = new WebTransport(url, {
-    serverCertificateHashes: [{ algorithm: "sha-256", value: hash as BufferSource }],
+    ...(hash === null ? {} : { serverCertificateHashes: [{ algorithm: "sha-256", value: hash as BufferSource }] }),
     congestionControl: "low-latency",
     requireUnreliable: true,
   });

@@ -39,6 +39,8 @@ export interface HudFacts {
   weapon: Held;
   window: Window;
   watched: bigint | null;
+  /** Whether the server lets one watch others now. */
+  mayWatch: boolean;
   steered: number | null;
   commanding: boolean;
 }
@@ -55,6 +57,7 @@ export class Hud {
   private readonly hint = h("div", { class: "hint", role: "status", hidden: true, "data-testid": "hint" });
   private shownAt = 0;
   private health = 0;
+  private readonly watch = h("button", { type: "button", "data-testid": "watch", title: "Watch a mate while you are out" }, "Watch");
   private killer = "";
 
   constructor(
@@ -67,11 +70,12 @@ export class Hud {
     this.minimap = new Minimap(options.map);
     cleanup.add(this.minimap.followTheme());
     this.body = new BodyPanel(actions);
+    this.watch.onclick = actions.watch;
     this.overlay = new Overlay(actions);
     const tools = h(
       "div",
       { class: "tools" },
-      h("button", { type: "button", "data-testid": "watch", onclick: actions.watch }, "Watch"),
+      this.watch,
       soundButton(options.sound),
       h(
         "button",
@@ -101,6 +105,7 @@ export class Hud {
 
   show(facts: HudFacts, now: number): void {
     const { client, sight } = this.options;
+    this.watch.disabled = !facts.mayWatch;
     this.minimap.draw(sight, facts.window, now);
     this.steers = facts.steered !== null;
     const health = sight.me?.health ?? this.health;

@@ -18,13 +18,14 @@ const REFUSED: Record<string, string> = {
   "token-expired": "The invitation has expired.",
   "token-replayed": "The invitation has been used already.",
   name: "The server does not take this name.",
-  "name-taken": "Somebody plays under this name. Perhaps in another tab?",
+  "name-taken": "This name is taken. Are you playing in another tab?",
   full: "The server is full. Try again in a moment.",
   malformed: "The server could not understand this page. Reload it.",
-  deaf: "The server has not heard from this page for too long.",
+  timeout: "The connection timed out: the server received nothing from this page for too long.",
   closing: "The server is shutting down.",
   storage: "The server cannot reach its storage. Try again in a moment.",
   "token-clock": "The invitation is not valid yet: the clock of the service that issued it is ahead of the server's.",
+  "handshake-timeout": "The connection timed out before this page could join.",
 };
 
 export class Overlay {

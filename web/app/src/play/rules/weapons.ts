@@ -26,6 +26,8 @@ export type Held = (typeof HELD)[number];
 /** A dead avatar is away for this long, and an item stays with its holder, in milliseconds. */
 export const AWAY_MS = 3_000;
 export const HELD_MS = 30_000;
+/** Who has been out for this long may watch a mate, in milliseconds. */
+export const WATCH_AFTER_MS = 1_000;
 
 /** A span in ticks, as the rules count it. */
 export const ticks = (milliseconds: number, hz: number): number => Math.floor((milliseconds * hz) / 1_000);
