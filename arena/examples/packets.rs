@@ -12,25 +12,28 @@
 
 use foveate_arena::game::Controls;
 use foveate_arena::{Arena, ArenaDocument, Fighter, Setup, Skill};
+use foveate_lab::net::Loss;
+use foveate_lab::network::{Host, Network, NetworkSpec, Placed, Placement, Reaction};
 use foveate_node::game::{Brain, Game, PlayerId};
-use foveate_node::outbox::{Outgoing, RecordingOutbox};
+use foveate_node::node::{NodeInput, ServerCommand};
+use foveate_node::outbox::{Outbox, Outgoing, RecordingOutbox};
 use foveate_node::server::{ServerEvent, ServerSettings};
 use foveate_node::session::{ResumeKey, ServerDatagram};
-use foveate_node::{Client, Link, Server};
+use foveate_node::{Client, Node, Server};
 use foveate_sync::ReplicaSet;
 use foveate_sync::replica::{Change, ReceiveError};
 use foveate_wire::packet::{PacketError, PacketReader, Record, open_state};
 use foveate_wire::{Micros, Models, Motion, Tick};
 use serde::Serialize;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::cell::RefCell;
+use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 type Failure = Box<dyn std::error::Error>;
 
-const BOTS: u64 = 64;
-const ROUND_MS: u64 = 50;
+const BOTS: usize = 64;
 /// Of so many packets one is written again with a flipped bit.
 const FLIPPED: u64 = 8;
 
@@ -66,64 +69,18 @@ struct Row {
 enum Step {
     Message(Vec<u8>),
     Datagram {
-        now_ms: u32,
+        now_us: u32,
         bytes: Vec<u8>,
     },
     /// A tick: what the player did, what was said, and the avatar as it is foreseen.
     Tick {
-        now_ms: u32,
+        now_us: u32,
         controls: Controls,
-        said: Option<Vec<u8>>,
+        said: Vec<u8>,
         own: Vec<i32>,
         foreseen: u32,
         corrected: u32,
     },
-}
-
-/// One way of all links: jitter, losses in bursts, doubles.
-struct Way {
-    rng: fastrand::Rng,
-    bad: Vec<bool>,
-    queue: Vec<(u64, u64, Link, Outgoing)>,
-    sent: u64,
-}
-
-impl Way {
-    fn new(seed: u64) -> Way {
-        let (rng, bad) = (fastrand::Rng::with_seed(seed), vec![false; BOTS as usize]);
-        Way { rng, bad, queue: Vec::new(), sent: 0 }
-    }
-
-    fn send(&mut self, now: u64, out: RecordingOutbox) {
-        for (link, packet) in out.0 {
-            let bad = &mut self.bad[link.0 as usize];
-            *bad = self.rng.f64() < if *bad { 2.0 / 3.0 } else { 0.05 / 3.0 / 0.95 };
-            let datagram = matches!(packet, Outgoing::Datagram(_));
-            if *bad && datagram {
-                continue;
-            }
-            let copies = if datagram && self.rng.u8(..100) == 0 { 2 } else { 1 };
-            for _ in 0..copies {
-                // Mostly in order; now and then one is late by a few rounds.
-                let late = if datagram && self.rng.u8(..50) == 0 { self.rng.u64(..400) } else { 0 };
-                self.sent += 1;
-                self.queue.push((
-                    now + 60 + self.rng.u64(..40) + late,
-                    self.sent,
-                    link,
-                    packet.clone(),
-                ));
-            }
-        }
-    }
-
-    fn arrived(&mut self, now: u64) -> Vec<(Link, Outgoing)> {
-        let due = std::mem::take(&mut self.queue);
-        let (mut due, later): (Vec<_>, Vec<_>) = due.into_iter().partition(|one| one.0 <= now);
-        self.queue = later;
-        due.sort_by_key(|(at, sent, _, _)| (*at, *sent));
-        due.into_iter().map(|(_, _, link, packet)| (link, packet)).collect()
-    }
 }
 
 /// Reads packets as a client would, and writes down what is in them.
@@ -131,27 +88,38 @@ struct Witness {
     mirrors: Vec<ReplicaSet>,
     models: Models,
     rng: fastrand::Rng,
-    out: BufWriter<File>,
+    out: Vec<u8>,
     written: u64,
 }
 
 impl Witness {
-    fn see(&mut self, client: usize, bytes: &[u8]) -> Result<(), Failure> {
+    fn new(arena: &Arena, seed: u64) -> Witness {
+        let mirror = |_| ReplicaSet::new(Arc::clone(arena.schema()), Tick(0));
+        Witness {
+            mirrors: (0..BOTS).map(mirror).collect(),
+            models: Models::trained(),
+            rng: fastrand::Rng::with_seed(seed),
+            out: Vec::new(),
+            written: 0,
+        }
+    }
+
+    fn see(&mut self, client: usize, bytes: &[u8]) {
         let records = self.read(client, bytes);
         if self.rng.u64(..FLIPPED) == 0 {
-            self.flip(client, bytes)?;
+            self.flip(client, bytes);
         }
         let mut changes = Vec::new();
         let received = self.mirrors[client].receive(bytes, |change| changes.push(code(change)));
         let outcome = match (received, records) {
             (Ok(tick), Ok((_, records))) => Outcome::Read { tick: tick.0, records, changes },
             (Err(error), _) => Outcome::Refused(why(error)),
-            (Ok(_), Err(error)) => return Err(error.into()),
+            (Ok(_), Err(error)) => unreachable!("received, and not read: {error}"),
         };
-        self.write(Case { client: client as u8, bytes: bytes.into(), flipped: false, outcome })
+        self.write(&Case { client: client as u8, bytes: bytes.into(), flipped: false, outcome });
     }
 
-    fn flip(&mut self, client: usize, bytes: &[u8]) -> Result<(), Failure> {
+    fn flip(&mut self, client: usize, bytes: &[u8]) {
         let mut bytes = bytes.to_vec();
         let bit = self.rng.usize(..bytes.len() * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -159,7 +127,7 @@ impl Witness {
             Ok((tick, records)) => Outcome::Read { tick: tick.0, records, changes: Vec::new() },
             Err(error) => Outcome::Refused(why(error.into())),
         };
-        self.write(Case { client: client as u8, bytes, flipped: true, outcome })
+        self.write(&Case { client: client as u8, bytes, flipped: true, outcome });
     }
 
     fn read(&mut self, client: usize, bytes: &[u8]) -> Result<(Tick, Vec<Row>), PacketError> {
@@ -173,9 +141,9 @@ impl Witness {
         Ok((header.tick, rows))
     }
 
-    fn write(&mut self, case: Case) -> Result<(), Failure> {
+    fn write(&mut self, case: &Case) {
         self.written += 1;
-        Ok(self.out.write_all(&postcard::to_allocvec(&case)?)?)
+        self.out.extend(postcard::to_allocvec(case).unwrap_or_default());
     }
 }
 
@@ -214,136 +182,128 @@ fn why(error: ReceiveError) -> u8 {
     }
 }
 
-/// Server and clients.
-struct Play {
-    server: Server<Arena>,
-    clients: Vec<Client<Arena>>,
-    brains: Vec<Fighter>,
-    up: Way,
-    down: Way,
-    witness: Witness,
-    session: BufWriter<File>,
+/// The server, or a bot whose client's every step is recorded.
+enum Player {
+    Server(Box<Server<Arena>>),
+    Bot(Box<Bot>),
 }
 
-impl Play {
-    fn new(arena: &Arc<Arena>, seed: u64, dir: &Path) -> Result<Play, Failure> {
-        let keys = Box::new(|| ResumeKey([7; 16]));
-        let mut server = Server::new(Arc::clone(arena), ServerSettings::default(), keys);
-        server.simulation.populate()?;
-        let mut play = Play {
-            server,
-            clients: Vec::new(),
-            brains: Vec::new(),
-            up: Way::new(seed),
-            down: Way::new(!seed),
-            witness: Witness {
-                mirrors: (0..BOTS)
-                    .map(|_| ReplicaSet::new(Arc::clone(arena.schema()), Tick(0)))
-                    .collect(),
-                models: Models::trained(),
-                rng: fastrand::Rng::with_seed(seed),
-                out: file(dir, "packets.bin", arena)?,
-                written: 0,
-            },
-            session: file(dir, "session.bin", arena)?,
-        };
-        for bot in 0..BOTS {
-            let mut out = RecordingOutbox::default();
-            let mut client = Client::new(Arc::clone(arena), &format!("bot-{bot}"), &[]);
-            client.connected(Link(bot), &mut out);
-            play.server.connected(Link(bot), &mut out);
-            play.up.send(0, out);
-            play.clients.push(client);
-            play.brains.push(Fighter::new(
-                Arc::clone(arena),
-                Skill::mixed(bot as usize),
-                seed,
-                bot,
-            ));
+struct Bot {
+    at: usize,
+    client: Client<Arena>,
+    brain: Fighter,
+    witness: Rc<RefCell<Witness>>,
+    /// The steps of its client, if they are wanted.
+    session: Option<Vec<u8>>,
+}
+
+impl Bot {
+    fn record(&mut self, step: &Step) {
+        if let Some(session) = &mut self.session
+            && let Ok(bytes) = postcard::to_allocvec(step)
+        {
+            session.extend(bytes);
         }
-        Ok(play)
     }
 
-    fn round(&mut self, round: u64) -> Result<(), Failure> {
-        let now = round * ROUND_MS;
-        let time = Micros::from_millis(now);
-        self.serve(round)?;
-        for (link, outgoing) in self.down.arrived(now) {
-            let at = link.0 as usize;
-            let step = match outgoing {
-                Outgoing::Datagram(bytes) => {
-                    let state = ServerDatagram::read(&bytes).map_or(&[][..], |frame| frame.state);
-                    if !state.is_empty() {
-                        self.witness.see(at, state)?;
-                    }
-                    self.clients[at].datagram(&bytes, time);
-                    Step::Datagram { now_ms: now as u32, bytes }
+    fn hear(&mut self, now: Micros, input: &NodeInput<'_, ServerCommand>) {
+        match input {
+            NodeInput::Datagram(_, bytes) => {
+                let state = ServerDatagram::read(bytes).map_or(&[][..], |frame| frame.state);
+                if !state.is_empty() {
+                    self.witness.borrow_mut().see(self.at, state);
                 }
-                Outgoing::Message(bytes) => {
-                    self.clients[at].message(&bytes);
-                    Step::Message(bytes)
-                }
-                Outgoing::Close(why) => return Err(format!("closed: {why:?}").into()),
-            };
-            if at == 0 {
-                self.session.write_all(&postcard::to_allocvec(&step)?)?;
+                self.record(&Step::Datagram { now_us: now.0 as u32, bytes: bytes.to_vec() });
             }
+            NodeInput::Message(_, bytes) => self.record(&Step::Message(bytes.to_vec())),
+            _ => {}
         }
-        self.think(now)
     }
 
-    fn serve(&mut self, round: u64) -> Result<(), Failure> {
-        let now = round * ROUND_MS;
-        let (time, mut out) = (Micros::from_millis(now), RecordingOutbox::default());
-        for (link, outgoing) in self.up.arrived(now) {
-            match outgoing {
-                Outgoing::Datagram(bytes) => self.server.datagram(link, &bytes, time),
-                Outgoing::Message(bytes) => self.server.message(link, &bytes, time, &mut out),
-                Outgoing::Close(why) => return Err(format!("closed: {why:?}").into()),
-            }
+    fn play(&mut self, now: Micros, out: &mut impl Outbox) {
+        let Bot { client, brain, .. } = self;
+        let me = client.joined().map(|joined| joined.avatar);
+        let think = |me| client.see(now, |world| brain.think(world, me, &mut Vec::new()));
+        let controls = me.map(think).unwrap_or_default();
+        client.set_input(controls);
+        let mut sent = RecordingOutbox::default();
+        client.handle(now, NodeInput::Wake, &mut sent);
+        let (own, counts) = (client.own().to_vec(), client.counts());
+        let (foreseen, corrected) = (counts.foreseen as u32, counts.corrected as u32);
+        for (link, outgoing) in sent.0 {
+            let Outgoing::Datagram(said) = outgoing else { continue };
+            out.datagram(link, &said);
+            let (now_us, own) = (now.0 as u32, own.clone());
+            self.record(&Step::Tick { now_us, controls, said, own, foreseen, corrected });
         }
-        while let Some(event) = self.server.poll() {
-            if let ServerEvent::Asked { link, .. } = event {
-                let player = PlayerId(link.0 as u32 + 1);
-                self.server.admit(link, player, &[], time, &mut out)?;
-            }
-        }
-        self.server.tick(Tick(round as u32), time, &mut out);
-        self.down.send(now, out);
-        Ok(())
-    }
-
-    fn think(&mut self, now: u64) -> Result<(), Failure> {
-        let mut all = RecordingOutbox::default();
-        for (at, (client, brain)) in self.clients.iter_mut().zip(&mut self.brains).enumerate() {
-            let (mut out, mut controls) = (RecordingOutbox::default(), Controls::default());
-            client.tick(Micros::from_millis(now), &mut out, |world, me| {
-                controls = brain.think(world, me, &mut Vec::new());
-                controls
-            });
-            while client.poll().is_some() {}
-            if at == 0 && client.joined().is_some() {
-                let said = out.0.iter().find_map(|(_, outgoing)| match outgoing {
-                    Outgoing::Datagram(bytes) => Some(bytes.clone()),
-                    _ => None,
-                });
-                let (own, counts) = (client.own().to_vec(), client.counts());
-                let (foreseen, corrected) = (counts.foreseen as u32, counts.corrected as u32);
-                let step =
-                    Step::Tick { now_ms: now as u32, controls, said, own, foreseen, corrected };
-                self.session.write_all(&postcard::to_allocvec(&step)?)?;
-            }
-            all.0.append(&mut out.0);
-        }
-        self.up.send(now, all);
-        Ok(())
     }
 }
 
-fn file(dir: &Path, name: &str, arena: &Arena) -> Result<BufWriter<File>, Failure> {
-    let mut out = BufWriter::new(File::create(dir.join(name))?);
-    out.write_all(&postcard::to_allocvec(&arena.schema().describe())?)?;
-    Ok(out)
+impl Node for Player {
+    type Command = ServerCommand;
+    type Event = ServerEvent;
+
+    fn handle(&mut self, now: Micros, input: NodeInput<'_, ServerCommand>, out: &mut impl Outbox) {
+        match self {
+            Player::Server(server) => server.handle(now, input, out),
+            Player::Bot(bot) if input == NodeInput::Wake => bot.play(now, out),
+            Player::Bot(bot) => {
+                bot.hear(now, &input);
+                let input = input.map_command(|_| None);
+                input.into_iter().for_each(|input| bot.client.handle(now, input, out));
+                while bot.client.poll().is_some() {}
+            }
+        }
+    }
+
+    fn poll(&mut self) -> Option<ServerEvent> {
+        match self {
+            Player::Server(server) => server.poll(),
+            Player::Bot(_) => None,
+        }
+    }
+
+    fn next_wake(&self, now: Micros) -> Micros {
+        match self {
+            Player::Server(server) => server.next_wake(now),
+            Player::Bot(bot) => bot.client.next_wake(now),
+        }
+    }
+}
+
+/// Lets every bot in.
+struct OpenHost;
+
+impl Host<Player> for OpenHost {
+    fn on_event(
+        &mut self,
+        _: Micros,
+        _: usize,
+        _: &mut Placed<Player>,
+        event: ServerEvent,
+    ) -> Option<Reaction<ServerCommand>> {
+        let ServerEvent::Asked { link, name, .. } = event else { return None };
+        let player = name.strip_prefix("bot-")?.parse::<u32>().ok()? + 1;
+        let admit = ServerCommand::Admit(link, PlayerId(player), Vec::new());
+        Some(Reaction::Answer(Micros::ZERO, admit))
+    }
+}
+
+/// 60 to 100 ms one way, mostly in order; losses in bursts, doubles.
+fn bad_network(seed: u64) -> NetworkSpec {
+    NetworkSpec {
+        jitter: 66,
+        loss: Loss::Bursty { share: 0.05, burst: 3.0 },
+        reorder: 0.02,
+        duplicate: 0.01,
+        ..NetworkSpec::delayed(Micros::from_millis(60), seed)
+    }
+}
+
+fn file(dir: &Path, name: &str, arena: &Arena, content: &[u8]) -> Result<(), Failure> {
+    let mut bytes = postcard::to_allocvec(&arena.schema().describe())?;
+    bytes.extend(content);
+    Ok(fs::write(dir.join(name), bytes)?)
 }
 
 fn main() -> Result<(), Failure> {
@@ -352,14 +312,32 @@ fn main() -> Result<(), Failure> {
     let count = words.get(1).map_or(Ok(100_000), |word| word.parse())?;
     let seed = words.get(2).map_or(Ok(1), |word| word.parse())?;
     fs::create_dir_all(dir)?;
-    let arena = Arc::new(Arena::new(Setup::for_players(BOTS as usize, seed))?);
+    let arena = Arc::new(Arena::new(Setup::for_players(BOTS, seed))?);
     fs::write(dir.join("arena.json"), serde_json::to_string(&ArenaDocument::of(&arena))?)?;
-    let mut play = Play::new(&arena, seed, dir)?;
-    let mut round = 0;
-    while play.witness.written < count {
-        round += 1;
-        play.round(round)?;
+    let keys = Box::new(|| ResumeKey([7; 16]));
+    let mut server = Server::new(Arc::clone(&arena), ServerSettings::default(), keys);
+    server.simulation.populate()?;
+    let mut network = Network::new(bad_network(seed));
+    network.add(Player::Server(Box::new(server)), Placement::PLAIN, &mut OpenHost);
+    let witness = Rc::new(RefCell::new(Witness::new(&arena, seed)));
+    for at in 0..BOTS {
+        let client = Client::new(Arc::clone(&arena), &format!("bot-{at}"), &[]);
+        let brain = Fighter::new(Arc::clone(&arena), Skill::mixed(at), seed, at as u64);
+        let (witness, session) = (Rc::clone(&witness), (at == 0).then(Vec::new));
+        let bot = Player::Bot(Box::new(Bot { at, client, brain, witness, session }));
+        let place = network.add(bot, Placement::PLAIN, &mut OpenHost);
+        network.connect(place, 0, &mut OpenHost).ok_or("the server is not there")?;
     }
-    println!("{} packets of {round} rounds with {BOTS} bots, seed {seed}", play.witness.written);
+    while witness.borrow().written < count {
+        let until = network.now() + Micros::from_millis(1_000);
+        network.run_until(until, &mut OpenHost);
+    }
+    if let Some(Player::Bot(bot)) = network.nodes[1].as_ref().map(|placed| &placed.node) {
+        file(dir, "session.bin", &arena, bot.session.as_deref().unwrap_or_default())?;
+    }
+    let witness = witness.borrow();
+    file(dir, "packets.bin", &arena, &witness.out)?;
+    let seconds = network.now().0 / 1_000_000;
+    println!("{} packets of {seconds} s with {BOTS} bots, seed {seed}", witness.written);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use foveate_arena::game::kinds::Avatar;
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_lab::net::{Latency, Loss};
-use foveate_lab::network::{NetworkSpec, Sessions};
+use foveate_lab::network::{NetworkSpec, SessionNetwork};
 use foveate_node::Server;
 use foveate_node::game::{Brain, Game};
 use foveate_node::server::ServerSettings;
@@ -28,7 +28,7 @@ fn bad_network(seed: u64) -> NetworkSpec {
 }
 
 struct Match {
-    sessions: Sessions<Arena>,
+    sessions: SessionNetwork<Arena>,
     brains: Vec<Fighter>,
     /// Of each state of an own avatar that was not as foreseen: how far it moved.
     corrections: Vec<f32>,
@@ -40,7 +40,7 @@ impl Match {
     fn new(seed: u64) -> Match {
         let arena = Arc::new(Arena::new(Setup::for_players(BOTS, seed)).unwrap());
         let mut sessions =
-            Sessions::new(Arc::clone(&arena), ServerSettings::default(), bad_network(seed));
+            SessionNetwork::new(Arc::clone(&arena), ServerSettings::default(), bad_network(seed));
         sessions.server().unwrap().simulation.populate().unwrap();
         (0..BOTS).for_each(|bot| {
             sessions.join(&format!("bot-{bot}"), &[]);

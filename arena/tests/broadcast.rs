@@ -4,7 +4,7 @@
 
 use foveate_arena::{Arena, Fighter, Setup, Skill};
 use foveate_lab::net::Loss;
-use foveate_lab::network::{NetworkSpec, Sessions};
+use foveate_lab::network::{NetworkSpec, SessionNetwork};
 use foveate_node::Server;
 use foveate_node::game::Brain;
 use foveate_node::server::ServerSettings;
@@ -23,7 +23,7 @@ const WARM_UP: u64 = 100;
 const MEASURED: u64 = 400;
 
 struct Match {
-    sessions: Sessions<Arena>,
+    sessions: SessionNetwork<Arena>,
     brains: Vec<Fighter>,
 }
 
@@ -34,7 +34,7 @@ impl Match {
         let settings = ServerSettings { budget, ..ServerSettings::default() };
         let (jitter, loss) = (66, Loss::Bernoulli(loss));
         let spec = NetworkSpec { jitter, loss, ..NetworkSpec::delayed(Micros(30_000), 1) };
-        let mut sessions = Sessions::new(Arc::clone(&arena), settings, spec);
+        let mut sessions = SessionNetwork::new(Arc::clone(&arena), settings, spec);
         sessions.server().unwrap().simulation.populate().unwrap();
         (0..BOTS).for_each(|bot| _ = sessions.join(&format!("bot-{bot}"), &[]));
         let bot = |bot| Fighter::new(Arc::clone(&arena), Skill::Regular, 1, bot);

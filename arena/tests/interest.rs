@@ -3,7 +3,7 @@
 use foveate_arena::game::kinds::{AVATAR, Avatar, Weapon};
 use foveate_arena::game::{Action, Controls};
 use foveate_arena::{Arena, ArenaInput, Fighter, Point, Setup, Skill};
-use foveate_lab::network::{NetworkSpec, Participant, Sessions};
+use foveate_lab::network::{NetworkSpec, Participant, SessionNetwork};
 use foveate_node::Server;
 use foveate_node::game::{Brain, Game, PlayerId, Requester};
 use foveate_node::outbox::Outgoing;
@@ -59,7 +59,7 @@ impl Told {
 }
 
 struct Match {
-    sessions: Sessions<Arena>,
+    sessions: SessionNetwork<Arena>,
     brains: Vec<Fighter>,
     told: Told,
     round: u64,
@@ -79,7 +79,7 @@ impl Match {
         let setup = Setup { line_of_sight, units: 0, ..Setup::for_players(BOTS as usize, 5) };
         let arena = Arc::new(Arena::new(setup).unwrap());
         let spec = NetworkSpec::delayed(Micros::ZERO, 5);
-        let mut sessions = Sessions::new(Arc::clone(&arena), ServerSettings::default(), spec);
+        let mut sessions = SessionNetwork::new(Arc::clone(&arena), ServerSettings::default(), spec);
         sessions.server().unwrap().simulation.populate().unwrap();
         sessions.sent = Some(Vec::new());
         sessions.run(AFTER, |_, _, _, _| {});

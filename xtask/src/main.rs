@@ -1,7 +1,10 @@
 //! The workspace's tooling, run as `cargo xtask`.
 //!
 //! - `cargo xtask bench core` counts the instructions of the core and compares them with the committed figures;
+//! - `cargo xtask bench-peers` measures our server beside other ways to build one;
+//! - `cargo xtask fuzz` tries every reader of others' bytes with a fuzzer;
 //! - `cargo xtask play` builds page and program and starts the arena with bots;
+//! - `cargo xtask sbom` lists what the program is made of;
 //! - `cargo xtask test` runs every check in the order of [`steps::STEPS`] and stops at the first
 //!   failure;
 //! - `cargo xtask tidy` holds the tree against the house style and prints one line a finding;
@@ -13,9 +16,12 @@
 
 mod bench;
 mod error;
+mod fuzz;
 mod lab;
+mod peers;
 mod play;
 mod process;
+mod sbom;
 mod steps;
 mod supply;
 mod tidy;
@@ -33,9 +39,15 @@ usage: cargo xtask <command>
   bench core       count the core's instructions (needs valgrind); fails above 103 % of the committed figures
   bench core --write
                    write the new figures to their file
+  bench-peers [--json FILE] [--clients 100,500,1000] [--rounds 3] [--only LIB,...] [--write]
+                   measure our server beside others (foveate, handwritten, raw); --write puts the
+                   table into docs/BENCHMARKS.md
+  fuzz [--minutes N] [--merge] [TARGET...]
+                   try every reader of others' bytes with a fuzzer, N minutes each
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
   play --topology peer [OPTION...]
                    the same without a server: a lobby and a dozen peers; options go to `foveate peer`
+  sbom [FILE]      what the program is made of, as a CycloneDX document
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
   tidy             hold the tree against the house style
@@ -57,7 +69,11 @@ fn dispatch(arguments: &[String]) -> Result<(), TaskError> {
     match words.as_slice() {
         ["bench", "core"] => bench::core(&root()?, false),
         ["bench", "core", "--write"] => bench::core(&root()?, true),
+        ["bench-peers", arguments @ ..] => peers::run(&root()?, arguments, USAGE),
+        ["fuzz", words @ ..] => fuzz::run(&root()?, words),
         ["play", arguments @ ..] => play::run(&root()?, arguments),
+        ["sbom"] => sbom::run(&root()?, None),
+        ["sbom", file] => sbom::run(&root()?, Some(file)),
         ["test", "--list"] => {
             steps::list();
             Ok(())

@@ -10,6 +10,8 @@ use crate::{process, web};
 
 /// Bots that play along with a server,
 const BOTS: &str = "60";
+/// region servers where there are several,
+const REGIONS: &str = "4";
 /// and peers where there is none, the one with the page among them.
 const PEERS: usize = 12;
 /// Where the page is.
@@ -19,15 +21,16 @@ const PLAYERS: &str = "80";
 const PEER_PLAYERS: &str = "16";
 
 /// Builds page and program, and plays until interrupted. What is given goes to `foveate serve`; with
-/// `--topology peer` to the `foveate peer` that serves the page.
+/// `--topology mesh` to `foveate mesh`, with `--topology peer` to the `foveate peer` that serves the page.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let play = match arguments {
         ["--topology", "peer", rest @ ..] | ["--topology=peer", rest @ ..] => Play::Peers(rest),
         ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
             Play::Server(rest)
         }
+        ["--topology", "mesh", rest @ ..] | ["--topology=mesh", rest @ ..] => Play::Mesh(rest),
         ["--topology", ..] => {
-            return Err(TaskError::Usage("expected --topology server or peer, first"));
+            return Err(TaskError::Usage("expected --topology server, mesh or peer, first"));
         }
         rest => Play::Server(rest),
     };
@@ -36,6 +39,9 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     say_and_check(&mut process::cargo(root, &build))?;
     match play {
         Play::Server(rest) => serve(root, rest),
+        Play::Mesh(rest) => process::check(
+            foveate(root).args(["mesh", "--regions", REGIONS, "--players", PLAYERS]).args(rest),
+        ),
         Play::Peers(rest) => peers(root, rest),
     }
 }
@@ -43,6 +49,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
 /// Who owns the world.
 enum Play<'a> {
     Server(&'a [&'a str]),
+    Mesh(&'a [&'a str]),
     Peers(&'a [&'a str]),
 }
 

@@ -21,6 +21,12 @@ pub const STEPS: &[Step] = &[
         "cargo clippy --workspace --all-targets --features foveate/storage,foveate/web -- -D warnings",
     ),
     Step::call("tests", "unit, integration and documentation tests", tests),
+    // The only step that builds the feature, which takes minutes; without the peers' libraries, or they would be built a
+    // second time. The tests say so where there is no nats-server.
+    Step::command(
+        "nats",
+        "cargo test -p foveate-io -p foveate-cli --no-default-features --features foveate-cli/nats --test nats",
+    ),
     Step::call("web", "types and tests of the page", web::check),
     Step::call("browser", "the page in Chromium against the program", web::browse),
     Step::call("lab", "every lab command, short, with its result checked", lab::run),

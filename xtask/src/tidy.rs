@@ -7,6 +7,7 @@
 
 mod book;
 mod crates;
+mod deploy;
 mod markdown;
 mod names;
 mod records;
@@ -33,6 +34,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     words::nothing_names_a_machine,
     crates::crates_introduce_themselves,
     crates::dependencies_are_explained,
+    deploy::deployment_is_sound,
     records::changelog_is_open,
     records::decisions_are_in_order,
 ];

@@ -10,9 +10,10 @@ use crate::error::TaskError;
 use crate::process;
 use crate::steps::say_and_check;
 
-/// The tests that compare, told to write instead: the wire's, and the arena's for mirrors of its rules.
-const WRITE: [&str; 2] = [
+/// The tests that compare, told to write instead: the wire's, the direct path's, and the arena's for mirrors of its rules.
+const WRITE: [&str; 3] = [
     "FOVEATE_BLESS=1 cargo test --quiet --package foveate-wire --lib golden_vectors_still_hold",
+    "FOVEATE_BLESS=1 cargo test --quiet --package foveate-io --lib direct_vectors_still_hold",
     "FOVEATE_BLESS=1 cargo test --quiet --package foveate-arena --test mirror arena_vectors_still_hold",
 ];
 

@@ -14,6 +14,8 @@
 //! | field | `yaw`, `pitch`, `angle` | an `f32` in radians on the circle; the first two are the facing |
 //! | field | `steps = 240` | parts of a turn |
 //! | field | `own` | told only to those who look from the object: its own player; others read zero |
+//! | field | `team` | told only to the object's own player and team; others read zero (see `Game::team`) |
+//! | field | `coarse = 25` | of a number: others than the own player and team are told multiples of this, rounded away from zero |
 //! | field | `floor = 0.5`, `floor_degrees = 15.0` | deviations up to this are no difference |
 //! | field | `precision`, `min`, `max` | of a number; whole numbers lie within ±(2³¹ − 1) in any case, and those of a `u32` beyond are told as the largest |
 //! | field | `bits = 11` | of a number between `min` and `max`, of a place within `extent`, instead of `precision`; of each part of a quaternion (`[f32; 4]`) |
@@ -96,6 +98,8 @@ const ON_FIELD: &[&str] = &[
     "bits",
     "max_len",
     "own",
+    "team",
+    "coarse",
 ];
 
 fn kind(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
@@ -196,6 +200,14 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
     if own && role.to_string() != "Plain" {
         return Err(Error::new(field.span(), "a place or a facing is told to everybody"));
     }
+    let to_rivals = match (said.has("team"), said.value("coarse")?) {
+        (true, Some(coarse)) => {
+            return Err(Error::new(coarse.span(), "team and coarse exclude each other"));
+        }
+        (true, None) => quote!(Hidden),
+        (false, Some(coarse)) => quote!(Coarse((#coarse) as f32)),
+        (false, None) => quote!(Exact),
+    };
     let floor = match (said.value("floor")?, said.value("floor_degrees")?) {
         (Some(_), Some(degrees)) => {
             return Err(Error::new(degrees.span(), "floor and floor_degrees exclude each other"));
@@ -210,7 +222,8 @@ fn field_spec(field: &Field) -> Result<Tokens, Error> {
         let mut set = #wire::derive::KindSettings { motion: #motion, angle: #angle, ..Default::default() };
         #(#changes)*
         let ty = #wire::derive::field_type(<#ty as #wire::Field>::field_type(), &set);
-        #wire::FieldSpec::new(#name, ty).role(#wire::Role::#role).floor(#floor).own(#own)
+        let spec = #wire::FieldSpec::new(#name, ty).role(#wire::Role::#role).floor(#floor);
+        spec.own(#own).to_rivals(#wire::Disclosure::#to_rivals)
     }})
 }
 

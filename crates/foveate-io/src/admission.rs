@@ -1,4 +1,4 @@
-//! Who may come in: links in all, links and handshakes per address.
+//! Admission: links in all, links and handshakes per address.
 //!
 //! An address counts only once it has proved itself: by the token of a Retry, by a handshake that was
 //! completed, or by TCP. Before that it may be forged, and what is done in its name must not lock out the
@@ -60,7 +60,7 @@ pub(crate) enum Standing {
 pub(crate) struct Load {
     pub(crate) links: u32,
     pub(crate) handshakes: u32,
-    /// Whether a newcomer takes another link's place: nobody does so in a forged name.
+    /// Whether a newcomer takes another link's place. Only a proven address does.
     pub(crate) is_crowded: bool,
 }
 

@@ -100,7 +100,7 @@ impl Transport {
 pub enum Purpose {
     /// A player's.
     Play,
-    /// An operator's, who observes from a web page. Carries messages only.
+    /// An operator that observes from a web page. Carries messages only.
     Observe,
 }
 

@@ -1,4 +1,4 @@
-//! What a server shows to prove who it is, and what a client believes.
+//! The certificate by which a server proves its identity, and which ones a client trusts.
 
 mod trust;
 
@@ -107,7 +107,7 @@ pub struct Identity {
     key: PrivateKeyDer<'static>,
     /// Hash of the server's own certificate.
     hash: CertificateHash,
-    /// When it should be replaced; files are replaced by whoever made them.
+    /// When it should be replaced; files are replaced by the tool that made them.
     renew_at: Option<SystemTime>,
 }
 

@@ -8,7 +8,9 @@
 //! Peers have links of their own kind, dialled by key: `peer` (feature `peer`); [`keys`] are what
 //! they prove and sign with.
 //!
-//! Beside links: [`token`] says who may connect, [`lobby`] lists games that have no server,
+//! Region servers, which share one world, are hosted by [`region`].
+//!
+//! Beside links: [`token`] proves which player connects, [`lobby`] lists games that have no server,
 //! `storage` (feature `sqlite`) keeps what outlives a restart, [`metrics`] tells how a server is
 //! doing. The latter two have threads of their own.
 //!
@@ -16,6 +18,9 @@
 //! of games, rounds or observers; it does not decide what is sent, only when within a tick; it sends
 //! no datagram twice; it never grows beyond its [`Limits`]: what is beyond is dropped or closed,
 //! and counted in [`EndpointCounters`].
+//!
+//! Datagrams of native clients go beside QUIC where both ends offer it (`direct/mod.rs`); what follows is the
+//! path of the others.
 //!
 //! The path of a datum: `send_datagram` copies it into shared memory and queues it in the link's
 //! QUIC connection; `flush` (at once, or spread over the tick) has the connection write a packet,
@@ -66,6 +71,7 @@ mod book {
 mod admission;
 mod bucket;
 mod conditioner;
+mod direct;
 mod endpoint;
 mod error;
 mod event;
@@ -83,6 +89,7 @@ pub mod metrics;
 mod options;
 #[cfg(feature = "peer")]
 pub mod peer;
+pub mod region;
 mod server_address;
 mod slots;
 mod socket;
@@ -99,6 +106,7 @@ pub mod web;
 pub use admission::MAX_ADDRESSES;
 pub use bucket::RateLimit;
 pub use conditioner::{Conditioner, MAX_HELD};
+pub use direct::MAX_SUSPECTS;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseCode, LinkEvent, Purpose, Reason, Transport, Unreachable};
@@ -108,7 +116,9 @@ pub use identity::{
 };
 pub use link_endpoint::{DialAddress, LinkEndpoint};
 pub use meter::{EndpointCounters, LinkMeter, LinkTraffic};
-pub use options::{EndpointOptions, Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET};
+pub use options::{
+    DatagramPath, EndpointOptions, Limits, LinkConditions, MAX_OBSERVED, MIN_PACKET,
+};
 pub use server_address::{ServerAddress, ServerAddressError};
 pub use slots::LinkId;
 pub use socket::SOCKET_BUFFER;

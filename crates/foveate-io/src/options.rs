@@ -24,7 +24,8 @@ pub struct EndpointOptions {
     pub limits: Limits,
     /// A link that hears nothing for so long is closed.
     pub idle_timeout: Micros,
-    /// A silent link sends something this often; `None` leaves that to the layer above.
+    /// A silent link sends something this often; `None` leaves that to the layer above. Clients with direct
+    /// datagrams do so every third of `idle_timeout` in any case.
     pub keep_alive: Option<Micros>,
     /// UDP payload that is taken to fit the path. It falls back to 1200 where it does not.
     pub packet: Bytes,
@@ -40,10 +41,22 @@ pub struct EndpointOptions {
     pub timer_slack: Micros,
     /// Bytes that may be under way at least, whatever losses say. See the decision record.
     pub min_window: Bytes,
+    /// How datagrams travel where the other side can choose, too.
+    pub datagrams: DatagramPath,
     /// Conditions that every new link starts with.
     pub conditions: Option<LinkConditions>,
     /// Seed of the conditioners' chance.
     pub seed: u64,
+}
+
+/// How datagrams of native clients travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DatagramPath {
+    /// As packets beside QUIC, sealed with keys of the same session, if both ends offer it; else by QUIC. Takes
+    /// effect without [`EndpointOptions::spread`].
+    Direct,
+    /// Inside of QUIC, or of whatever else carries the link.
+    Quic,
 }
 
 /// Conditions for both ways of a link.
@@ -73,7 +86,7 @@ pub struct Limits {
     /// With so many handshakes going on, newcomers must prove their address first. Until they have, they do not
     /// count for the address.
     pub retry_above: u32,
-    /// Datagrams received per link; what is beyond is dropped.
+    /// Datagrams received per link; what is beyond is dropped. Also messages: more of them close the link.
     pub datagrams: RateLimit,
     /// Bytes received per link, of datagrams and messages.
     pub bytes: RateLimit,
@@ -104,6 +117,15 @@ impl Limits {
         }
     }
 
+    /// The same with links for so many players and, beside them, places for newcomers: some are always coming or
+    /// going.
+    #[must_use]
+    pub fn for_players(mut self, players: u32) -> Limits {
+        self.newcomers = players / 8 + 64;
+        self.max_links = players.saturating_add(self.newcomers);
+        self
+    }
+
     /// For a client: there is one server, which may send a lot.
     pub fn client() -> Limits {
         Limits {
@@ -127,6 +149,7 @@ impl EndpointOptions {
             gather: Micros::from_millis(5),
             timer_slack: Micros::from_millis(30),
             min_window: Bytes(16 * 1024),
+            datagrams: DatagramPath::Direct,
             conditions: None,
             seed: 0,
         }

@@ -1,4 +1,4 @@
-//! Connect tokens: who somebody is, said by whoever holds the secret, believed for a short while.
+//! Connect tokens: a player's name, signed with the operator's secret, valid for a short while.
 //!
 //! A login service and a game server share a [`Secret`]. The service issues a token for a player;
 //! the player's client shows it to the server, which takes it once. Nothing here asks a clock:
@@ -121,7 +121,7 @@ pub fn random_id() -> Result<TokenId, TokenError> {
 /// What a token says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenClaim {
-    /// Who it is for.
+    /// The player that it is for.
     pub name: String,
     /// The server it is for; `None` for any.
     pub server: Option<String>,

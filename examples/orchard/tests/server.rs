@@ -5,7 +5,7 @@ use foveate::node::server::ServerSettings;
 use foveate::node::{IdAllocator, Server};
 use foveate::prelude::{ObjectId, Rounds};
 use foveate::wire::Micros;
-use foveate_lab::network::{NetworkSpec, Participant, Sessions};
+use foveate_lab::network::{NetworkSpec, Participant, SessionNetwork};
 use foveate_orchard::{APPLE, Apple, AppleState, AppleTree, Basket};
 use foveate_orchard::{Gatherer, Orchard, OrchardSpec, ROUND};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ const LATENCY: Micros = Micros(20_000);
 
 /// A server and its clients.
 struct Yard {
-    sessions: Sessions<Orchard>,
+    sessions: SessionNetwork<Orchard>,
     brains: Vec<Gatherer>,
     created: BTreeSet<ObjectId>,
     states: BTreeMap<ObjectId, AppleState>,
@@ -27,7 +27,7 @@ impl Yard {
     fn new(first: u64) -> Yard {
         let game = Orchard::new(OrchardSpec { ripens: 30, ..OrchardSpec::default() }).unwrap();
         let settings = ServerSettings { rounds: Rounds::every(ROUND), ..ServerSettings::default() };
-        let mut sessions = Sessions::new(game, settings, NetworkSpec::delayed(LATENCY, 1));
+        let mut sessions = SessionNetwork::new(game, settings, NetworkSpec::delayed(LATENCY, 1));
         let simulation = &mut sessions.server().unwrap().simulation;
         simulation.ids = IdAllocator::for_server(first..first + 100_000);
         Yard {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Messages of all players that wait for the next frame; beyond, they are dropped and counted.
 pub const MAX_TYPED_MESSAGES: usize = 16_384;
-/// A view of nothing, for those who were just let in.
+/// A view of nothing, for players that have just joined.
 const BLIND: f32 = 0.01;
 
 /// What only its player is told of.
@@ -58,7 +58,7 @@ pub struct EcsGame {
     schema: Arc<Schema>,
     /// After all kinds of the user's, so that a difference between these is what is told first.
     seat: KindId,
-    /// A client runs rules too, to predict; nobody would empty its inbox.
+    /// A client runs rules too, to predict; nothing would empty its inbox.
     serves: bool,
     inbox: Mutex<Inbox>,
 }
@@ -123,7 +123,7 @@ impl Game for EcsGame {
         kind == self.seat
     }
 
-    /// Views are components; whoever was just let in sees nothing until the next frame.
+    /// Views are components; a player that has just joined sees nothing until the next frame.
     fn view(&self, which: u8) -> Option<View> {
         (which == 0).then(|| presets::circle(BLIND))
     }

@@ -70,7 +70,7 @@ pub trait ReplicateApp {
 
     /// Replicates several components as one object, while an entity has all of them. Cheaper than one
     /// by one, and what has no place of its own is where the others are: a component without a place
-    /// that is replicated alone is told to everybody.
+    /// that is replicated alone is told to all observers.
     fn replicate_together<T: Together>(&mut self) -> &mut Self;
 
     /// A type of messages from players to the server.

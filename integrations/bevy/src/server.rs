@@ -48,14 +48,14 @@ pub struct ServerPlugin {
     pub budget: Option<Bytes>,
     /// Players at once.
     pub max_players: usize,
-    /// Who the server is.
+    /// The server's certificate.
     pub certificate: Certificate,
     /// Limits, and conditions for trials.
     pub options: EndpointOptions,
 }
 
 impl ServerPlugin {
-    /// 20 rounds a second, 64 kB a second to each player, a development certificate, everybody welcome.
+    /// 20 rounds a second, 64 kB a second to each player, a development certificate, any player may join.
     pub fn new(listen: SocketAddr, view: View) -> ServerPlugin {
         let Rounds { freeze_after, forget_after, .. } = ServerSettings::default().rounds;
         ServerPlugin {
@@ -146,7 +146,7 @@ pub struct Team(pub u8);
 /// A player is in. Give `entity` what the player's avatar is made of, or [`NetEyes`] to look from others.
 #[derive(Message, Clone, PartialEq, Debug)]
 pub struct PlayerJoined {
-    /// Who: the same number whenever the same name joins.
+    /// The player: the same number whenever the same name joins.
     pub player: PlayerId,
     /// The entity that stands for them. It was made for them, and goes when they leave.
     pub entity: Entity,
@@ -160,7 +160,7 @@ pub struct PlayerLeft {
     pub player: PlayerId,
 }
 
-/// Somebody was turned away.
+/// A player was refused.
 #[derive(Message, Clone, Copy, PartialEq, Debug)]
 pub struct PlayerRefused {
     pub why: Refusal,
@@ -201,8 +201,8 @@ impl NetEyes {
     }
 }
 
-/// Who may come in, by name and token: insert it as a resource before the app runs. Without it everybody
-/// may.
+/// Admits players by name and token: insert it as a resource before the app runs. Without it, any player
+/// is admitted.
 #[derive(Resource)]
 pub struct Doorkeeper(pub Box<dyn Authenticator + Send + Sync>);
 
@@ -500,7 +500,7 @@ pub(crate) fn add_collect<T: Replicated>(app: &mut App, kind: usize, part: usize
     app.add_systems(PostUpdate, collect.in_set(ServerSystems::Collect));
 }
 
-/// Gives everybody their eyes, plays, and tells the app what happened.
+/// Sets what players look from, runs the round, and tells the app what happened.
 fn play(world: &mut World) -> Result {
     if !world.contains_resource::<NetServer>() {
         return Ok(());
@@ -524,7 +524,7 @@ fn tell_happened(world: &mut World, server: &mut NetServer) {
     let happened: Vec<ServerEvent> = server.host.drain_events().collect();
     for event in happened {
         match event {
-            // Those who come back over a new link still have their seat.
+            // Players that come back over a new link still have their session.
             ServerEvent::Joined(id, _) if server.seats.contains_key(&id) => {}
             ServerEvent::Joined(player, name) => {
                 let entity = world.spawn(NetPlayer { id: player, name: name.clone() }).id();
@@ -561,7 +561,7 @@ fn tell_inbox(world: &mut World, server: &mut NetServer) {
 }
 
 impl Default for ServerPlugin {
-    /// On the loopback address, everything to everybody.
+    /// On the loopback address; every object is told to every player.
     fn default() -> ServerPlugin {
         ServerPlugin::new(SocketAddr::from(([127, 0, 0, 1], 4433)), presets::broadcast())
     }

@@ -18,7 +18,7 @@ use crate::time::{UnixTime, unix_now};
 use crate::token::{TokenError, TokenId, Verifier};
 
 /// Players by name. Their objects and the world's are kept in memory or, with the feature `sqlite`, in a
-/// file. With a [`Verifier`], only those who bring a connect token may join.
+/// file. With a [`Verifier`], only players with a connect token may join.
 #[derive(Default)]
 pub struct Accounts {
     verifier: Option<Verifier>,

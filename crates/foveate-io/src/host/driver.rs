@@ -87,7 +87,7 @@ impl StepTimings {
     }
 }
 
-/// The loop's state between two steps. Node, endpoint and host are the caller's, who may use all three then.
+/// The loop's state between two steps. Node, endpoint and host belong to the caller, which may use all three between steps.
 ///
 /// ```
 /// use foveate_io::host::{AllowAll, Driver, EndpointOutbox, NodeHost};
@@ -137,8 +137,7 @@ impl StepTimings {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Driver {
-    clock: fn() -> Duration,
-    began: Duration,
+    clock: HostClock,
     arrived: Vec<LinkEvent>,
     closing: Closing,
     /// Links that the node knows.
@@ -146,6 +145,24 @@ pub struct Driver {
     /// When the node wants to be woken.
     wake_at: Option<Micros>,
     wakes: u32,
+}
+
+/// The time that a driver's node goes by. Copies show the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct HostClock {
+    clock: fn() -> Duration,
+    began: Duration,
+}
+
+impl HostClock {
+    fn new(clock: fn() -> Duration) -> HostClock {
+        HostClock { clock, began: clock() }
+    }
+
+    /// The time at this moment. What a node is told is the time at which a step began.
+    pub fn now(&self) -> Micros {
+        Micros(((self.clock)() - self.began).as_micros() as u64)
+    }
 }
 
 /// Links to be closed: when, which, and why. At most one for each link.
@@ -171,8 +188,7 @@ impl Driver {
 
     fn with_clock(clock: fn() -> Duration) -> Driver {
         Driver {
-            clock,
-            began: clock(),
+            clock: HostClock::new(clock),
             arrived: Vec::new(),
             closing: Closing::default(),
             links: BTreeSet::new(),
@@ -183,7 +199,12 @@ impl Driver {
 
     /// The time that the node goes by.
     pub fn now(&self) -> Micros {
-        Micros(((self.clock)() - self.began).as_micros() as u64)
+        self.clock.now()
+    }
+
+    /// The clock, for a host that looks at it within a step.
+    pub fn clock(&self) -> HostClock {
+        self.clock
     }
 
     /// Takes in what arrives until the node wants to be woken, and wakes it.

@@ -19,13 +19,13 @@ mod session_end;
 pub use accounts::Accounts;
 pub use client::{ClientBuilder, ClientError, ClientHost};
 pub use clients::{ClientsHost, HostedClient};
-pub use driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
+pub use driver::{Driver, EndpointOutbox, HostClock, NodeHost, StepTimings};
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
 #[cfg(feature = "peer")]
 pub use peer_builder::{PeerAddress, PeerAddressError, PeerBuilder};
 pub use server::{AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost};
-pub use server_builder::{ServerBuilder, StartError};
+pub use server_builder::{ServerBuilder, StartError, threads};
 pub use session_end::{EndCause, SessionEnd};
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! A server on real links, and who may join it.
+//! A server on real links, and the authentication of its players.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub trait Authenticator {
     /// A player asks to join under a name.
     fn enter(&mut self, link: Link, name: &str, token: &[u8]) -> LoginReply;
 
-    /// A player whom it let in has joined, or has come back.
+    /// An admitted player has joined, or has come back.
     fn joined(&mut self, _: PlayerId) {}
 
     /// The next answer to a request that was [`LoginReply::Pending`].
@@ -71,7 +71,7 @@ pub enum LoginReply {
 pub type Kept = Vec<(ObjectId, Vec<i32>)>;
 
 /// Accepts every player, and keeps what they leave in memory: of [`MAX_NAMES`](foveate_node::persistence::MAX_NAMES)
-/// players who are gone.
+/// players that left.
 #[derive(Debug, Default)]
 pub struct AllowAll(MemoryStorage);
 

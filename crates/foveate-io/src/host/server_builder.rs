@@ -7,14 +7,14 @@ use foveate_node::game::{Game, World};
 use foveate_node::server::ServerSettings;
 use foveate_node::{Simulation, WorldSeed};
 use foveate_sync::interest::{Policy, View, ViewError};
-use foveate_sync::{Rounds, StoreError};
+use foveate_sync::{Rounds, StoreError, Threads, ThreadsError};
 use foveate_wire::{Bytes, Micros};
 
 use super::{Accounts, Authenticator, ServerHost};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::identity::{Certificate, CertificateHash};
-use crate::options::EndpointOptions;
+use crate::options::{DatagramPath, EndpointOptions};
 use crate::token::Verifier;
 
 /// The name of a policy that [`ServerBuilder::policy`] sets.
@@ -39,6 +39,9 @@ pub enum StartError {
     #[cfg(feature = "sqlite")]
     #[error(transparent)]
     Storage(#[from] crate::storage::StorageError),
+    /// The system starts no more threads.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
     /// No key for a peer.
     #[cfg(feature = "peer")]
     #[error(transparent)]
@@ -60,18 +63,25 @@ pub(super) fn rounds(hz: u32) -> Rounds {
     Rounds::every(Micros(1_000_000 / u64::from(hz.max(1))))
 }
 
+/// So many threads; 0: one for each core that this process may use.
+pub fn threads(count: usize) -> Result<Threads, ThreadsError> {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    Threads::new(if count == 0 { cores() } else { count })
+}
+
 /// Makes a [`ServerHost`]. What is not stated: 20 ticks a second, 64 kB/s to each player, up to 1,024 players,
-/// a development certificate, the game's own views, everybody may join, nothing is kept on disk.
+/// a development certificate, the game's own views, any player may join, nothing is kept on disk.
 #[must_use = "a server begins with `bind`"]
 pub struct ServerBuilder<G: Game> {
     game: Arc<G>,
     settings: ServerSettings,
     certificate: Certificate,
-    options: EndpointOptions,
+    options: Option<EndpointOptions>,
     policy: Option<Arc<dyn Policy>>,
     view: Option<View>,
     tokens: Option<Verifier>,
     seed: Option<WorldSeed>,
+    threads: usize,
     #[cfg(feature = "sqlite")]
     storage: Option<std::path::PathBuf>,
     #[cfg(feature = "web")]
@@ -124,9 +134,11 @@ impl<G: Game> ServerBuilder<G> {
         self
     }
 
-    /// Limits, timeouts and conditions of links.
+    /// Limits, timeouts and conditions of links, as they are. Without this call there are links for
+    /// [`max_players`](ServerBuilder::max_players) and places for newcomers, see
+    /// [`Limits::for_players`](crate::Limits::for_players).
     pub fn options(mut self, options: EndpointOptions) -> ServerBuilder<G> {
-        self.options = options;
+        self.options = Some(options);
         self
     }
 
@@ -140,6 +152,12 @@ impl<G: Game> ServerBuilder<G> {
     /// must not know it.
     pub fn seed(mut self, seed: WorldSeed) -> ServerBuilder<G> {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Threads for rules and views; 0, as by default: one for each core. What is sent does not depend on it.
+    pub fn threads(mut self, count: usize) -> ServerBuilder<G> {
+        self.threads = count;
         self
     }
 
@@ -199,9 +217,21 @@ impl<G: Game> ServerBuilder<G> {
         authenticator: D,
         mut simulation: Simulation<G>,
     ) -> Result<ServerHost<G, D>, StartError> {
-        let endpoint = Endpoint::server(resolve(address)?, self.certificate, self.options)?;
+        let players = u32::try_from(self.settings.max_players).unwrap_or(u32::MAX);
+        let options = self.options.unwrap_or_else(|| {
+            let options = EndpointOptions::server();
+            // The direct path does not notice yet that a link has become wider again.
+            let datagrams = DatagramPath::Quic;
+            EndpointOptions {
+                limits: options.limits.clone().for_players(players),
+                datagrams,
+                ..options
+            }
+        });
+        let endpoint = Endpoint::server(resolve(address)?, self.certificate, options)?;
         let mut host = ServerHost::new(self.game, self.settings, endpoint, authenticator);
         simulation.seed = self.seed.unwrap_or(host.server.simulation.seed);
+        simulation.publisher.set_threads(threads(self.threads)?);
         host.server.simulation = simulation;
         if let Some(policy) = self.policy {
             host.server.add_policy(OWN_POLICY, policy);
@@ -229,11 +259,12 @@ impl<G: Game> ServerHost<G> {
             game,
             settings: ServerSettings::default(),
             certificate: Certificate::development(),
-            options: EndpointOptions::server(),
+            options: None,
             policy: None,
             view: None,
             tokens: None,
             seed: None,
+            threads: 0,
             #[cfg(feature = "sqlite")]
             storage: None,
             #[cfg(feature = "web")]

@@ -9,7 +9,7 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::{CertificateHash, PROTOCOL, provider, read_certificates, refuse};
+use super::{CertificateHash, provider, read_certificates, refuse};
 use crate::error::Error;
 
 /// Which servers a client believes.
@@ -21,11 +21,11 @@ pub enum Trust {
     Roots(PathBuf),
     /// Those certified by an authority that the system knows.
     System,
-    /// Anyone who answers. Whoever is on the way can read and change everything.
+    /// Any server. An attacker on the network path can read and change everything.
     InsecureDevelopmentOnly,
 }
 
-pub(crate) fn client_config(trust: &Trust) -> Result<QuicClientConfig, Error> {
+pub(crate) fn client_config(trust: &Trust, protocols: &[&[u8]]) -> Result<QuicClientConfig, Error> {
     let failed = |cause: rustls::Error| Error::Certificate(cause.to_string());
     let builder = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -37,7 +37,7 @@ pub(crate) fn client_config(trust: &Trust) -> Result<QuicClientConfig, Error> {
         None => builder.with_root_certificates(roots(trust)?),
     }
     .with_no_client_auth();
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.resumption = rustls::client::Resumption::disabled();
     QuicClientConfig::try_from(config).map_err(|cause| Error::Certificate(cause.to_string()))
 }

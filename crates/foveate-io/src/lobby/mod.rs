@@ -1,4 +1,4 @@
-//! A lobby on real sockets, and those who ask it. The rules are [`foveate_node::lobby`]'s.
+//! A lobby on real sockets, and its clients. The rules are [`foveate_node::lobby`]'s.
 //!
 //! ```
 //! use foveate_io::keys::KeyPair;

@@ -63,7 +63,7 @@ fn admit(shared: &Arc<Shared>, incoming: Incoming) {
         (Verdict::Accept, Some(link)) => {
             tokio::spawn(greet(Arc::clone(shared), link, incoming));
         }
-        // It fails only for those who have proved their address, who are not told to.
+        // Fails only for remotes that have proved their address, which are not asked to retry.
         (Verdict::Retry, _) => incoming.retry().unwrap_or(()),
         _ => incoming.refuse(),
     }

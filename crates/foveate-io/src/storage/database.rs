@@ -1,4 +1,4 @@
-//! The file: who may have it, whether it is sound, and how old versions become new ones.
+//! The database file: locking, integrity checks and migrations.
 
 use super::error::StorageError;
 use rusqlite::config::DbConfig;
@@ -8,20 +8,32 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The version of the database that this program writes: one more than the last migration's index.
-pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+/// What a file is for.
+pub(crate) struct DatabaseFormat {
+    /// Marks a file in its header: what is for something else is refused.
+    pub application: i64,
+    /// Statement `i` makes version `i + 1` of version `i`. They are never edited, only added to: there
+    /// are databases of every version. The first makes a table `meta (key, value)`.
+    pub migrations: &'static [&'static str],
+}
 
-/// Marks a file as ours: "fove" in the header of the file.
-const APPLICATION: i64 = 0x666f_7665;
+impl DatabaseFormat {
+    /// The version that this program writes.
+    const fn version(&self) -> i64 {
+        self.migrations.len() as i64
+    }
+}
 
-/// How long a lock of somebody who looks at the file is waited for, before a turn counts as failed.
+/// Players and objects: "fove" in the header of the file.
+pub(super) const STORAGE: DatabaseFormat =
+    DatabaseFormat { application: 0x666f_7665, migrations: MIGRATIONS };
+
+/// How long to wait for another process that reads the file, before a transaction counts as failed.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 
 /// The log is cut to this size after it was copied into the file.
 const MAX_LOG: i64 = 16 << 20;
 
-/// Statement `i` makes version `i + 1` of version `i`. They are never edited, only added to: there
-/// are databases of every version.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE players (
@@ -56,12 +68,12 @@ const MIGRATIONS: &[&str] = &["
 "];
 
 /// The file, open, sound and of this program's version.
-pub(super) struct Database {
+pub(crate) struct Database {
     pub connection: Connection,
     pub path: PathBuf,
     identity: Option<FileIdentity>,
     /// Held as long as the database is open; the system lets go of it whenever the process ends.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// Device and number of a file. Written to after it was deleted, a file takes everything and keeps
@@ -84,7 +96,7 @@ fn identity(_: &Path) -> Option<FileIdentity> {
 
 impl Database {
     /// Opens or makes the file. Until it is found to be ours and sound, nothing is written.
-    pub fn open(path: &Path) -> Result<Database, StorageError> {
+    pub fn open(path: &Path, format: &DatabaseFormat) -> Result<Database, StorageError> {
         let path = &resolve(path)?;
         let lock = lock(path)?;
         check_names(path)?;
@@ -98,27 +110,36 @@ impl Database {
         // A file that is refused must not get the rest of its log copied into it on the way out.
         let no_copy = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         connection.set_db_config(no_copy, true).map_err(failed)?;
-        let version = check(&connection, path)?;
+        let version = check(&connection, path, format)?;
         connection.set_db_config(no_copy, false).map_err(failed)?;
         configure(&connection).map_err(failed)?;
         let mut database =
-            Database { connection, path: path.into(), identity: identity(path), _lock: lock };
-        database.migrate(version)?;
+            Database { connection, path: path.into(), identity: identity(path), _lock: Some(lock) };
+        database.migrate(version, format)?;
         Ok(database)
     }
 
-    fn migrate(&mut self, from: i64) -> Result<(), StorageError> {
+    /// A database that ends with the process.
+    pub fn in_memory(format: &DatabaseFormat) -> Result<Database, StorageError> {
+        let path = PathBuf::from(":memory:");
+        let connection = Connection::open_in_memory().map_err(|cause| refusal(&path, cause))?;
+        let mut database = Database { connection, path, identity: None, _lock: None };
+        database.migrate(0, format)?;
+        Ok(database)
+    }
+
+    fn migrate(&mut self, from: i64, format: &DatabaseFormat) -> Result<(), StorageError> {
         let failed = |cause| refusal(&self.path, cause);
-        if from == VERSION {
+        if from == format.version() {
             return Ok(());
         }
         let transaction = self.connection.transaction().map_err(failed)?;
-        for migration in MIGRATIONS.iter().skip(from as usize) {
+        for migration in format.migrations.iter().skip(from as usize) {
             transaction.execute_batch(migration).map_err(failed)?;
         }
         let put = "INSERT OR REPLACE INTO meta VALUES ('database_version', ?1)";
-        transaction.execute(put, [VERSION]).map_err(failed)?;
-        transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+        transaction.execute(put, [format.version()]).map_err(failed)?;
+        transaction.pragma_update(None, "application_id", format.application).map_err(failed)?;
         transaction.commit().map_err(failed)
     }
 
@@ -137,7 +158,7 @@ impl Database {
 }
 
 /// What SQLite's refusal means to us.
-pub(super) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
+pub(crate) fn refusal(path: &Path, cause: rusqlite::Error) -> StorageError {
     let file = path.to_owned();
     match cause.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StorageError::DiskFull { file },
@@ -209,19 +230,23 @@ fn check_header(path: &Path) -> Result<(), StorageError> {
 }
 
 /// Reads only. The version of the database; 0 for a new one.
-fn check(connection: &Connection, path: &Path) -> Result<i64, StorageError> {
+fn check(
+    connection: &Connection,
+    path: &Path,
+    format: &DatabaseFormat,
+) -> Result<i64, StorageError> {
     let failed = |cause| refusal(path, cause);
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
     if number("SELECT count(*) FROM sqlite_schema")? == 0 {
         return Ok(0);
     }
-    if number("SELECT application_id FROM pragma_application_id")? != APPLICATION {
-        let what = "a database of another program".to_owned();
+    if number("SELECT application_id FROM pragma_application_id")? != format.application {
+        let what = "a database of another program, or for something else".to_owned();
         return Err(StorageError::Damaged { file: path.into(), what });
     }
     let found = number("SELECT value FROM meta WHERE key = 'database_version'")?;
-    if found > VERSION {
-        return Err(StorageError::Newer { file: path.into(), found, known: VERSION });
+    if found > format.version() {
+        return Err(StorageError::Newer { file: path.into(), found, known: format.version() });
     }
     sound(connection, path, "quick_check")?;
     Ok(found)

@@ -19,6 +19,11 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
+    /// No kinds: those of a schema are not settled yet.
+    pub fn none() -> Kinds {
+        Kinds { kinds: Vec::new() }
+    }
+
     /// Brings layouts and objects to the schema's, in one transaction: all or nothing.
     pub fn settle(database: &mut Database, schema: &Schema) -> Result<Kinds, StorageError> {
         let path = database.path.clone();
@@ -48,7 +53,12 @@ impl Kinds {
         for (at, (number, count)) in self.kinds.iter().enumerate() {
             let mut rows = query.query(params![player, number]).map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
-                let id = id_of(KindId(at as u8), player, row.get(0).map_err(failed)?);
+                let serial = row.get(0).map_err(failed)?;
+                let id = id_of(KindId(at as u8), player, serial);
+                if id.kind().0 != at as u8 || id.origin() != player || stored_serial(id) != serial {
+                    let what = format!("serial {serial} is of no object of player {player}");
+                    return Err(StorageError::Damaged { file: path.into(), what });
+                }
                 let state: Vec<u8> = row.get(1).map_err(failed)?;
                 let (found, expected) = (state.len(), count * 4);
                 if found != expected {

@@ -35,10 +35,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod database;
+pub(crate) mod database;
 mod error;
 mod kinds;
 mod layout;
+mod tampered;
 mod thread;
 mod writer;
 
@@ -49,8 +50,10 @@ pub use foveate_node::persistence::{
 };
 pub use writer::{FLUSH_EVERY, StorageAnswer, Writer};
 
+pub(crate) use tampered::read_any_rows;
+
 use crate::token::{MAX_NAME, is_name};
-use database::{Database, refusal};
+use database::{Database, STORAGE, refusal};
 use foveate_node::UnixTime;
 use foveate_node::game::PlayerId;
 use foveate_wire::Schema;
@@ -62,6 +65,9 @@ use std::sync::Arc;
 
 /// The largest number of a player: what fits the origin of an [`ObjectId`](foveate_wire::ObjectId).
 pub const MAX_PLAYER: u32 = (1 << 24) - 1;
+/// Numbers of new objects end here: there are no more bits for creators and their running numbers.
+const LAST_ID: u64 = 1 << 54;
+
 /// A store, open and of the schema's layout.
 pub struct Storage {
     database: Database,
@@ -73,7 +79,7 @@ impl Storage {
     /// one: fields are found by name, new ones get their default, those that are gone are dropped,
     /// and a changed type is refused. Kinds that the schema does not have stay stored as they are.
     pub fn open(path: &Path, schema: &Schema) -> Result<Storage, StorageError> {
-        let mut database = Database::open(path)?;
+        let mut database = Database::open(path, &STORAGE)?;
         let kinds = Arc::new(Kinds::settle(&mut database, schema)?);
         Ok(Storage { database, kinds })
     }
@@ -93,7 +99,7 @@ impl Storage {
         Ok((player, saved))
     }
 
-    /// The objects that are nobody's.
+    /// The objects that belong to no player.
     pub fn world(&self) -> Result<Vec<Saved>, StorageError> {
         self.kinds.load(&self.database.connection, &self.database.path, 0)
     }
@@ -106,7 +112,11 @@ impl Storage {
         let connection = &self.database.connection;
         let sql = "SELECT value FROM meta WHERE key = 'next_id'";
         let next = connection.query_row(sql, [], |row| row.get::<_, i64>(0)).optional();
-        let next = next.map_err(failed)?.unwrap_or(0) as u64;
+        let next = next.map_err(failed)?.unwrap_or(0);
+        let Some(next) = u64::try_from(next).ok().filter(|next| *next <= LAST_ID) else {
+            let what = format!("next_id is {next}, where 0 to {LAST_ID} is possible");
+            return Err(StorageError::Damaged { file: self.database.path.clone(), what });
+        };
         put_next_id(connection, next + RESERVED).map_err(failed)?;
         Ok(next..next + RESERVED)
     }

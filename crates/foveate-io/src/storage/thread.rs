@@ -23,7 +23,7 @@ const CLOSING_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// A question or the end. Changes wake nobody: they wait for the next turn anyway.
+    /// A question or the end. Changes do not wake the thread: they wait for the next turn anyway.
     pub wake: Condvar,
 }
 
@@ -115,7 +115,7 @@ impl Thread {
         }
     }
 
-    /// One transaction: changes first, so that a player who is asked for is up to date.
+    /// One transaction: changes first, so that a player that is looked up is up to date.
     fn write(&mut self, batch: &Batch) -> Result<Vec<StorageAnswer>, StorageError> {
         let Storage { database, kinds } = &mut self.storage;
         database.check_place()?;

@@ -111,7 +111,7 @@ impl PlayerStorage for Writer {
     }
 }
 
-/// What a player is told whom the storage did not take.
+/// The refusal for a player that the storage could not look up or store.
 fn refusal(error: &StorageError) -> Refusal {
     match error {
         StorageError::PlayersFull { .. } => Refusal::Full,
@@ -122,7 +122,7 @@ fn refusal(error: &StorageError) -> Refusal {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that needs the outcome calls `close`.
         let _ = self.finish();
     }
 }

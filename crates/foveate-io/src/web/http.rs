@@ -11,8 +11,9 @@ pub const MAX_HEAD: usize = 8 * 1024;
 /// Headers of a request at most.
 const MAX_HEADERS: usize = 64;
 
-/// What pages may load: scripts, styles and data of this server, and links to any. No page of another site may
-/// show them in a frame, where it could make a player click.
+/// What pages may load: scripts, styles and data of this server, and links to any: which servers a world on many has
+/// shows only while its sessions move. No page of another site may show them in a frame, where it could make a player
+/// click.
 const CONTENT_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
     style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; \
     worker-src 'self' blob:; connect-src * data: blob:; object-src 'none'; base-uri 'none'; \
@@ -298,6 +299,7 @@ mod tests {
         let head = String::from_utf8_lossy(&head);
         assert!(head.contains("\r\nContent-Security-Policy: default-src 'self';"), "{head}");
         assert!(head.contains("frame-ancestors 'self'\r\n"), "{head}");
+        assert!(head.contains("; connect-src * "), "sessions move to other servers: {head}");
     }
 
     #[test]

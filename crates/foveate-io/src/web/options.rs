@@ -26,13 +26,14 @@ pub const TOKEN_LENGTH: std::ops::RangeInclusive<usize> = 16..=128;
 pub struct WebOptions {
     /// What is answered to a GET.
     pub pages: Box<dyn Pages>,
-    /// Pages that may connect beside the server's own, such as `https://play.example.org`; `*` for
-    /// any. A server that listens on loopback only takes every page of this machine.
+    /// Pages that may connect beside the server's own, such as `https://play.example.org`; `:8081` for pages of the same
+    /// host at another port, such as another region server's; `*` for any. A server that listens on loopback only
+    /// takes every page of this machine.
     pub origins: Vec<String>,
     /// Proxies that name their clients' addresses, by PROXY protocol version 2 or `X-Forwarded-For`. Limits then
     /// hold for the clients. What others say about addresses is not read.
     pub trusted_proxies: Vec<AddressRange>,
-    /// Who may connect to `/observe`.
+    /// Which operators may connect to `/observe`.
     pub observe: Observe,
     /// What `/metrics`, `/healthz` and `/readyz` tell; without it there are none.
     pub metrics: Option<MetricsBoard>,
@@ -93,7 +94,7 @@ impl Page {
     }
 }
 
-/// Who may connect to `/observe`: an operator's view has no secrets.
+/// Which operators may connect to `/observe`. An operator sees everything.
 #[derive(Clone, Debug, Default)]
 pub enum Observe {
     /// None.
@@ -170,9 +171,11 @@ impl Origins {
             return is_loopback(host);
         }
         let (own_host, own_port) = split(own);
+        let port = port.unwrap_or(usual);
+        let is_sibling = self.listed.iter().any(|listed| listed.strip_prefix(':') == Some(port));
         !own_host.is_empty()
             && host.eq_ignore_ascii_case(own_host)
-            && port.unwrap_or(usual) == own_port.unwrap_or(usual)
+            && (is_sibling || port == own_port.unwrap_or(usual))
     }
 }
 
@@ -230,6 +233,16 @@ mod tests {
             ("http://", "", false),
         ] {
             assert_eq!(origins.allow(Some(origin), own), fits, "{origin} at {own}");
+        }
+        // Region servers of one machine: a page of one connects to all.
+        let siblings = Origins { listed: vec![":8081".into()], loopback: false };
+        for (origin, fits) in [
+            ("http://game.example:8080", true),
+            ("http://game.example:8081", true),
+            ("http://game.example:8082", false),
+            ("http://evil.example:8081", false),
+        ] {
+            assert_eq!(siblings.allow(Some(origin), "game.example:8080"), fits, "{origin}");
         }
         let any = Origins { listed: vec!["*".into()], loopback: false };
         assert!(any.allow(Some("null"), "x"));

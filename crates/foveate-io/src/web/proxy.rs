@@ -1,4 +1,4 @@
-//! Proxies before the web listener, and whom they speak for.
+//! Trusted proxies in front of the web listener, and the client addresses that they name.
 //!
 //! A proxy that the operator trusts names the client's address: by the header of PROXY protocol version 2 before
 //! the first request, or by `X-Forwarded-For` in each. What others say about addresses is not read.

@@ -23,7 +23,7 @@ pub const MAX_VISITS_PER_ADDRESS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// An answer that is large may take this long.
 const TAKING: Duration = Duration::from_secs(30);
-/// Who is turned away has this long to read why: closing on unread bytes would make the system throw
+/// A rejected client has this long to read the reason: closing on unread bytes would make the system throw
 /// the answer away.
 const LEAVING: Duration = Duration::from_secs(1);
 /// Bytes of answers that one connection is given before others have their turn.
@@ -213,7 +213,7 @@ impl Front {
         visits.chain(self.accept_after).min()
     }
 
-    /// Lets go who was too slow; how many of them.
+    /// Closes connections that were too slow; how many.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         self.accept_after = self.accept_after.filter(|after| *after > now);
         let before = self.visits.iter().filter(|visit| visit.is_slow(now)).count();
@@ -392,7 +392,7 @@ impl HttpConnection {
     /// Reads as much as a head may have; false at the end of the stream.
     fn read(&mut self) -> io::Result<bool> {
         let mut piece = [0; 2 * 1024];
-        // While an answer is under way nothing is read: who asks without listening has to wait.
+        // While an answer is under way nothing is read: a client that does not read its answers has to wait.
         while self.stage == Stage::Leaving
             || (self.stage == Stage::Asking && self.incoming.len() < MAX_HEAD)
         {

@@ -432,6 +432,29 @@ impl Carrier for WebSocket {
     }
 }
 
+/// Any bytes as frames of a player's or an operator's page, at an end that never writes to its socket: see
+/// [`fuzz`](crate::fuzz).
+pub(crate) fn read_anything(stream: TcpStream, purpose: Purpose, data: &[u8]) {
+    let (options, now) = (EndpointOptions::server(), Instant::now());
+    let arrived = (Bytes::new(), BytesMut::from(data));
+    let mut socket = WebSocket::new(stream, arrived, purpose, &options, (now, Micros::ZERO));
+    let most = MAX_ASKED.max(options.limits.max_message.0 as usize + 1);
+    // Each thing that arrives takes two bytes at least.
+    for _ in 0..=data.len() / 2 {
+        match socket.next(now) {
+            Some(Arrived::Unit(Unit::Datagram(bytes) | Unit::Message(bytes))) => {
+                assert!(bytes.len() <= most);
+            }
+            Some(_) => {}
+            None => {
+                assert!(socket.pipe.outgoing.len() <= 2 * data.len() + MAX_REASON, "answers grow");
+                return;
+            }
+        }
+    }
+    panic!("{} bytes held more frames than they can", data.len());
+}
+
 /// What is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timeout {

@@ -56,7 +56,7 @@ pub(crate) struct Fault(pub(crate) &'static str);
 /// What a session came to.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Somebody asks for a session: [`Session::accept`] or [`Session::refuse`].
+    /// A browser asks for a session: [`Session::accept`] or [`Session::refuse`].
     Asks { path: String, authority: String, origin: Option<String> },
     /// The stream for messages, and what came in on it already.
     Messages(StreamId, BytesMut),
@@ -68,7 +68,7 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Waiting,
-    /// Somebody asked; no answer yet.
+    /// A session was requested; not answered yet.
     Asked,
     Open,
     /// Everything is said.
