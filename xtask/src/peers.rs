@@ -160,7 +160,6 @@ fn ours(root: &Path, clients: usize) -> Result<Value, TaskError> {
     let clients = clients.to_string();
     command.args([
         "load",
-        "--direct-datagrams",
         "--game",
         "crowd",
         "--clients",

@@ -48,9 +48,9 @@ pub struct Load {
     /// Errors are then those at the very moment, with what delay and losses add
     #[arg(long, conflicts_with = "flood")]
     bad_network: bool,
-    /// Measure with datagrams beside QUIC
+    /// Measure with datagrams in QUIC instead of beside it
     #[arg(long)]
-    direct_datagrams: bool,
+    quic_datagrams: bool,
     /// Bytes a second to all players together: views give way beyond it
     #[arg(long, value_name = "BYTES")]
     uplink: Option<u64>,
@@ -124,8 +124,8 @@ impl Server {
         let game = if args.game == Rules::Arena { "arena" } else { "crowd" };
         let config = folder.join("foveate.toml");
         let mut text = String::from(if args.bad_network { BAD_NETWORK } else { "" });
-        if args.direct_datagrams {
-            text.push_str("[server]\ndatagrams = \"direct\"\n");
+        if args.quic_datagrams {
+            text.push_str("[server]\ndatagrams = \"quic\"\n");
         }
         if let Some(uplink) = args.uplink {
             text.push_str(&format!("[limits]\nuplink_bytes_per_second = {uplink}\n"));
@@ -335,7 +335,7 @@ fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
         "bad_network": args.bad_network,
         "uplink": args.uplink,
         "competing": args.compete,
-        "datagrams": if args.direct_datagrams { "direct" } else { "quic" },
+        "datagrams": if args.quic_datagrams { "quic" } else { "direct" },
         "err_p95": usage::quantile(&mut offs, 0.95),
         "missing": missing,
         "err_deg_p50": usage::quantile(&mut degrees, 0.5),

@@ -292,7 +292,7 @@ impl Checker<'_> {
     fn datagrams(&self, value: &SpannedOption<String>) -> Result<DatagramPath, ConfigError> {
         let choices = [("direct", DatagramPath::Direct), ("quic", DatagramPath::Quic)];
         let said = self.choice("server.datagrams", value, &choices)?;
-        Ok(said.unwrap_or(DatagramPath::Quic))
+        Ok(said.unwrap_or(DatagramPath::Direct))
     }
 
     /// A file that must be there.

@@ -356,7 +356,7 @@ impl DirectPath {
             && *challenge == Some(echoed)
             && from.address == self.place.address
         {
-            self.rate.on_round_trip(now - *sent);
+            self.rate.on_round_trip(now, now - *sent);
             self.rate.give_up();
             self.state = State::Active;
         }

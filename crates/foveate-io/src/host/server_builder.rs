@@ -14,7 +14,7 @@ use super::{Accounts, Authenticator, ServerHost};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::identity::{Certificate, CertificateHash};
-use crate::options::{DatagramPath, EndpointOptions};
+use crate::options::EndpointOptions;
 use crate::token::Verifier;
 
 /// The name of a policy that [`ServerBuilder::policy`] sets.
@@ -220,13 +220,7 @@ impl<G: Game> ServerBuilder<G> {
         let players = u32::try_from(self.settings.max_players).unwrap_or(u32::MAX);
         let options = self.options.unwrap_or_else(|| {
             let options = EndpointOptions::server();
-            // The direct path does not notice yet that a link has become wider again.
-            let datagrams = DatagramPath::Quic;
-            EndpointOptions {
-                limits: options.limits.clone().for_players(players),
-                datagrams,
-                ..options
-            }
+            EndpointOptions { limits: options.limits.clone().for_players(players), ..options }
         });
         let endpoint = Endpoint::server(resolve(address)?, self.certificate, options)?;
         let mut host = ServerHost::new(self.game, self.settings, endpoint, authenticator);
