@@ -15,7 +15,10 @@ use crate::error::TaskError;
 use crate::process;
 
 /// Libraries in the order of their turns. Ours is first: the floor sends packets of its mean sizes.
-const LIBRARIES: [&str; 3] = ["foveate", "handwritten", "raw"];
+const LIBRARIES: [&str; 4] = ["foveate", "handwritten", "replicon", "raw"];
+/// With more clients than this a library is left out: its server takes far more than a tick for a tick, and the real
+/// clients of the library that are played beside it take more than a processor.
+const MOST_CLIENTS: [(&str, usize); 1] = [("replicon", 500)];
 /// Seconds that one turn is measured for.
 const SECONDS: &str = "10";
 const FIGURES: [&str; 9] = [
@@ -39,6 +42,13 @@ struct Options {
     rounds: usize,
     only: Vec<String>,
     write: bool,
+}
+
+impl Options {
+    fn plays(&self, library: &str, clients: usize) -> bool {
+        let is_too_many = |(name, most): &(&str, usize)| *name == library && clients > *most;
+        self.only.iter().any(|it| it == library) && !MOST_CLIENTS.iter().any(is_too_many)
+    }
 }
 
 fn parse(words: &[&str]) -> Option<Options> {
@@ -111,8 +121,7 @@ fn measure(root: &Path, options: &Options, clients: usize) -> Result<Vec<Value>,
     // Until ours has had its turn, sizes as they usually are.
     let mut sizes = [80.0, 50.0];
     for round in 1..=options.rounds {
-        for library in LIBRARIES.into_iter().filter(|name| options.only.iter().any(|it| it == name))
-        {
+        for library in LIBRARIES.into_iter().filter(|name| options.plays(name, clients)) {
             let row = match library {
                 "foveate" => ours(root, clients)?,
                 other => theirs(root, other, clients, sizes)?,
@@ -158,15 +167,7 @@ fn output(command: &mut Command) -> Result<Value, TaskError> {
 fn ours(root: &Path, clients: usize) -> Result<Value, TaskError> {
     let mut command = Command::new(target(root).join("release/foveate"));
     let clients = clients.to_string();
-    command.args([
-        "load",
-        "--game",
-        "crowd",
-        "--clients",
-        &clients,
-        "--seconds",
-        SECONDS,
-    ]);
+    command.args(["load", "--game", "crowd", "--clients", &clients, "--seconds", SECONDS]);
     let load = output(&mut command)?;
     let figure = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
     Ok(json!({
@@ -231,9 +232,13 @@ fn versions(lock: &Path) -> Result<String, TaskError> {
         let package = packages?.iter().find(has_name)?;
         package.get("version").and_then(toml::Value::as_str).map(String::from)
     };
-    let renet = version("renet2").unwrap_or_default();
+    let of = |name: &str| version(name).unwrap_or_default();
+    let (renet2, replicon, backend) =
+        (of("renet2"), of("bevy_replicon"), of("bevy_replicon_renet"));
     Ok(format!(
-        "`foveate`: this version, direct datagrams. `handwritten`: renet2 {renet}. `raw`: no library."
+        "`foveate`: this version, direct datagrams. `handwritten`: renet2 {renet2}. `replicon`: bevy_replicon \
+         {replicon} on bevy_replicon_renet {backend}; its bytes are those that it reports itself, without netcode's \
+         headers. `raw`: no library."
     ))
 }
 
@@ -253,10 +258,18 @@ mod tests {
         let words = ["--clients", "10,20", "--rounds", "5", "--only", "raw", "--json", "x.json"];
         let options = parse(&words).expect("they are right");
         assert_eq!((options.clients, options.rounds, options.write), (vec![10, 20], 5, false));
+        assert!(options.plays("raw", 5_000) && !options.plays("replicon", 10));
         assert_eq!((options.only, options.json), (vec!["raw".to_owned()], Some("x.json".into())));
         for wrong in [&["--only", "nothing"][..], &["--rounds", "0"], &["--clients"], &["--fast"]] {
             assert!(parse(wrong).is_none(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_library_is_left_out_where_it_cannot_keep_up() {
+        let options = parse(&[]).expect("nothing is a must");
+        assert!(options.plays("replicon", 500) && !options.plays("replicon", 1_000));
+        assert!(options.plays("foveate", 1_000));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Datagrams that go beside QUIC: from the socket to the link's direct path, and back.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::admission::Origin;
 use crate::direct::{
     Arrival, Cipher, Departed, DirectPath, DirectSetup, EXPORTED, EXPORTER, PathId, Place, Side,
 };
-use crate::link::{DirectLink, Incoming, Link, Outgoing, Passage};
+use crate::link::{DirectLink, Incoming, Link, Outgoing, Passage, Quic};
 use crate::options::duration;
 use crate::socket::Arrived;
 
@@ -58,7 +59,7 @@ impl Core {
             self.paths.insert(direct.path.received_id(number), (index, number));
         }
         for number in known.into_iter().flatten().filter(|number| !new.contains(number)) {
-            self.paths.remove(&direct.path.received_id(number));
+            self.paths.remove(direct.path.received_id(number));
         }
         direct.numbers = Some(new);
     }
@@ -68,14 +69,14 @@ impl Core {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         let Some(direct) = quic.direct.take() else { return };
         for number in direct.numbers.into_iter().flatten() {
-            self.paths.remove(&direct.path.received_id(number));
+            self.paths.remove(direct.path.received_id(number));
         }
     }
 
     /// A packet that is not QUIC's. One that names no path is dropped without an answer.
     pub(super) fn arrived_direct(&mut self, now: Instant, arrived: Arrived<'_>) {
         let Arrived { from, to, ecn, bytes } = arrived;
-        let path = PathId::of(bytes).and_then(|id| self.paths.get(&id).copied());
+        let path = PathId::of(bytes).and_then(|id| self.paths.get(id));
         let Some((index, number)) = path else {
             self.counters.packets_ignored += 1;
             return;
@@ -112,7 +113,7 @@ impl Core {
 
     /// A packet that a conditioner held comes in now.
     pub(super) fn release_direct(&mut self, now: Instant, packet: Incoming) {
-        let path = PathId::of(&packet.bytes).and_then(|id| self.paths.get(&id).copied());
+        let path = PathId::of(&packet.bytes).and_then(|id| self.paths.get(id));
         if let Some(path) = path {
             self.take_direct(now, path, packet);
         }
@@ -166,16 +167,22 @@ impl Core {
         }
     }
 
-    /// Sends a datagram by the link's direct path. False if it is left to QUIC.
+    /// Sends a datagram by the link's direct path. False if it is left to the carrier.
     pub(super) fn send_direct(&mut self, index: u32, datagram: &[u8]) -> bool {
         let time = self.micros(Instant::now());
-        let Some(quic) = self.links.at(index).and_then(Link::quic) else { return false };
-        let Some(direct) = &mut quic.direct else { return false };
+        let Some(link) = self.links.at(index) else { return false };
+        let carrier: &mut dyn Any = &mut *link.carrier;
+        let quic = carrier.downcast_mut::<Quic>();
+        let Some(direct) = quic.and_then(|quic| quic.direct.as_mut()) else { return false };
         self.scratch.clear();
         match direct.path.send(time, datagram, &mut self.scratch) {
             Departed::LeftToQuic => return false,
-            Departed::Congested => self.counters.datagrams_outdated += 1,
+            Departed::Congested => {
+                link.sent.datagrams += 1;
+                self.counters.datagrams_outdated += 1;
+            }
             Departed::Sent(place) => {
+                link.sent.datagrams += 1;
                 self.push_direct(time, index, place);
                 self.plan_direct(time, index);
             }

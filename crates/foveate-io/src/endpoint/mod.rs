@@ -20,7 +20,6 @@ pub(crate) use quic::QUIC_STEPS;
 #[cfg(feature = "web")]
 pub(crate) use websocket::WEB_SOCKET_STEPS;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -33,7 +32,7 @@ use quinn_proto::{
 };
 
 use crate::admission::Admission;
-use crate::direct::{PathId, Suspects};
+use crate::direct::{PathTable, Suspects};
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent, Reason, Transport};
 use crate::identity::{self, Certificate, CertificateHash, Identity, PROTOCOL, Trust};
@@ -78,7 +77,7 @@ pub(crate) struct Core {
     /// By connection handle: the link's index.
     handles: Vec<u32>,
     /// Direct paths by the ids that their packets name: the link's index and the path's number.
-    paths: BTreeMap<PathId, (u32, u32)>,
+    paths: PathTable,
     /// Makes the challenges of direct paths.
     challenges: ring::hmac::Key,
     suspects: Suspects,
@@ -382,7 +381,7 @@ impl Core {
             origin: Instant::now(),
             links: Slots::default(),
             handles: Vec::new(),
-            paths: BTreeMap::new(),
+            paths: PathTable::default(),
             challenges,
             suspects: Suspects::default(),
             admission: Admission::default(),
@@ -469,6 +468,11 @@ impl Core {
     }
 
     fn send_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<(), Error> {
+        open(&mut self.links, id)?;
+        // Before QUIC is asked for its limit, which takes about as long as sealing a small packet.
+        if self.send_direct(id.index, bytes) {
+            return Ok(());
+        }
         let link = open(&mut self.links, id)?;
         let limit = link.carrier.max_datagram().ok_or(Error::NotConnected)?;
         let size = Bytes(u32::try_from(bytes.len()).unwrap_or(u32::MAX));

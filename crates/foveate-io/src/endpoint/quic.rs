@@ -28,9 +28,6 @@ pub(crate) static QUIC_STEPS: CarrierSteps = CarrierSteps {
 
 impl Core {
     fn send_quic_datagram(&mut self, id: LinkId, bytes: &[u8]) -> Result<bool, Error> {
-        if self.send_direct(id.index, bytes) {
-            return Ok(false);
-        }
         let Some(quic) = self.links.get_mut(id).and_then(Link::quic) else {
             return Err(Error::Closed);
         };
