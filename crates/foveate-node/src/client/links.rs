@@ -1,11 +1,12 @@
-//! A client's links in a world on many servers: the host's, and one ahead to the server that its session moves to.
+//! A client's links in a world on many servers: one to the host of its session, and one ahead to
+//! the server that the session moves to.
 //!
 //! ```text
 //! host ─ Next ─▶ dial ─ connected, Enter ─▶ ahead ─ Wait ─▶ inputs to both ─ Hosted, higher epoch ─▶ it is the host
 //! host ─ silent for 500 ms ─▶ dial the standby ─ connected, Hello ─▶ ahead ─ Welcome ─▶ it is the host
 //! ```
 //!
-//! At a plain server none of these messages comes, and nothing here happens.
+//! A single server sends none of these messages, and nothing here happens.
 
 use super::{Client, ClientPhase};
 use crate::game::Game;
@@ -16,27 +17,27 @@ use crate::session::{
 };
 use foveate_wire::Micros;
 
-/// A host that says nothing for so long is silent, if it is one of many.
+/// A host of a world on many servers is silent after this time without a datagram.
 pub const SILENT_AFTER: Micros = Micros(500_000);
-/// Links to be closed with the next round; beyond, the oldest is left to the transport.
+/// Links to close in the next round. Beyond this, the transport times out the oldest.
 const MAX_CLOSING: usize = 8;
 
-/// The link ahead of a client.
+/// The link to the server that the session moves to.
 struct Ahead {
     contact: ServerContact,
-    /// What lets it in there; none: its key to resume.
+    /// The ticket to enter there; `None`: the client resumes with its key.
     ticket: Option<Ticket>,
     link: Option<Link>,
     /// The server expects the client.
     waits: bool,
-    /// Enter has to be said again.
+    /// Enter must be sent again.
     again: bool,
 }
 
-/// What a client knows of the servers of its world.
+/// What a client knows of its world's servers.
 #[derive(Default)]
 pub(super) struct Servers {
-    /// The highest session epoch that was told; 0: the server is the only one.
+    /// The highest session epoch received; 0: the world has one server.
     epoch: u64,
     player: Option<JoinedPlayer>,
     standby: Option<ServerContact>,
