@@ -177,8 +177,8 @@ pub enum ClientMessage<A> {
     Watch(Option<u64>),
     /// Asks for a player's name.
     Who(u32),
-    /// Instead of a hello, at a server that another server named: by [`ServerMessage::Redirect`] or
-    /// [`ServerMessage::Next`].
+    /// Enters, instead of a hello, at a server that another server named by
+    /// [`ServerMessage::Redirect`] or [`ServerMessage::Next`].
     Enter {
         /// Versions of the wire that the client speaks.
         versions: Vec<u8>,
@@ -191,33 +191,32 @@ pub enum ClientMessage<A> {
     },
 }
 
-/// What a server says on the reliable stream.
+/// A server's messages on the reliable stream.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum ServerMessage {
-    /// The player is in.
+    /// The server accepts the client.
     Welcome {
-        /// The version of the wire that is spoken from now on.
+        /// The version of the wire from now on.
         version: u8,
         /// The player's number.
         player: u32,
         /// The player's avatar.
         avatar: u64,
-        /// The tick at hand.
+        /// The current tick.
         tick: u32,
-        /// The length of a round, microseconds.
+        /// The length of a round in microseconds.
         round: u64,
-        /// For resuming.
+        /// Resumes the session over a new link.
         resume: ResumeKey,
-        /// Whether the session goes on; otherwise whatever the client knew is void.
+        /// Whether the session continues; if not, all state that the client has is void.
         resumed: bool,
     },
-    /// The session is refused.
+    /// The server rejects the client, or ends the session.
     Refused {
-        /// The code.
         why: Refusal,
-        /// In words, with both sides' figures.
+        /// An explanation, with the values of both sides.
         text: String,
-        /// For [`Refusal::Schema`]: what the server's schema is.
+        /// For [`Refusal::Schema`]: the server's schema. Otherwise empty.
         schema: String,
     },
     /// Answers [`ClientMessage::Who`].
@@ -227,31 +226,32 @@ pub enum ServerMessage {
         /// The name; empty if the player is gone.
         name: String,
     },
-    /// Events that must arrive, one after the other in postcard; only to clients of version [`RELIABLE_EVENTS`] or later.
+    /// Reliable events, one after the other in postcard; only to clients of version
+    /// [`RELIABLE_EVENTS`] or later.
     Events(Vec<u8>),
-    /// Another server is responsible: connect there, and enter with the ticket. Like all that follows, only to clients of
-    /// version [`MOVING_SESSIONS`] or later.
+    /// Another server is responsible: connect there, and enter with the ticket. This message and
+    /// all below are only sent to clients of version [`MOVING_SESSIONS`] or later.
     Redirect {
         /// The server.
         contact: ServerContact,
         /// For [`ClientMessage::Enter`].
         ticket: Ticket,
     },
-    /// The session is about to move to this server: connect and enter there, and stay here as well.
+    /// The session is about to move to this server: connect and enter there, and keep this link.
     Next {
         /// The server.
         contact: ServerContact,
         /// For [`ClientMessage::Enter`].
         ticket: Ticket,
     },
-    /// The client is expected, or may be soon: keep the link.
+    /// The server expects the client, or may do so soon: keep the link.
     Wait,
-    /// The session is hosted by the server at this link, in this session epoch. The highest epoch counts.
+    /// The server at this link hosts the session in this session epoch. The highest epoch wins.
     Hosted {
         /// The session epoch.
         epoch: u64,
     },
-    /// The server to try if this one is silent; none: there is none for now.
+    /// The server to try if this one is silent; `None`: there is none now.
     Standby(Option<ServerContact>),
 }
 
@@ -266,11 +266,11 @@ pub struct JoinedPlayer {
 
 /// Writes a message.
 pub fn write_message<T: Serialize>(message: &T) -> Vec<u8> {
-    // Fails only for types that cannot be written at all, which the types above are not.
+    // Fails only for types that cannot be serialized, and the types above can.
     postcard::to_allocvec(message).unwrap_or_default()
 }
 
-/// Reads a message; all of the bytes must be used.
+/// Reads a message; `None` unless it uses all of the bytes.
 pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     if bytes.len() > MAX_MESSAGE {
         return None;
@@ -281,9 +281,9 @@ pub fn read_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 /// A datagram of a client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClientDatagram<I> {
-    /// What arrived.
+    /// The packets that arrived.
     pub ack: Option<Ack>,
-    /// The client's clock, milliseconds; comes back as an echo.
+    /// The client's clock in milliseconds; the server echoes it.
     pub clock: u16,
     /// The number of the first input.
     pub first: u16,
@@ -309,7 +309,8 @@ impl<I: Serialize + DeserializeOwned> ClientDatagram<I> {
         }
     }
 
-    /// Reads a datagram into `self`, whose memory is used again; false leaves nothing of use in it.
+    /// Reads a datagram into `self`, whose memory is reused. If false, the contents of `self` are
+    /// meaningless.
     pub fn read(&mut self, bytes: &[u8]) -> bool {
         let mut rest = Bytes(bytes);
         let (Some(INPUT), Some(flags), Some(clock)) = (rest.u8(), rest.u8(), rest.u16()) else {
@@ -342,18 +343,18 @@ impl<I> Default for ClientDatagram<I> {
     }
 }
 
-/// What rides on a server's datagram.
+/// A datagram of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServerDatagram<'a> {
-    /// The newest input that the state takes into account, and how many wait after it.
+    /// The number of the newest input that the state includes, and how many inputs wait.
     pub input: Option<(u16, u8)>,
-    /// The newest clock heard, and how many milliseconds ago that was.
+    /// The client's newest clock, and its age in milliseconds.
     pub echo: Option<(u16, u8)>,
-    /// The tick, where no state packet tells it.
+    /// The tick; meaningful only without a state packet, which has its own.
     pub tick: u16,
-    /// Events, one after the other.
+    /// Events, one after the other in postcard.
     pub events: &'a [u8],
-    /// The state packet, or nothing.
+    /// The state packet; empty if there is none.
     pub state: &'a [u8],
 }
 

@@ -130,7 +130,7 @@ fn actions_are_seen_as_the_asker_saw_the_world_and_spread_by_asking() {
     tick(&mut simulation, 5);
     simulation.ask(lamp(0), true, Requester::Player(PlayerId(1), Tick(4)));
     assert_eq!(tick(&mut simulation, 6), 1);
-    assert_eq!(tick(&mut simulation, 7), 1, "lamps that were asked light up in the next tick");
+    assert_eq!(tick(&mut simulation, 7), 1, "other lamps receive the action in the next tick");
     let lit = |serial| simulation.world().get::<Lamp>(lamp(serial)).unwrap().lit;
     assert_eq!((lit(0), lit(1), lit(2)), (true, true, false));
 }
