@@ -27,7 +27,7 @@ pub struct EventCounts {
 }
 
 impl EventCounts {
-    /// Counts an event that a player notices.
+    /// Queues an event for a player who notices it, and counts it.
     pub(super) fn note<G: Game>(
         &mut self,
         session: &mut PlayerSession<G>,

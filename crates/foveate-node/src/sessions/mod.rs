@@ -54,7 +54,7 @@ pub struct ServerSettings {
     pub budget: Option<Bytes>,
     /// How long a player whose link broke stays in the world, and may resume.
     pub resume_for: Micros,
-    /// After this time without a datagram a player has timed out.
+    /// After this time without a message or datagram a player has timed out.
     pub timeout: Micros,
     /// What all players together may use; grades give way when it is short.
     pub resources: Resources,
