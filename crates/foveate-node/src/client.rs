@@ -550,40 +550,40 @@ impl<G: Game> Client<G> {
 
     /// Sends an action for an object to the server.
     pub fn ask(&self, object: ObjectId, action: G::Action, now: Micros, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         let ask = ClientMessage::Ask { object: object.0, action, seen: self.tick_now(now).0 };
         out.message(link, &write_message(&ask));
     }
 
     /// Asks the server for another view; it applies at once.
     pub fn set_view(&self, which: u8, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::View(which)));
     }
 
     /// Also looks from `object`, if the game allows it; `None`: from the own avatar only.
     pub fn watch(&self, object: Option<ObjectId>, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         let object = object.map(|object| object.0);
         out.message(link, &write_message(&ClientMessage::<G::Action>::Watch(object)));
     }
 
     /// Asks the server for a player's name; [`News::Named`] answers.
     pub fn who(&self, player: PlayerId, out: &mut impl Outbox) {
-        let Some(link) = self.let_in() else { return };
+        let Some(link) = self.accepted_link() else { return };
         out.message(link, &write_message(&ClientMessage::<G::Action>::Who(player.0)));
     }
 
     /// The link, once the server has accepted the client: before that, anything but a hello is a
     /// violation.
-    fn let_in(&self) -> Option<Link> {
+    fn accepted_link(&self) -> Option<Link> {
         self.link.filter(|_| self.joined().is_some())
     }
 
     /// Leaves for good. Nothing is sent on the link afterwards: the server would take it for a
     /// violation.
     pub fn leave(&mut self, out: &mut impl Outbox) {
-        if let Some(link) = self.let_in() {
+        if let Some(link) = self.accepted_link() {
             out.message(link, &write_message(&ClientMessage::<G::Action>::Leave));
         }
         self.closed();

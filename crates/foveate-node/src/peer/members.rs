@@ -346,8 +346,8 @@ mod tests {
     fn a_long_digest_is_passed_on_and_paid_for_later() {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 5, 60), None, &Trusting).unwrap();
-        let nobody = BTreeSet::new();
-        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let no_links = BTreeSet::new();
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &no_links }];
         let mut room = 20;
         assert_eq!(members.gossip(&ears, &mut room).len(), 1);
         assert!(room < -200, "{room}");
@@ -405,9 +405,9 @@ mod tests {
     fn a_peer_outside_the_world_is_not_gossiped_about() {
         let mut members = Members::new(PlayerId(9));
         members.learn(HERE, digest(2, 0, 0), None, &Trusting).unwrap();
-        let nobody = BTreeSet::new();
-        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &nobody }];
+        let no_links = BTreeSet::new();
+        let ears = [GossipTarget { link: Link(7), player: PlayerId(8), linked: &no_links }];
         assert!(members.gossip(&ears, &mut 100).is_empty());
-        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &nobody, (8, 8)).is_empty());
+        assert!(members.introduce(PlayerId(8), ([0.0; 3], 1.0), &no_links, (8, 8)).is_empty());
     }
 }

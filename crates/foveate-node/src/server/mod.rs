@@ -3,7 +3,7 @@
 //! Without IO: links, messages and datagrams are passed in, and leave through an [`Outbox`]. One
 //! call of [`Server::tick`] per round does everything else, in order: inputs, rules, events,
 //! states. The host also polls [`Server::poll`] for its duties: look up a player, keep the objects
-//! of one who left.
+//! of a player who left.
 
 mod window;
 

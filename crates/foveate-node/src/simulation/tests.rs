@@ -158,7 +158,7 @@ fn objects_spawn_with_their_origin_and_can_be_restored() {
 }
 
 #[test]
-fn events_reach_who_is_near_the_line() {
+fn events_reach_observers_near_the_line() {
     let shot = EventArea::Segment { from: [0.0; 3], to: [100.0, 0.0, 0.0], radius: 5.0 };
     assert!(shot.reaches([50.0, 4.0, 0.0]) && shot.reaches([-3.0, 0.0, 0.0]));
     assert!(!shot.reaches([50.0, 6.0, 0.0]) && !shot.reaches([106.0, 0.0, 0.0]));
