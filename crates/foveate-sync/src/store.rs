@@ -335,7 +335,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes the round: what was written since the last commit becomes the state of `tick`.
+    /// Ends the round: objects written since the last commit get their state of `tick`.
     pub fn commit(&mut self, tick: Tick) {
         self.tick = tick;
         let schema = Arc::clone(&self.schema);
@@ -377,7 +377,7 @@ impl Store {
         hot.head = hot.head.wrapping_add(1);
     }
 
-    /// Forgets this round's jumps; the pipeline has seen them.
+    /// Forgets the jumps of this round, which the pipeline has processed.
     pub(crate) fn settle(&mut self) {
         for jump in self.jumped.drain(..) {
             self.hot[jump.slot.at()].jumped = false;
@@ -394,34 +394,34 @@ impl Store {
         self.by_id.iter().map(|(id, slot)| (*id, *slot))
     }
 
-    /// The name of the object in a row.
+    /// The id of the object in a row.
     pub fn id(&self, slot: Slot) -> ObjectId {
         self.hot[slot.at()].id
     }
 
-    /// Who owns an object.
+    /// The owner of an object, and its epoch.
     pub fn owner(&self, slot: Slot) -> (OwnerId, Epoch) {
         let lanes = self.lanes(slot);
         (OwnerId(lanes[LANE_OWNER] as u32), Epoch(lanes[LANE_EPOCH] as u32))
     }
 
-    /// Where an object is, in world units; all zero for objects without a place.
+    /// The place of an object, in world units; zeros for objects without a place.
     pub fn position(&self, slot: Slot) -> [f32; 3] {
         self.hot[slot.at()].pos
     }
 
-    /// The lanes as they are now, committed or not.
+    /// The current lanes, committed or not.
     pub fn lanes(&self, slot: Slot) -> &[i32] {
         let at = self.lanes_at[slot.at()] as usize;
         &self.current[at..at + self.kind(slot).lane_count()]
     }
 
-    /// The lanes as of the last commit; none for an object that was created since.
+    /// The lanes at the last commit; `None` for an object that was created since.
     pub fn committed(&self, slot: Slot) -> Option<&[i32]> {
         self.committed_at(slot, self.tick)
     }
 
-    /// The lanes as of the end of a round, if the history reaches back to it.
+    /// The lanes at the end of a round; `None` if the history does not reach back to it.
     pub fn committed_at(&self, slot: Slot, tick: Tick) -> Option<&[i32]> {
         let hot = &self.hot[slot.at()];
         let lanes = self.kind(slot).lane_count();
@@ -439,13 +439,13 @@ impl Store {
         self.by_id.range(first..=last).map(|(id, _)| *id)
     }
 
-    /// What a slot is made of.
+    /// The kind of the object in a row.
     pub fn kind(&self, slot: Slot) -> &Kind {
         self.kind_in(&self.schema, slot)
     }
 
     fn kind_in<'a>(&self, schema: &'a Schema, slot: Slot) -> &'a Kind {
-        // A row is only ever made for a kind of this schema.
+        // A row is only created for a kind of this schema.
         &schema.kinds()[usize::from(self.hot[slot.at()].kind.0)]
     }
 
@@ -462,7 +462,7 @@ impl Store {
         &self.ring[at..at + lanes]
     }
 
-    /// The number of the first push of a row's present object.
+    /// The number of the first push of a row's current object.
     pub(crate) fn first_push(&self, slot: Slot) -> u32 {
         self.first_push[slot.at()]
     }
@@ -471,7 +471,7 @@ impl Store {
         self.pins.0[slot.at()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// No pair speaks of any slot.
+    /// Removes all pins.
     pub(crate) fn unpin_all(&mut self) {
         self.pins.0.iter_mut().for_each(|pins| *pins.get_mut() = 0);
     }
@@ -489,8 +489,8 @@ impl Store {
     }
 }
 
-/// Pairs of each row. Turns on several threads add and take away; nobody reads the counts before all of them are over,
-/// so no order is needed.
+/// Counts the pairs of each row. Parts on several threads add and subtract; the counts are only
+/// read after all parts have ended, so no memory order is needed.
 #[derive(Debug, Default)]
 struct Pins(Vec<AtomicU32>);
 
@@ -507,7 +507,7 @@ impl Clone for Pins {
     }
 }
 
-/// Takes the new place over and notices jumps.
+/// Stores the new place, and detects jumps.
 fn move_to(
     hot: &mut ObjectState,
     place: &PlaceLanes,
@@ -529,8 +529,8 @@ fn move_to(
     }
 }
 
-/// World units that an object of this kind moves in a round at most. Quantisation may add a step on each side
-/// to an honest move.
+/// The most world units that an object of this kind moves in a round. Quantisation may add a step
+/// at each end of an honest move.
 fn reach(kind: &Kind, rounds_per_second: f32) -> f32 {
     let step = kind.place.map_or(0.0, |place| place.precision);
     kind.spec.max_speed / rounds_per_second + 2.0 * step

@@ -164,16 +164,10 @@ pub enum ViewError {
     Syntax(String),
     /// The policy needs a key that is missing.
     #[error("policy {policy:?} needs `{key}`")]
-    Missing {
-        policy: PolicyName,
-        key: &'static str,
-    },
+    Missing { policy: PolicyName, key: &'static str },
     /// The policy does not use a key, although its author expects an effect.
     #[error("policy {policy:?} has no use for `{key}`")]
-    Unused {
-        policy: PolicyName,
-        key: &'static str,
-    },
+    Unused { policy: PolicyName, key: &'static str },
     /// A number is out of range.
     #[error("{key}: found {found}, expected {expected}")]
     Range {

@@ -12,9 +12,7 @@ use foveate_wire::{Micros, Tick};
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Show {
     /// Predicted to now; corrections fade with this half-life.
-    Predict {
-        half_life: Micros,
-    },
+    Predict { half_life: Micros },
     /// As it was [`delay`](Smoother::delay) ago; the delay adapts.
     Interpolate,
 }
