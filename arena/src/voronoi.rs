@@ -176,13 +176,10 @@ impl<'a> Builder<'a> {
         let mut from = Cut { at: room.enter, kind: end_kind(room.enter > 0.0) };
         for wall in blocked {
             if wall.enter > from.at {
-                parts.push((
-                    from,
-                    Cut { at: wall.enter.min(room.exit), kind: NodeKind::Authenticator },
-                ));
+                parts.push((from, Cut { at: wall.enter.min(room.exit), kind: NodeKind::Door }));
             }
             if wall.exit >= from.at {
-                from = Cut { at: wall.exit, kind: NodeKind::Authenticator };
+                from = Cut { at: wall.exit, kind: NodeKind::Door };
             }
         }
         if from.at < room.exit {
@@ -302,7 +299,7 @@ mod tests {
             let graph = map.graph();
             graph.node_indices().filter(|&n| graph.node(n).kind == kind).count()
         };
-        let counts = [NodeKind::Junction, NodeKind::Authenticator, NodeKind::Border].map(count);
+        let counts = [NodeKind::Junction, NodeKind::Door, NodeKind::Border].map(count);
         assert!(counts.iter().all(|&n| n >= 4), "{counts:?}");
     }
 }
