@@ -306,7 +306,8 @@ impl Bot {
         self.head_for(world, 0);
     }
 
-    /// Aims near a node of the way. Straying is to the side of the way, and only where there is room.
+    /// Aims near a node of the way. Straying is to the side of the way, and only where there is
+    /// room.
     fn head_for(&mut self, world: &World, leg: usize) {
         let position = self.body.place.point();
         let node = world.place_of(self.path[leg]);
@@ -321,8 +322,7 @@ impl Bot {
         self.fruitless = 0;
     }
 
-    /// Whether the bot is at the node it is heading for, or so near that it may cut the corner to the
-    /// next one.
+    /// Whether the bot is at its next node, or so near that it may cut the corner to the one after.
     fn may_turn_off(&self, world: &World, position: Point, distance: f64) -> bool {
         distance < PASS
             || (distance < self.cut
@@ -346,15 +346,15 @@ impl Bot {
         ArenaInput { forward: 0, strafe: 0, yaw: self.body.yaw.0 }
     }
 
-    /// A new direction to look in, and for how many ticks.
+    /// A new direction to look in, and the number of ticks to do so.
     fn glance(&mut self, world: &World) -> (Yaw, u32) {
         let time = LOOK_MS.0 + self.rng.u32(0..=LOOK_MS.1);
         (Yaw(self.rng.u16(..)), world.ticks(time))
     }
 }
 
-/// The nearest node that can be walked to in a straight line, or the nearest of all. Looks at every
-/// node: only a bot that is stuck asks.
+/// The nearest node with a free straight line, or the nearest of all. Checks every node, because
+/// only a bot that is stuck asks.
 fn nearest_node(world: &World, position: Point) -> NodeIx {
     let distance = |node: &NodeIx| world.place_of(*node).distance(position);
     let by_distance = |a: &NodeIx, b: &NodeIx| distance(a).total_cmp(&distance(b));
