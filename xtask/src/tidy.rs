@@ -32,6 +32,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     names::public_types_have_one_name,
     words::nothing_is_left_undone,
     words::nothing_names_a_machine,
+    words::comments_are_plain,
     crates::crates_introduce_themselves,
     crates::dependencies_are_explained,
     deploy::deployment_is_sound,

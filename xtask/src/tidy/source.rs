@@ -1,4 +1,7 @@
-//! Source text with comments and literals blanked out, so that braces and words can be counted.
+//! Source text without comments and literals, so that braces and words can be counted; and its comments
+//! alone, so that their words can be checked.
+
+use std::ops::Range;
 
 /// The languages that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,19 +24,48 @@ impl Language {
 /// `text` with every character of a comment or inside a literal replaced by a space. Line breaks
 /// stay where they are, and so does the number of characters; code is kept.
 pub fn blank(text: &str, language: Language) -> Vec<char> {
-    let mut scan = Scan { input: text.chars().collect(), output: Vec::new(), language };
-    scan.code(false);
-    scan.output
+    Scan::of(text, language).output
+}
+
+/// A comment as it is written, with its markers. Consecutive line comments are separate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The line of its first character, from one.
+    pub line: usize,
+    pub text: String,
+}
+
+/// All comments of `text`, in order.
+pub fn comments(text: &str, language: Language) -> Vec<Comment> {
+    let scan = Scan::of(text, language);
+    let (mut line, mut at) = (1, 0);
+    let mut found = Vec::new();
+    for range in &scan.comments {
+        line += scan.input[at..range.start].iter().filter(|c| **c == '\n').count();
+        at = range.start;
+        found.push(Comment { line, text: scan.input[range.clone()].iter().collect() });
+    }
+    found
 }
 
 struct Scan {
     input: Vec<char>,
     /// As long as the part of `input` that has been read.
     output: Vec<char>,
+    /// The characters of each comment.
+    comments: Vec<Range<usize>>,
     language: Language,
 }
 
 impl Scan {
+    /// Reads a whole text.
+    fn of(text: &str, language: Language) -> Scan {
+        let input = text.chars().collect();
+        let mut scan = Scan { input, output: Vec::new(), comments: Vec::new(), language };
+        scan.code(false);
+        scan
+    }
+
     fn peek(&self, ahead: usize) -> Option<char> {
         self.input.get(self.output.len() + ahead).copied()
     }
@@ -70,17 +102,24 @@ impl Scan {
         }
     }
 
-    /// Blanks a comment that begins here. Rust's block comments nest.
+    /// Blanks and notes a comment that begins here.
     fn comment(&mut self) -> bool {
+        let start = self.output.len();
         if self.starts_with("//") {
             while self.peek(0).is_some_and(|c| c != '\n') {
                 self.drop(1);
             }
-            return true;
-        }
-        if !self.starts_with("/*") {
+        } else if self.starts_with("/*") {
+            self.block_comment();
+        } else {
             return false;
         }
+        self.comments.push(start..self.output.len());
+        true
+    }
+
+    /// Rust's block comments nest.
+    fn block_comment(&mut self) {
         let mut depth = 0_usize;
         while self.peek(0).is_some() {
             if self.starts_with("/*") && (depth == 0 || self.language == Language::Rust) {
@@ -96,7 +135,6 @@ impl Scan {
                 self.drop(1);
             }
         }
-        true
     }
 
     /// Blanks a literal that begins here.
@@ -232,6 +270,20 @@ mod tests {
         ] {
             assert_eq!(braces(text, Language::TypeScript), left, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_are_found_with_their_lines_and_literals_are_not() {
+        let found = |text, language| -> Vec<(usize, String)> {
+            comments(text, language).into_iter().map(|it| (it.line, it.text)).collect()
+        };
+        let rust = "/// a,\nfn a() { \"// no\" } // b\n/* c\n/* d */ */ x /* e */";
+        let expected = [(1, "/// a,"), (2, "// b"), (3, "/* c\n/* d */ */"), (4, "/* e */")];
+        let expected = expected.map(|(line, text)| (line, text.to_owned()));
+        assert_eq!(found(rust, Language::Rust), expected);
+        let script = "`// no ${/* a */ 1}`; // b";
+        let expected = [(1, "/* a */".to_owned()), (1, "// b".to_owned())];
+        assert_eq!(found(script, Language::TypeScript), expected);
     }
 
     #[test]

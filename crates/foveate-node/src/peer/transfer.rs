@@ -164,19 +164,19 @@ impl<G: Game> Peer<G> {
     }
 
     /// The most interested neighbour for an object of ours: clearly more than we are, or any if
-    /// `anybody`.
+    /// `any_peer`.
     pub(super) fn most_interested(
         &self,
         id: ObjectId,
         now: Micros,
-        anybody: bool,
+        any_peer: bool,
     ) -> Option<PlayerId> {
         let store = &self.simulation.publisher.store;
         let slot = store.find(id)?;
         let there = store.kind(slot).place.map(|_| store.position(slot));
         let mine = match there {
             // An object without a place stays where it is.
-            None if !anybody => return None,
+            None if !any_peer => return None,
             _ => self.interest(self.me, there),
         };
         let able = |player: &PlayerId| {
@@ -186,7 +186,7 @@ impl<G: Game> Peer<G> {
         let others = self.links.players().filter(able);
         let keen = others.map(|player| (self.interest(player, there), player));
         let (most, player) = keen.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))?;
-        (anybody || self.settings.interest.clearly_more(most, mine)).then_some(player)
+        (any_peer || self.settings.interest.clearly_more(most, mine)).then_some(player)
     }
 
     /// A player's interest in a place.
