@@ -184,8 +184,9 @@ struct Bot {
     aim: Point,
     /// The distance to `aim` from which it may turn to the next node.
     cut: f64,
-    /// The nearest that it has come to `aim`, and for how many ticks it came no nearer.
+    /// The shortest distance to `aim` so far.
     nearest: f64,
+    /// Ticks since then.
     fruitless: u32,
     /// How far it pushes the stick on this way.
     vigour: i32,

@@ -240,7 +240,7 @@ mod tests {
                 fate.splice(0..0, std::iter::repeat_n(0, rng.usize(0..40)));
                 inside += u32::from(node(&fate));
             }
-            assert!(inside > 10, "{name}: of 200 who were tampered with {inside} are inside");
+            assert!(inside > 10, "{name}: {inside} of 200 tampered players are inside");
         }
     }
 }

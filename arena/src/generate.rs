@@ -14,11 +14,13 @@ use crate::trig::Yaw;
 /// search.
 const ATTEMPTS: usize = 64;
 
-/// Half the sides of a box, in units: from a thin wall to a house.
+/// The least half side of a box, in units: a thin wall.
 const BOX_HALF_MIN: i32 = 1;
+/// The greatest half side of a box, in units: a house.
 const BOX_HALF_MAX: i32 = 7;
-/// Radius of the circle on which a polygon's corners lie, in units.
+/// The least radius of the circle on which a polygon's corners lie, in units.
 const RADIUS_MIN: i32 = 2;
+/// The greatest radius of that circle, in units.
 const RADIUS_MAX: i32 = 5;
 /// Corners of a polygon.
 const CORNERS: std::ops::RangeInclusive<u16> = 3..=7;

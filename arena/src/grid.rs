@@ -130,8 +130,9 @@ struct Axis {
     /// Cell borders still to cross.
     left: usize,
     forward: bool,
-    /// Share of the segment at which the next border is crossed, and the share between borders.
+    /// The share of the segment at which the next border is crossed.
     next: f64,
+    /// The share of the segment between two borders.
     step: f64,
 }
 

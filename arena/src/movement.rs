@@ -35,8 +35,9 @@ pub const FULL_INPUT: i8 = 127;
 /// touches one or two; an avatar that meets more in a tick stays where it was.
 const MAX_SLIDES: usize = 4;
 
-/// Velocity steps in one place step, and in one unit.
+/// Velocity steps in one place step.
 const VELOCITY_PER_PLACE: i64 = 256;
+/// Velocity steps in one world unit.
 const VELOCITY_PER_UNIT: i64 = 65_536;
 
 /// Ticks per second, within the range for which movement is sound.

@@ -78,7 +78,7 @@ impl Match {
     }
 
     /// The server's mean ratio of broadcast bytes to sent bytes over this many rounds.
-    fn said_in(&mut self, rounds: u64) -> f64 {
+    fn estimate_in(&mut self, rounds: u64) -> f64 {
         let mut said = Vec::new();
         for _ in 0..rounds / 20 {
             self.run(20);
@@ -90,18 +90,18 @@ impl Match {
 }
 
 #[test]
-fn broadcasting_is_said_to_be_no_less_than_broadcasting() {
+fn while_broadcasting_the_estimate_equals_the_traffic() {
     for loss in [0.0, 0.1] {
         let mut game = Match::under(Some(presets::broadcast()), loss, None);
         game.server().compare_with_broadcast(SAMPLES);
-        let said = game.said_in(MEASURED);
+        let said = game.estimate_in(MEASURED);
         println!("loss {loss}: broadcasting, {said:.4} times less than broadcasting");
         assert!((said - 1.0).abs() < 0.03, "{said}");
     }
 }
 
 #[test]
-fn what_is_said_is_what_switching_to_broadcast_shows() {
+fn the_estimate_is_what_switching_to_broadcast_shows() {
     let tight = Some(Bytes(60));
     for (name, view, loss, budget) in [
         ("the game's own view", None, 0.0, None),
@@ -114,7 +114,7 @@ fn what_is_said_is_what_switching_to_broadcast_shows() {
         game.server().compare_with_broadcast(SAMPLES);
         game.run(WARM_UP);
         let sent = game.server().simulation.publisher.totals().bytes;
-        let said = game.said_in(MEASURED);
+        let said = game.estimate_in(MEASURED);
         let sent = (game.server().simulation.publisher.totals().bytes - sent) as f64;
 
         let mut switched = Match::under(view, loss, budget);

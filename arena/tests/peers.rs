@@ -21,8 +21,9 @@ use std::sync::Arc;
 const PLAYERS: usize = 8;
 const ROUND: Micros = Micros(50_000);
 const LATENCY: Micros = Micros(40_000);
-/// Rounds of play, then of rest, in which all requests arrive.
+/// Rounds of play.
 const PLAYED: u64 = 1_200;
+/// Rounds of rest after play, in which all requests arrive.
 const REST: u64 = 160;
 
 fn setup(seed: u64) -> Setup {
@@ -175,7 +176,7 @@ fn an_unknown_peers_claim_does_not_take_the_score_from_its_owner() {
 }
 
 #[test]
-fn a_match_among_peers_keeps_what_a_match_on_a_server_keeps() {
+fn a_match_among_peers_keeps_the_invariants_of_one_on_a_server() {
     let mut practice = Practice::new(setup(11), PLAYERS).unwrap();
     for round in 0..PLAYED + REST {
         if round < PLAYED {
@@ -240,7 +241,7 @@ fn objects_that_stand_still_survive_two_crashes_with_a_pause_between() {
 }
 
 #[test]
-fn whatever_happens_to_peers_every_object_has_one_owner_soon_after() {
+fn after_any_incident_every_object_soon_has_one_owner() {
     let more = std::env::var("FOVEATE_CHAOS").ok().and_then(|it| it.parse().ok());
     // Seeds that once showed bugs: 151, 169, 202.
     for seed in (1..=more.unwrap_or(12)).chain([151, 169, 202]) {
@@ -298,5 +299,5 @@ fn peers_know_their_neighbours_teams() {
         let mut observers = (0..64).filter_map(|at| publisher.observer(ObserverId(at)));
         assert!(observers.all(|observer| observer.team() != 0));
     }
-    assert!(told[0] > 0 && told[1] > 0, "others and mates: {told:?}");
+    assert!(told[0] > 0 && told[1] > 0, "others and team mates: {told:?}");
 }

@@ -11,8 +11,9 @@ use fastrand::Rng;
 use foveate_node::game::World;
 use foveate_wire::ObjectId;
 
-/// Ticks between two searches for enemies, and between two checks that the enemy is still in sight.
+/// Ticks between two searches for enemies.
 const LOOK_TICKS: u32 = 8;
+/// Ticks between two checks that the enemy is still in sight.
 const SIGHT_TICKS: u32 = 4;
 /// Ticks after which the error of the aim changes.
 const STEADY_TICKS: u32 = 7;
@@ -22,13 +23,13 @@ const CANDIDATES: usize = 3;
 const OPENS: f64 = 0.9;
 /// A unit is worth a shot like an avatar this many times as far away.
 const UNITS: f64 = 3.0;
-/// A scatter is best up to the first distance, a lance from the second on. A bot that has one of
-/// them keeps it for this much longer.
+/// A scatter is best up to the first distance, a lance from the second on.
 const BEST: (f64, f64) = (9.0, 26.0);
+/// A bot keeps either of them for this much longer.
 const KEEPS: f64 = 4.0;
-/// The time in which the aim settles, in milliseconds, and the share of the error that is left
-/// then, in thousandths.
+/// The time in which the aim settles, in milliseconds.
 const SETTLE_MS: u32 = 1_500;
+/// The share of the error that is left then, in thousandths.
 const SETTLED: u32 = 450;
 
 #[derive(Default, Debug)]
@@ -39,9 +40,9 @@ pub(super) struct Aim {
     since: u32,
     /// The current error of the aim, in thousandths of the largest.
     off: i32,
-    /// The enemy's place in the last tick, and its movement. Bots see no more than players: only
-    /// places are sent.
+    /// The enemy's place in the last tick.
     last: Option<Point>,
+    /// The enemy's movement, estimated from its places, because bots are sent no more than players.
     moves: Vector,
 }
 

@@ -28,9 +28,9 @@ const ORDER_MS: (u32, u32) = (10_000, 20_000);
 /// How long a fighter follows its way or dodges, in milliseconds: the least, and the most that is
 /// added.
 const DODGE_MS: (u32, u32) = (400, 900);
-/// A bot slower than this, in units per tick, stands still; a bot that stands still for the number
-/// of ticks below although it wants to move is stuck.
+/// A bot slower than this, in units per tick, stands still.
 const STANDING: f32 = 0.05;
+/// A bot that stands still for this many ticks although it wants to move is stuck.
 const STUCK_TICKS: u32 = 8;
 
 /// How long a stuck bot moves in a random direction, in milliseconds: the least, and the most that

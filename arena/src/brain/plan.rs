@@ -16,9 +16,9 @@ const PASS: f64 = 1.5;
 const CUT: f64 = 7.0;
 /// Ticks between two checks of the goal and of corners that can be cut.
 const LOOK_TICKS: u32 = 4;
-/// Makes a base less attractive, in units of way: a penalty for a base that is ours already, and a
-/// random one, so that not all bots go to the same base.
+/// How much less attractive a base is that is ours already, in units of way.
 const OURS: f64 = 120.0;
+/// The most that is added at random, in units of way, so that not all bots go to the same base.
 const WHIM: f64 = 40.0;
 /// How long a bot stays out of a fight, in milliseconds: the least, and the most that is added.
 const RETREAT_MS: (u32, u32) = (2_500, 3_000);

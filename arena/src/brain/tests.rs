@@ -36,7 +36,7 @@ fn a_match_is_lively_and_no_bot_camps() {
         }
     }
     println!("{kills} kills, {captures} captures, {taken} taken, {moving} of {alive} moving");
-    println!("bases held by nobody, team 1, team 2: {teams_hold:?}");
+    println!("bases held by no team, team 1, team 2: {teams_hold:?}");
     assert!((30 * MINUTES..=240 * MINUTES).contains(&kills), "{kills} kills");
     assert!((5 * MINUTES..=60 * MINUTES).contains(&captures), "{captures} captures");
     assert!(taken >= 5 * MINUTES, "{taken} items taken");

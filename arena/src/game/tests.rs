@@ -166,7 +166,7 @@ fn a_death_scores_once_and_the_dead_come_back_elsewhere() {
 }
 
 #[test]
-fn players_cannot_ask_for_what_only_rules_may() {
+fn players_cannot_request_actions_of_rules() {
     let mut practice = walled(1);
     let me = put(&mut practice, 1, (10, 20), 1);
     let other = put(&mut practice, 2, (20, 20), 2);

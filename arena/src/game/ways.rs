@@ -189,7 +189,7 @@ mod tests {
             ways.to_node(from, rng.u16(..nodes));
             assert!(Arc::ptr_eq(&used, &ways.to_node(start, 1)), "found anew");
         }
-        let memory = ways.memory.lock().expect("nobody panicked");
+        let memory = ways.memory.lock().expect("no thread panicked");
         assert!(memory.known.len() + memory.older.len() <= 2 * MAX_WAYS);
     }
 

@@ -29,12 +29,12 @@ use std::sync::Arc;
 /// Inputs that are remembered until the server has used them: two seconds at 20 Hz.
 pub const MAX_FORESEEN: usize = 40;
 /// If more inputs than this wait at the server, the client skips one, so that they are used sooner.
-const TOO_EARLY: u8 = 3;
+const MAX_WAITING: u8 = 3;
 /// Rounds between two skipped inputs: the effect of the first must show before the second.
-const PATIENCE: u32 = 20;
+const SKIP_PAUSE: u32 = 20;
 /// An avatar that rests away from its prediction for this long is corrected, although no new state
 /// says so.
-const DOUBT: Micros = Micros(1_000_000);
+const MISPLACED_FOR: Micros = Micros(1_000_000);
 /// After this many frames the fastest of them sets the clock, if it is a round or more behind the
 /// known one: the server stood still, or cannot keep up.
 const CLOCK_FRAMES: u32 = 40;
@@ -67,7 +67,7 @@ pub enum News<E> {
 }
 
 /// An input, and the avatar's state after the rule ran with it.
-struct Foreseen<I> {
+struct PredictedInput<I> {
     seq: u16,
     input: I,
     lanes: Vec<i32>,
@@ -111,15 +111,16 @@ pub struct Client<G: Game> {
     /// When the last frame arrived.
     heard: Option<Micros>,
     next_input: u16,
-    foreseen: VecDeque<Foreseen<G::Input>>,
+    predicted: VecDeque<PredictedInput<G::Input>>,
     /// The avatar's lanes after the rule ran with the newest input.
     own: Vec<i32>,
     /// How far the last correction moved the avatar, in world units.
     correction: Option<f32>,
     /// Since when the avatar has rested away from its prediction.
-    doubted: Option<Micros>,
+    misplaced_since: Option<Micros>,
     /// How many inputs waited at the server, by the newest frame.
     waiting: u8,
+    /// The round in which an input was last skipped.
     adjusted_at: u32,
     ticks: u32,
     /// The avatar's lanes before the current input.
@@ -152,10 +153,10 @@ impl<G: Game> Client<G> {
             rtt: None,
             heard: None,
             next_input: 0,
-            foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
+            predicted: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
             correction: None,
-            doubted: None,
+            misplaced_since: None,
             waiting: 0,
             adjusted_at: 0,
             ticks: 0,
@@ -227,7 +228,7 @@ impl<G: Game> Client<G> {
                 // The predictions for inputs that never arrived will not come true.
                 self.own.clear();
                 (self.next_input, self.lead, self.recent) = (0, None, (i64::MIN, 0));
-                self.foreseen.clear();
+                self.predicted.clear();
                 self.round = Micros(round.max(1));
                 self.resume = Some(resume);
                 let (player, avatar) = (PlayerId(player), ObjectId(avatar));
@@ -290,14 +291,14 @@ impl<G: Game> Client<G> {
         match frame.input {
             Some((seq, waiting)) => {
                 self.waiting = waiting;
-                if own || self.is_doubtful(joined.avatar, seq, now) {
-                    self.doubted = None;
+                if own || self.is_misplaced(joined.avatar, seq, now) {
+                    self.misplaced_since = None;
                     self.reconcile(joined.avatar, seq);
                 }
             }
             // A state from before any of our inputs was used: all of them are still to come.
             None if own && !self.own.is_empty() => {
-                let first = self.foreseen.front().map_or(self.next_input, |known| known.seq);
+                let first = self.predicted.front().map_or(self.next_input, |known| known.seq);
                 self.reconcile(joined.avatar, first.wrapping_sub(1));
             }
             None => {}
@@ -411,9 +412,9 @@ impl<G: Game> Client<G> {
         {
             self.own.extend_from_slice(own.lanes());
         }
-        if self.in_step() && !self.own.is_empty() {
+        if self.gives_input() && !self.own.is_empty() {
             let input = self.see(now, |world| decide(world, joined.avatar));
-            self.foresee(joined.avatar, input, tick);
+            self.predict(joined.avatar, input, tick);
         }
         self.send(link, now, out);
     }
@@ -437,8 +438,8 @@ impl<G: Game> Client<G> {
 
     /// Whether this round gives an input: one is skipped now and then to keep the server's queue
     /// short.
-    fn in_step(&mut self) -> bool {
-        if self.ticks.wrapping_sub(self.adjusted_at) < PATIENCE || self.waiting <= TOO_EARLY {
+    fn gives_input(&mut self) -> bool {
+        if self.ticks.wrapping_sub(self.adjusted_at) < SKIP_PAUSE || self.waiting <= MAX_WAITING {
             return true;
         }
         self.adjusted_at = self.ticks;
@@ -446,16 +447,16 @@ impl<G: Game> Client<G> {
         false
     }
 
-    fn foresee(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
+    fn predict(&mut self, avatar: ObjectId, input: G::Input, tick: Tick) {
         self.run(avatar, input, tick);
         let seq = self.next_input;
         self.next_input = seq.wrapping_add(1);
         let spare =
-            if self.foreseen.len() >= MAX_FORESEEN { self.foreseen.pop_front() } else { None };
+            if self.predicted.len() >= MAX_FORESEEN { self.predicted.pop_front() } else { None };
         let mut lanes = spare.map_or_else(Vec::new, |old| old.lanes);
         lanes.clear();
         lanes.extend_from_slice(&self.own);
-        self.foreseen.push_back(Foreseen { seq, input, lanes });
+        self.predicted.push_back(PredictedInput { seq, input, lanes });
     }
 
     /// Runs the rule on our copy of the avatar; its other effects are the server's to apply.
@@ -476,11 +477,11 @@ impl<G: Game> Client<G> {
 
     /// Compares the server's state after input `seq` with the prediction, and corrects the avatar.
     fn reconcile(&mut self, avatar: ObjectId, seq: u16) {
-        while self.foreseen.front().is_some_and(|known| (known.seq.wrapping_sub(seq) as i16) < 0) {
-            self.foreseen.pop_front();
+        while self.predicted.front().is_some_and(|known| (known.seq.wrapping_sub(seq) as i16) < 0) {
+            self.predicted.pop_front();
         }
         let Some(truth) = self.replicas.get(avatar) else { return };
-        let known = self.foreseen.front().filter(|known| known.seq == seq);
+        let known = self.predicted.front().filter(|known| known.seq == seq);
         if known.is_some_and(|known| known.lanes == truth.lanes()) {
             self.counts.foreseen += 1;
             return;
@@ -489,15 +490,15 @@ impl<G: Game> Client<G> {
         self.own.clear();
         self.own.extend_from_slice(truth.lanes());
         if known.is_some() {
-            self.foreseen.pop_front();
+            self.predicted.pop_front();
         }
-        let mut later = std::mem::take(&mut self.foreseen);
+        let mut later = std::mem::take(&mut self.predicted);
         for known in &mut later {
             self.run(avatar, known.input, tick);
             known.lanes.clear();
             known.lanes.extend_from_slice(&self.own);
         }
-        self.foreseen = later;
+        self.predicted = later;
         self.counts.corrected += 1;
         if before.len() == self.own.len() {
             self.correction = distance(self.game.schema(), avatar.kind(), &before, &self.own);
@@ -507,8 +508,8 @@ impl<G: Game> Client<G> {
     /// Whether the avatar has rested too long away from the prediction for input `seq`. Unchanged
     /// states are not sent: without this check an avatar that stops after inputs that never arrived
     /// would stay wrong.
-    fn is_doubtful(&mut self, avatar: ObjectId, seq: u16, now: Micros) -> bool {
-        let known = self.foreseen.iter().find(|known| known.seq == seq);
+    fn is_misplaced(&mut self, avatar: ObjectId, seq: u16, now: Micros) -> bool {
+        let known = self.predicted.iter().find(|known| known.seq == seq);
         let place = self.game.schema().kind(avatar.kind()).and_then(|kind| kind.place);
         let differs = match (known, place, self.replicas.get(avatar)) {
             (Some(known), Some(place), Some(truth)) => {
@@ -521,12 +522,12 @@ impl<G: Game> Client<G> {
             }
             _ => false,
         };
-        self.doubted = differs.then(|| self.doubted.unwrap_or(now));
-        self.doubted.is_some_and(|since| now - since >= DOUBT)
+        self.misplaced_since = differs.then(|| self.misplaced_since.unwrap_or(now));
+        self.misplaced_since.is_some_and(|since| now - since >= MISPLACED_FOR)
     }
 
     fn send(&mut self, link: Link, now: Micros, out: &mut impl Outbox) {
-        let newest = self.foreseen.iter().rev().take(REPEATED).rev();
+        let newest = self.predicted.iter().rev().take(REPEATED).rev();
         let mut incoming = ClientDatagram {
             ack: self.replicas.ack(),
             clock: (now.0 / 1_000) as u16,

@@ -599,7 +599,7 @@ fn observers_come_and_go_without_leaving_anything_behind() {
 }
 
 #[test]
-fn what_an_observer_is_known_to_have_is_what_it_acknowledged() {
+fn an_observer_is_known_to_have_what_it_acknowledged() {
     let (mut world, seat, other) = pair(circle(50.0), 30.0);
     let observer = world.seats[seat].0;
     let known = |world: &World, slot: Slot| {

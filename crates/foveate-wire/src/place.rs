@@ -328,8 +328,9 @@ fn gap(scale: usize, along: i32) -> usize {
 pub(crate) struct Frame {
     flip: [bool; 2],
     swap: bool,
-    /// Shear factors in 1/4096: tan(θ/2) and sin θ of the angle within the octant, rounded down.
+    /// tan(θ/2) of the angle within the octant, in 1/4096, rounded down.
     half: u32,
+    /// sin θ of that angle, in 1/4096, rounded down.
     sine: u32,
     /// Length of the way, rounded down, steps.
     pub length: u32,

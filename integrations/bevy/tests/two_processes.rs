@@ -220,7 +220,7 @@ fn the_examples_see_walkers_walk() {
     assert_eq!(seen.len(), 20, "they come into view and stay");
     seen.dedup();
     println!("{}\n{}", seen[0], seen[seen.len() - 1]);
-    assert!(seen.len() > 2, "nobody walks");
+    assert!(seen.len() > 2, "no walker moves");
 }
 
 /// Starts a server, and a client that has received what it should see.

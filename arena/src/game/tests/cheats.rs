@@ -241,7 +241,7 @@ fn inputs_that_no_player_could_give_are_refused() {
 }
 
 #[test]
-fn players_cannot_ask_what_only_rules_ask_nor_of_what_is_not_theirs() {
+fn players_cannot_request_actions_of_rules_nor_command_others_objects() {
     let mut table = Table::new(2, 1);
     table.team(0, (20.0, 20.0), 1);
     table.team(1, (30.0, 20.0), 2);

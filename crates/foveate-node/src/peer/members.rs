@@ -25,8 +25,9 @@ const RETOLD: (u8, u8) = (2, 3);
 const MAX_LOST: usize = 24;
 /// The most unknown peers whose places are remembered.
 const MAX_STRANGERS: usize = 64;
-/// The most boards in one digest, and lanes in each.
+/// The most boards in one digest.
 const MAX_BOARDS: usize = 4;
+/// The most lanes of one board.
 const MAX_LANES: usize = 64;
 
 /// A peer as known from digests.

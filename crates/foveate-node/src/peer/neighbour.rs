@@ -56,6 +56,7 @@ pub struct Neighbour {
     pub asks: bool,
     /// The number of the view that it subscribed to.
     pub view: u8,
+    /// The object that it looks from instead of its avatar.
     pub watched: Option<ObjectId>,
     /// Its pivots in the last round.
     pub eyes: Vec<ObjectId>,
@@ -66,6 +67,7 @@ pub struct Neighbour {
     pub stated: Option<([i32; 2], Gaze, Tick)>,
     /// How many frames must still contain the gaze.
     pub gaze_frames: u8,
+    /// Whether a frame must be sent at once, because of the gaze.
     pub gaze_now: bool,
     /// Its share of the uplink, in bytes per round.
     pub share: Option<Bytes>,
@@ -73,7 +75,9 @@ pub struct Neighbour {
     pub capacity: Option<Bytes>,
     /// Whether the other end wants the link.
     pub wanted_there: bool,
+    /// Whether this end wants the link.
     pub wanted_here: bool,
+    /// Since when neither end wants the link.
     pub unneeded: Option<Micros>,
     /// The players that it has links to.
     pub linked: BTreeSet<PlayerId>,

@@ -40,6 +40,7 @@ const NEW_FOR: Micros = Micros(10_000_000);
 const GOSSIP_EVERY: u32 = 2;
 /// Bytes of others' digests that may be sent in a round of gossip.
 const GOSSIP_ROOM: i64 = 30;
+/// The most of these bytes that are saved up in calm times.
 const MAX_GOSSIP: i64 = 100;
 /// The most bytes that gossip owes for digests that a peer requested: requests cannot stop gossip
 /// for longer than a second.
@@ -286,8 +287,7 @@ impl<G: Game> Peer<G> {
         }
     }
 
-    /// Chooses the keepers of our objects: pseudorandom ones, and all peers that are sent them
-    /// anyway.
+    /// Chooses which neighbours keep copies of our objects, pseudorandomly.
     fn choose_keepers(&mut self) {
         let players: Vec<PlayerId> =
             self.links.values().filter(|it| it.inside).map(|it| it.player).collect();

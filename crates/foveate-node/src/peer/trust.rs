@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_to_honest_peers_is_forgiven_and_what_goes_on_is_not() {
+    fn occasional_faults_are_forgiven_and_repeated_ones_are_not() {
         let mut patience = Patience::new(Micros::ZERO);
         let second = |n: u64| Micros(n * 1_000_000);
         assert!(

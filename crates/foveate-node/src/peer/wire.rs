@@ -242,19 +242,19 @@ impl Changes {
 
     /// Notes an object that the sender owns. Of several changes of an object, the last one counts.
     pub fn gain(&mut self, id: ObjectId, epoch: Epoch) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.gained.push((id.into(), epoch.0));
     }
 
     /// Notes an object that another peer owns now.
     pub fn give(&mut self, id: ObjectId, to: OwnerClaim) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.gave.push((id.into(), to.epoch.0, to.owner.0));
     }
 
     /// Notes a removed object; no claim on it at any epoch is honest from now on.
     pub fn remove(&mut self, id: ObjectId) {
-        self.unsay(id.into());
+        self.forget_object(id.into());
         self.removed.push((id.into(), u32::MAX));
     }
 
@@ -282,7 +282,7 @@ impl Changes {
         parts
     }
 
-    fn unsay(&mut self, object: Named) {
+    fn forget_object(&mut self, object: Named) {
         self.gained.retain(|it| it.0 != object);
         self.gave.retain(|it| it.0 != object);
         self.removed.retain(|it| it.0 != object);

@@ -91,7 +91,7 @@ mod tests {
     use foveate_wire::ObjectId;
 
     #[test]
-    fn names_that_come_and_go_are_forgotten_and_players_who_are_in_are_not() {
+    fn names_that_come_and_go_are_forgotten_and_connected_players_are_not() {
         let mut memory = MemoryStorage::default();
         let (ada, _) = memory.enter("ada");
         memory.on_joined(ada);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_player_who_was_gone_before_they_were_in_finds_everything_the_next_time() {
+    fn a_player_whose_link_broke_while_joining_gets_everything_the_next_time() {
         let (mut memory, kept) = (MemoryStorage::default(), vec![(ObjectId(7), vec![1, 2])]);
         let (ada, _) = memory.enter("ada");
         memory.leave(ada, kept.clone());

@@ -42,7 +42,7 @@ impl<G: Game> Server<G> {
         self.copy(played)?;
         let Server { simulation, sessions, .. } = self;
         happened.iter().for_each(|event| sessions.queue_for_all(event));
-        sessions.look_about(simulation, tick);
+        sessions.update_pivots(simulation, tick);
         sessions.send_states(simulation, tick, now, out);
         sessions.compare(simulation, tick, now);
         sessions.evict_timed_out(simulation, now, out);

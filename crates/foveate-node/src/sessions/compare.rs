@@ -93,8 +93,9 @@ pub(super) struct Shadow {
     /// How many players to sample.
     wanted: usize,
     samples: Vec<Sampled>,
-    /// When samples are chosen again, and the bytes of each player at the last choice.
+    /// When samples are chosen again.
     next_choice: Tick,
+    /// The bytes sent to each player up to the last choice.
     sent_before: BTreeMap<PlayerId, u64>,
     /// The bytes sent to each player up to the last round.
     players: BTreeMap<PlayerId, u64>,

@@ -79,7 +79,7 @@ const SEEN_SLACK: Micros = Micros(50_000);
 /// And by this many rounds: what is sent at the end of one is seen in the next.
 const SEEN_ROUNDS: u64 = 1;
 /// Rounds between two updates of each player's pivots.
-const LOOK_ABOUT: u32 = 8;
+const PIVOTS_EVERY: u32 = 8;
 
 impl Default for ServerSettings {
     fn default() -> ServerSettings {
@@ -448,7 +448,7 @@ impl<G: Game> PlayerSessions<G> {
             return;
         }
         session.watched = object;
-        look(simulation, session, &mut Vec::new());
+        set_pivots(simulation, session, &mut Vec::new());
     }
 
     fn send_name(&mut self, at: u32, player: PlayerId, now: Micros, out: &mut impl Outbox) {
@@ -510,7 +510,7 @@ impl<G: Game> PlayerSessions<G> {
         simulation.step(tick, |spot, event| happened.push((spot, event)));
         self.queue_events(simulation);
         self.note_interactions(simulation, now);
-        self.look_about(simulation, tick);
+        self.update_pivots(simulation, tick);
         self.sort_teams(simulation, tick);
         self.send_states(simulation, tick, now, out);
         self.compare(simulation, tick, now);
@@ -601,12 +601,12 @@ impl<G: Game> PlayerSessions<G> {
     }
 
     /// Updates the pivots of each player in some rounds.
-    pub(crate) fn look_about(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
+    pub(crate) fn update_pivots(&mut self, simulation: &mut Simulation<G>, tick: Tick) {
         let (of_region, sessions) = (self.of_region, &mut self.sessions);
         let mut eyes = Vec::new();
         for (at, session) in sessions.iter_mut().enumerate() {
             let Some(session) = session else { continue };
-            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(LOOK_ABOUT) {
+            if !(tick.0.wrapping_add(at as u32)).is_multiple_of(PIVOTS_EVERY) {
                 continue;
             }
             let observer = simulation.publisher.observer(session.observer);
@@ -614,7 +614,7 @@ impl<G: Game> PlayerSessions<G> {
             if of_region && observer.is_some_and(|observer| observer.looks_from().is_empty()) {
                 session.eyes.clear();
             }
-            look(simulation, session, &mut eyes);
+            set_pivots(simulation, session, &mut eyes);
         }
     }
 
@@ -641,7 +641,7 @@ impl<G: Game> PlayerSessions<G> {
         });
         for session in sessions.iter_mut().flatten() {
             if let Some(link) = session.link
-                && session.has_something_to_say(now, *keep_alive)
+                && session.needs_frame(now, *keep_alive)
             {
                 session.write_datagram((tick, now), echo_pause, &[], frame);
                 quality.note_sent(frame.len());
@@ -705,7 +705,7 @@ fn earliest_seen<G: Game>(
 }
 
 /// Sets a player's pivots. `eyes` is a buffer.
-fn look<G: Game>(
+fn set_pivots<G: Game>(
     simulation: &mut Simulation<G>,
     session: &mut PlayerSession<G>,
     eyes: &mut Vec<ObjectId>,
@@ -747,13 +747,13 @@ impl<G: Game> PlayerSession<G> {
         out.clear();
         let events = self.events_for(room_for_events(state.len()));
         let frame = ServerDatagram {
-            input: self.input_news(),
-            echo: self.echo_news(now, echo_pause),
+            input: self.input_status(),
+            echo: self.take_echo(now, echo_pause),
             tick: tick.0 as u16,
             events: &events,
             state,
         };
         frame.write(out);
-        self.told(now, events);
+        self.on_frame_sent(now, events);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::player_session::PlayerSession;
 use super::work::Credit;
-use super::{PlayerSessions, ServerEvent, allowance, look};
+use super::{PlayerSessions, ServerEvent, allowance, set_pivots};
 use crate::game::{EventArea, Game, PlayerId};
 use crate::outbox::{Link, Outbox};
 use crate::session::{ResumeKey, ServerMessage, write_message};
@@ -256,7 +256,7 @@ impl<G: Game> PlayerSessions<G> {
     pub(crate) fn next_inputs(&mut self, mut given: impl FnMut(PlayerId, u16, G::Input)) {
         for session in self.sessions.iter_mut().flatten() {
             while let Some(input) = session.next_input() {
-                if let Some((seq, _)) = session.input_news() {
+                if let Some((seq, _)) = session.input_status() {
                     given(session.player, seq, input);
                 }
             }
@@ -272,7 +272,7 @@ impl<G: Game> PlayerSessions<G> {
     pub(crate) fn prepare(&mut self, simulation: &mut Simulation<G>, tick: Tick, now: Micros) {
         self.queue_events(simulation);
         self.note_interactions(simulation, now);
-        self.look_about(simulation, tick);
+        self.update_pivots(simulation, tick);
         self.sort_teams(simulation, tick);
     }
 
@@ -307,7 +307,7 @@ impl<G: Game> PlayerSessions<G> {
         let keep_alive = self.keep_alive;
         for session in self.sessions.iter_mut().flatten() {
             if let Some(link) = session.link
-                && session.has_something_to_say(now, keep_alive)
+                && session.needs_frame(now, keep_alive)
             {
                 session.write_datagram((tick, now), Micros::ZERO, &[], &mut self.frame);
                 self.quality.note_sent(self.frame.len());
@@ -366,7 +366,7 @@ impl<G: Game> PlayerSessions<G> {
         session.leave_link(Micros::ZERO);
         link.and_then(|link| self.by_link.remove(&link));
         if let Some(session) = self.session_mut(player) {
-            look(simulation, session, &mut Vec::new());
+            set_pivots(simulation, session, &mut Vec::new());
         }
         self.events.push_back(ServerEvent::Left(player, Vec::new()));
     }

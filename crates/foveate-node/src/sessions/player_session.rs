@@ -230,13 +230,13 @@ impl<G: Game> PlayerSession<G> {
     }
 
     /// The number of the newest input used, and how many wait.
-    pub fn input_news(&self) -> Option<(u16, u8)> {
+    pub fn input_status(&self) -> Option<(u16, u8)> {
         self.done.map(|done| (done, self.waiting.len() as u8))
     }
 
     /// The player's newest clock and its age in milliseconds; `None` if less than `pause` has
     /// passed since the last echo.
-    pub fn echo_news(&mut self, now: Micros, pause: Micros) -> Option<(u16, u8)> {
+    pub fn take_echo(&mut self, now: Micros, pause: Micros) -> Option<(u16, u8)> {
         if self.echoed.is_some_and(|echoed| now - echoed < pause) {
             return None;
         }
@@ -277,7 +277,7 @@ impl<G: Game> PlayerSession<G> {
     }
 
     /// Notes that a frame was sent, and takes back the buffer of its events.
-    pub fn told(&mut self, now: Micros, mut events: Vec<u8>) {
+    pub fn on_frame_sent(&mut self, now: Micros, mut events: Vec<u8>) {
         self.spoke = now;
         if self.events.is_empty() {
             events.clear();
@@ -285,7 +285,7 @@ impl<G: Game> PlayerSession<G> {
         }
     }
 
-    pub fn has_something_to_say(&self, now: Micros, keep_alive: Micros) -> bool {
+    pub fn needs_frame(&self, now: Micros, keep_alive: Micros) -> bool {
         !self.events.is_empty() || now - self.spoke >= keep_alive
     }
 

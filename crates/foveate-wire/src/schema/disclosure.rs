@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_coarse_value_is_rounded_away_from_zero_within_its_range_and_stays_when_told_again() {
+    fn a_coarse_value_is_rounded_away_from_zero_within_its_range_and_only_once() {
         let lane = LimitedLane { lane: 2, step: 25, range: (-60, 110) };
         let told =
             [(0, 0), (1, 25), (25, 25), (26, 50), (99, 100), (101, 110), (-1, -25), (-51, -60)];
