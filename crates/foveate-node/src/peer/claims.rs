@@ -167,8 +167,8 @@ impl<G: Game> Peer<G> {
     }
 
     /// Asserts that an object is ours, at an epoch that settles the matter for honest peers. If the
-    /// epoch need not rise, all others know already, and only the peer with the lower claim is
-    /// told, at the next look.
+    /// claim is lower than ours, or the last assertion is recent, [`Peer::repeat_claims`] answers it
+    /// later.
     fn assert_claim(&mut self, id: ObjectId, claim: OwnerClaim, now: Micros) {
         let (Some(mine), Some(owned)) = (self.my_claim(id), self.ownership.owned_mut(id)) else {
             return;
@@ -184,7 +184,8 @@ impl<G: Game> Peer<G> {
         self.raise_epoch(id, claim.next(self.me).epoch);
     }
 
-    /// Repeats assertions to peers that joined while all others had just been told, or knew.
+    /// Answers the claims that [`Peer::assert_claim`] left open: asserts ours again, or sends it to
+    /// the claimant alone.
     pub(super) fn repeat_claims(&mut self, now: Micros, out: &mut impl Outbox) {
         let disputed = |(id, owned): (ObjectId, &mut Owned)| Some((id, owned.disputed.take()?));
         let disputed: Vec<(ObjectId, OwnerClaim)> =
@@ -223,9 +224,9 @@ impl<G: Game> Peer<G> {
     /// Whether a neighbour that has heard from us all the time must know that an object is ours.
     fn knows_owner(&self, id: ObjectId, neighbour: &Neighbour, now: Micros) -> bool {
         let Some(owned) = self.ownership.owned(id) else { return false };
-        // For a while the neighbour can have it honestly, because it believed the owner gone and
-        // took it over. If the owner was there all the time, and still is, it has told the
-        // neighbour.
+        // For a while the neighbour can have it honestly, because it believed the former owner gone
+        // and took it over. If the former owner was there all the time, and still is, it has told
+        // the neighbour.
         let is_there = |player: &PlayerId| {
             let link = self.links.of(*player);
             link.is_some_and(|it| it.is_settled(now) && it.heard >= owned.since + KEEP_ALIVE)

@@ -21,9 +21,9 @@ pub trait Interest: Send + Sync {
 /// Interest by nearness: minus the distance divided by the weight.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nearness {
-    /// A peer must be nearer than this share of the owner's distance.
+    /// A peer must be nearer than this share of the owner's distance, less the margin.
     pub share: f32,
-    /// A peer must be nearer than the owner by this distance.
+    /// Subtracted from that distance, so that small differences change nothing.
     pub margin: Metres,
 }
 

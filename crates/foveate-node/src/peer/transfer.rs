@@ -58,7 +58,7 @@ impl Acquired {
 pub(super) struct Owned {
     pub since: Micros,
     pub by: Acquired,
-    /// When others were last told so.
+    /// When this peer last asserted its ownership.
     pub asserted: Micros,
     /// A rival claim that must be answered once more.
     pub disputed: Option<OwnerClaim>,

@@ -199,8 +199,8 @@ impl Shadow {
         let Some(sample) = self.samples.iter_mut().find(|it| it.observer == observer) else {
             return;
         };
-        // Packets that were sent later than this, and are not known to have arrived or been lost,
-        // are still on their way.
+        // Shadow packets sent later than this whose fate no packet of the player decides are still
+        // on their way.
         let late = now - round_trip.unwrap_or(FIRST_ROUND_TRIP);
         if let Some(ack) = sample.fates.on_ack(ack, self.publisher.store.tick(), late) {
             self.publisher.on_ack(observer, &ack, now);
