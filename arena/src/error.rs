@@ -26,9 +26,9 @@ pub enum ArenaError {
         index: usize,
     },
     /// The kinds of the game do not form a schema, which is a bug in the arena.
-    #[error("the arena's schema: {0}")]
+    #[error("cannot build the schema of the arena: {0}")]
     Schema(#[from] SchemaError),
     /// The store has no room for an object, or has it already.
-    #[error("the arena's world: {0}")]
+    #[error("cannot change the world of the arena: {0}")]
     Store(#[from] StoreError),
 }

@@ -46,7 +46,7 @@ pub enum StoreError {
     #[error("there is no object at {0:?}")]
     Missing(Slot),
     /// The store is full.
-    #[error("{MAX_OBJECTS} objects are as many as a store holds")]
+    #[error("the store is full: it holds at most {MAX_OBJECTS} objects")]
     Full,
 }
 

@@ -49,7 +49,7 @@ pub enum PacketError {
     #[error("alias out of range")]
     Alias,
     /// An update of an unknown object, or against a state that the receiver does not have.
-    #[error("{0:?} has no state to update")]
+    #[error("the receiver does not have the baseline of {0:?}")]
     Baseline(Alias),
     /// A whole state of a kind that is not in the schema.
     #[error("unknown kind {0:?}")]

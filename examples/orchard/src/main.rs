@@ -94,7 +94,7 @@ fn play(contact: Option<&str>) -> Result<(), Box<dyn Error>> {
             actions.into_iter().for_each(|(object, action)| _ = peer.ask(object, action));
         })?;
         if host.is_stranded() {
-            return Err("the named peer does not let this one in; check its key and address".into());
+            return Err("cannot join the given peer; check its key and address".into());
         }
         if host.peer.is_inside() && host.tick().0.is_multiple_of(EVERY) {
             let owned = host.peer.owned().count();

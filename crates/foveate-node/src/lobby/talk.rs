@@ -152,14 +152,14 @@ pub enum No {
 impl std::fmt::Display for No {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            No::Cookie => "the cookie is missing, old, or another address's",
+            No::Cookie => "the cookie is missing, expired, or for another address",
             No::Rate => "too many requests from this address",
-            No::Full => "the lobby is full or busy; ask again later",
-            No::Forged => "the signature is not this key's",
-            No::Stale => "a later word of this peer is known already",
-            No::Name => "a game's name has 1 to 32 bytes that can be shown",
-            No::Contacts => "a peer has 1 to 6 addresses, which must be its own",
-            No::About => "what is said about a game has at most 64 bytes",
+            No::Full => "the lobby is full or busy; try again later",
+            No::Forged => "the signature does not match the key",
+            No::Stale => "a later statement of this peer is known already",
+            No::Name => "the name of a game must have 1 to 32 bytes, all printable",
+            No::Contacts => "a peer must have 1 to 6 addresses, all its own",
+            No::About => "the description of a game must have at most 64 bytes",
         })
     }
 }
