@@ -28,8 +28,8 @@ pub struct Alias(pub u16);
 /// | `11` + 30 bits | *minted* while the game runs, for the world; the creator is the node that minted it |
 ///
 /// Minting nodes have different creator numbers, so that they create ids without asking any other
-/// node: a peer has its player's number, a single server extends its counter into these bits, and a
-/// region server has a number of its own.
+/// node: a peer has its player's number, a single server extends its counter into these bits, and
+/// each region has its own number.
 ///
 /// ```
 /// use foveate_wire::{KindId, ObjectId};
