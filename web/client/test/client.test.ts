@@ -15,7 +15,7 @@ import { Schema } from "../src/wire/schema.js";
 const SCHEMA = Schema.parse("thing: max_speed=1 fall=0\nthing.on: Symbol { count: 2 } role=Plain floor=0\n");
 const KEY = new Uint8Array(16).fill(3);
 
-/** One end of a link, with a server at the other that answers as it is told. */
+/** One end of a link; the test controls the server at the other end. */
 class Wire implements Transport {
   onDatagram: (bytes: Uint8Array) => void = () => {};
   onMessage: (bytes: Uint8Array) => void = () => {};

@@ -28,7 +28,7 @@ function join(game: ArenaGame, name: string): Promise<Client<Controls, Action, E
   return connect({ base: BASE, name, game, transport: "websocket" });
 }
 
-/** Walks in circles for so many inputs. */
+/** Walks in circles for this many inputs. */
 function walk(client: Client<Controls, Action, Event>, inputs: number): () => boolean {
   let given = 0;
   client.onTick(() => ({ walk: { forward: 127, strafe: 0, yaw: (given++ * 400) & 0xffff }, fire: null, hands: "blaster" }));

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Names } from "../src/client/names.js";
 
-/** Of the requests of a player in a round a server answers so many. */
+/** How many of a player's requests a server answers in a round. */
 const ANSWERED = 32;
 
 test("a crowd's names are asked for bit by bit, each once", () => {

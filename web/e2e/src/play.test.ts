@@ -55,7 +55,7 @@ test("keys move the avatar, and the server agrees with the prediction", async ()
   );
   const own = await ada.fact<Own>("own");
   assert.ok(far(own, from) > 4, `moved by ${far(own, from)}`);
-  // Half an avatar's width: what nobody notices. Other lanes, such as health, are never foreseen.
+  // Half an avatar's width, which players do not notice. Other lanes, such as health, are not predicted.
   assert.ok(correction < 1, `corrected by ${correction}`);
 });
 

@@ -160,11 +160,6 @@ const EXEMPT: &[&str] = &[
     "web/client/src/transport/transport.ts",
     "web/client/src/transport/webtransport.ts",
     "web/client/src/wire/types.ts",
-    "web/client/test/packets.test.ts",
-    "web/client/test/webtransport.test.ts",
-    "web/e2e/src/play.test.ts",
-    "web/e2e/src/server.ts",
-    "web/e2e/src/transport.test.ts",
     "xtask/src/play.rs",
 ];
 
