@@ -1,4 +1,4 @@
-//! What a node does with a message.
+//! Handling of received messages.
 
 use super::message::{
     self, Payload, Reject, SilacMessage, SilacMessageKind, SilacParticipant, State,
@@ -11,18 +11,18 @@ use super::{Gone, NodeId, Phase, Silac, SilacEvent, SilacSettings};
 use foveate_wire::Micros;
 use std::net::SocketAddr;
 
-/// Whether a message is passed on, came before, or is not to be touched.
+/// How a message was judged.
 enum Verdict {
-    /// For the first time: passed on, if its kind is and it had senders to spare.
+    /// First copy: passed on if its kind is and its hop allows it.
     New,
-    /// Once more.
+    /// Another copy.
     Again,
     /// Neither counted nor passed on.
     Dropped,
 }
 
 impl Silac {
-    /// A message, step by step.
+    /// Handles a message, step by step.
     pub(super) fn receive(&mut self, now: Micros, from: SocketAddr, bytes: &[u8]) {
         if self.phase == Phase::Out {
             return;
@@ -54,7 +54,7 @@ impl Silac {
         }
     }
 
-    /// What the header and the tail say of the sender.
+    /// Records what the header and the tail say about the sender.
     fn hear_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
         let Some(peer) = self.peers.get_mut(sender) else { return };
         peer.heard = now;
@@ -64,15 +64,15 @@ impl Silac {
         }
     }
 
-    /// Somebody was named: if it is a stranger, whoever named it is asked who that is.
+    /// If `id` is unknown, asks the node that named it.
     fn wonder(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
-        // Most are known, and were weighed in this frame.
+        // Most are known and were weighed in this frame, so this is checked first.
         if id != self.id && !self.candidates.contains(id) {
             self.peers.ask(id, of, (now, self.frame));
         }
     }
 
-    /// Tells whoever asks about those who are known.
+    /// Answers questions about known participants.
     fn answer(&mut self, asker: SocketAddr, message: &SilacMessage<'_>) {
         for id in message.asked.iter() {
             let payload = match self.peers.get(id) {
@@ -98,7 +98,7 @@ impl Silac {
         self.transmit(to, draft.to(last, &[]));
     }
 
-    /// Takes the payload in, and queues what is passed on.
+    /// Applies the payload, and queues the message if it is passed on.
     fn take(
         &mut self,
         now: Micros,
@@ -149,7 +149,7 @@ impl Silac {
             return Verdict::Dropped;
         }
         let known = self.peers.get(who.id);
-        // Far from where its clock was: it began anew, and what was known of it is void.
+        // A number far from its clock: it restarted, and what was known of it is void.
         let known = known.filter(|peer| peer.newest().abs_diff(number) <= MEMORY);
         if known.is_some_and(|peer| peer.joined.is_some_and(|joined| number <= joined)) {
             return Verdict::Again;
@@ -170,7 +170,7 @@ impl Silac {
         Verdict::New
     }
 
-    /// Whether somebody can be let in.
+    /// Whether a participant can join.
     fn check(&self, who: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
         let [low, high] = self.settings.world;
         let outside = |i: usize| !(low[i]..=high[i]).contains(&who.avatar.position[i]);
@@ -195,14 +195,14 @@ impl Silac {
         Ok(())
     }
 
-    /// Straight to whom it concerns; to whoever passed the request on where the address is bad.
+    /// Sends a rejection to the participant, or to the node that passed the request on if the address is bad.
     fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
         self.counters.rejected[reject as usize - 1] += 1;
         let to = if reject == Reject::Address { sender } else { who.address };
         self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
     }
 
-    /// Somebody accepts this node, or is told of because this node asked.
+    /// Handles an accept: this node may join, or the data of a participant that it asked for.
     fn take_accept(&mut self, now: Micros, sender: NodeId, who: &SilacParticipant<'_>) -> Verdict {
         let known = self.peers.get(who.id).is_some();
         let wanted = who.id == sender || self.peers.is_asked(who.id);
@@ -211,7 +211,7 @@ impl Silac {
             self.counters.impossible += 1;
             return Verdict::Dropped;
         }
-        // Talk of somebody who left is older than the leave; it may speak for itself.
+        // A message from others about a participant that left is older than its leave; only its own counts.
         if who.id != sender && self.peers.is_gone(who.id) {
             return Verdict::Dropped;
         }
@@ -225,7 +225,7 @@ impl Silac {
         if self.appear(who, now) { Verdict::New } else { Verdict::Dropped }
     }
 
-    /// Somebody is known from now on; false if there is no room.
+    /// Adds a participant; false if there is no room.
     fn appear(&mut self, who: &SilacParticipant<'_>, now: Micros) -> bool {
         if !self.peers.insert(who.id, SilacPeer::new(who, now)) {
             self.counters.no_room += 1;
@@ -258,7 +258,7 @@ impl Silac {
         }
     }
 
-    /// A number of somebody's, or why it does not count.
+    /// Judges a message by its number.
     fn judge(&mut self, arrival: Arrival) -> Verdict {
         match arrival {
             Arrival::Newest | Arrival::Late => Verdict::New,
@@ -325,7 +325,7 @@ impl Silac {
         self.judge(arrival)
     }
 
-    /// An interaction, or its withdrawal, if it is news; and what it does to this node's own deeds.
+    /// Handles an interaction or its withdrawal, if it is new, and its conflict with this node's own.
     fn learn(
         &mut self,
         id: NodeId,
@@ -338,8 +338,8 @@ impl Silac {
         let Some(heard) = peer.learn(interaction, withdrawn, now) else { return };
         let at = peer.time_of(number, frame).unwrap_or(now);
         let (event, window) = if withdrawn {
-            // It was taken back because of somebody; if ours was done at about that time, of ours.
-            // The withdrawal is later than the deed by what it took to notice.
+            // It was withdrawn because of a third node's interaction; if ours was at about that time, because of ours.
+            // The withdrawal comes later than the interaction by the time it took to notice the conflict.
             (SilacEvent::Withdrew(id, interaction), conflict + frame * GRACE)
         } else {
             (SilacEvent::Did(id, interaction), conflict)
