@@ -59,7 +59,7 @@ impl SilacHost {
         self.handle(SilacInput::Found { game, frame });
     }
 
-    /// Asks to join a game by way of any of these contacts.
+    /// Asks to join a game through any of these contacts.
     pub fn join(&mut self, game: u32, contacts: &[SocketAddr], frame: SilacFrame) {
         self.handle(SilacInput::Join { game, contacts, frame });
     }

@@ -61,7 +61,7 @@ impl Host<SilacNode> for Addresses {
     }
 }
 
-/// A game that all nodes join by way of the first.
+/// A game that all nodes join through the first.
 struct Game {
     network: Network<SilacNode>,
     host: Addresses,

@@ -38,7 +38,7 @@ fn six_nodes_meet_through_one_learn_of_interactions_and_notice_one_that_leaves()
     let contact = hosts[0].silac.address();
     hosts[0].found(GAME, still(None));
     hosts[1..].iter_mut().for_each(|host| host.join(GAME, &[contact], still(None)));
-    until("everybody knows everybody", &mut hosts, |host| host.silac.peers().count() == 5);
+    until("all nodes know each other", &mut hosts, |host| host.silac.peers().count() == 5);
 
     // Noise is counted and otherwise ignored.
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -51,7 +51,7 @@ fn six_nodes_meet_through_one_learn_of_interactions_and_notice_one_that_leaves()
     let actor = hosts[2].silac.id();
     let act = Act { element: 9, lasting: true, frames: 3 };
     hosts[2].step(|_| still(Some(act))).unwrap();
-    until("everybody hears what one does", &mut hosts, |host| {
+    until("all nodes learn of an interaction", &mut hosts, |host| {
         host.drain_events().any(
             |event| matches!(event, SilacEvent::Did(by, deed) if by == actor && deed.element() == 9),
         )

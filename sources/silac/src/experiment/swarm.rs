@@ -351,7 +351,7 @@ impl Swarm {
         }
     }
 
-    /// Lets a node enter by way of contacts; without any, it founds the game.
+    /// Lets a node enter through contacts; without any, it founds the game.
     fn enter(&mut self, at: usize, contacts: &[usize]) {
         let Swarm { game, network, auditor } = self;
         let Some(pose) = auditor.movement.pose(at) else { return };

@@ -183,7 +183,7 @@ pub enum SilacInput<'a> {
         /// The avatar's first state.
         frame: SilacFrame,
     },
-    /// Joins a game by way of some of its nodes.
+    /// Joins a game through some of its nodes.
     Join {
         /// The game's id.
         game: u32,

@@ -21,7 +21,7 @@ pub enum SilacCommand {
         /// The avatar's first state.
         frame: SilacFrame,
     },
-    /// Join a game by way of some of its nodes.
+    /// Join a game through some of its nodes.
     Join {
         /// The game's id.
         game: u32,
