@@ -1,4 +1,4 @@
-//! Room for newcomers when places run short.
+//! Making room for newcomers when there are few free places.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ impl Core {
         }
     }
 
-    /// Whether only the places that are reserved for newcomers are left.
+    /// Whether only the places reserved for newcomers are left.
     fn is_crowded(&self) -> bool {
         let limits = &self.options.limits;
         let rest = limits.max_links.saturating_sub(limits.newcomers);
         limits.newcomers > 0 && self.links.len() >= rest as usize
     }
 
-    /// A newcomer was accepted. In a crowd it takes the place of the oldest link that has not joined, of the
-    /// address that has most of them: one that holds places without a use loses them first.
+    /// Makes room after a newcomer was accepted, if only reserved places are left. It replaces the oldest link that has
+    /// not joined, of the address with most of them: addresses that hold places without using them lose them first.
     pub(super) fn make_room(&mut self, now: Instant) {
         if !self.is_crowded() {
             return;
