@@ -1,4 +1,4 @@
-//! What iroh's errors are to a link.
+//! Converts iroh's errors to reasons why a link closed.
 
 use iroh::endpoint::{ConnectingError, ConnectionError, TransportErrorCode};
 
