@@ -37,7 +37,7 @@ pub struct EndpointOptions {
     /// How late timers of a calm link may fire. QUIC acknowledges after at most 25 ms, in a packet of its own; with a
     /// tick more, acknowledgements are sent with datagrams.
     pub timer_slack: Micros,
-    /// The least number of bytes that may be in flight, regardless of losses; see `docs/adr`.
+    /// The least number of bytes that may be in flight, regardless of losses; see `docs/adr/0008-one-loop-drives-quic.md`.
     pub min_window: Bytes,
     /// How datagrams are sent, if the other side has a choice, too.
     pub datagrams: DatagramPath,
