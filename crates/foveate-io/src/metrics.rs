@@ -34,9 +34,7 @@ struct Published {
 /// use std::time::Instant;
 ///
 /// let board = MetricsBoard::default();
-/// board.publish("foveate_players 3
-/// # EOF
-/// ".into(), Instant::now());
+/// board.publish("foveate_players 3\n# EOF\n".into(), Instant::now());
 /// assert!(board.text().starts_with("foveate_players"));
 /// ```
 #[derive(Clone, Default)]

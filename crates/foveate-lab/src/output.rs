@@ -36,13 +36,7 @@ pub enum Align {
 /// table.row(["vfc", "4.1"]);
 /// assert_eq!(
 ///     table.to_string(),
-///     "Traffic to each client
-///
-/// policy     kB/s
-/// ─────────  ────
-/// broadcast  12.3
-/// vfc         4.1
-/// "
+///     "Traffic to each client\n\npolicy     kB/s\n─────────  ────\nbroadcast  12.3\nvfc         4.1\n"
 /// );
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
