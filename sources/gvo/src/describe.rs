@@ -10,7 +10,7 @@ use super::{
 use foveate_lab::output::{Align, Table};
 use foveate_lab::report::{Axis, Plot, Report, Series};
 
-/// What the source measured for one moving object, in bytes per 100 ms.
+/// The source's figure for one moving object, in bytes per 100 ms.
 const PAPER_MOVING: f64 = 250.0;
 
 pub(super) fn done(outcome: ExperimentResult, played: &[Played], found: &MotionFindings) -> Done {
@@ -313,7 +313,7 @@ fn pressed_table(found: &MotionFindings) -> Table {
     table
 }
 
-/// The scenarios in which the source tries an optimisation.
+/// The scenarios in which the source tests an optimisation.
 fn tried_in(optimisation: &str) -> &'static [Scenario] {
     match optimisation {
         "dead reckoning" | "8-bit increments" | "4-bit increments" | "increments" => {
@@ -325,8 +325,7 @@ fn tried_in(optimisation: &str) -> &'static [Scenario] {
     }
 }
 
-/// What each optimisation is worth where it was tried. Actions are left out: theirs would dwarf all
-/// others.
+/// The gain of each optimisation in its scenarios. Actions are left out, since theirs is much larger than all others.
 fn factors_plot(found: &MotionFindings, protocol: &str) -> Plot {
     let rows: Vec<_> = found
         .factors
@@ -343,7 +342,7 @@ fn factors_plot(found: &MotionFindings, protocol: &str) -> Plot {
         .series(Series::values("source", paper).reference())
 }
 
-/// Every node's traffic in ticks.
+/// All nodes' traffic by tick.
 fn ticks_plot(run: &Played) -> Plot {
     let Played { scenario, topology, variant, .. } = *run;
     let title = format!("{}, {}, {variant}", scenario.name(), topology.name());

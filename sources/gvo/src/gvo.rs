@@ -1,9 +1,9 @@
-//! The source's protocol, for comparison only: its messages, its two topologies, and each of its
-//! optimisations on and off.
+//! The source's protocol, for comparison only: its messages, its two topologies, and each of its optimisations on and
+//! off.
 //!
-//! The network is the source's laboratory: a constant delay, and no loss but where a run asks for it.
-//! So nothing has to be kept in flight: what is sent in a frame arrives in it, and the server answers
-//! in it. What TCP carries is acknowledged, and repeated until it arrives.
+//! The network is that of the source's laboratory: a constant latency, and no loss unless a run has it. So nothing
+//! needs to be kept in flight: what is sent in a frame arrives in that frame, and the server answers in it. What TCP
+//! carries is acknowledged, and repeated until it arrives.
 
 use super::Topology;
 use super::field::Rollout;
@@ -16,23 +16,23 @@ use foveate_lab::net::{Fate, Link, LinkSpec, Loss};
 use foveate_wire::Micros;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One way of every link.
+/// One-way latency of every link.
 pub const LATENCY: Micros = Micros(20_000);
-/// Dead reckoning tells when its prediction is off by more units than this. The source gives no
-/// figure; ours has the same bound.
+/// Dead reckoning sends when its prediction is off by more than this many units. The source gives no figure; ours has
+/// the same bound.
 pub const THRESHOLD: f32 = 0.25;
-/// And when the facing is off by more than this many degrees: ours has the same floor.
+/// It also sends when the facing is off by more than this many degrees; ours has the same floor.
 pub const FACING: f32 = 15.0;
-/// What one step of an increment is worth, in units. The source gives no figure.
+/// One step of an increment, in units. The source gives no figure.
 const OFFSET: f32 = 1.0 / 16.0;
-/// What a TCP segment holds.
+/// Payload of a TCP segment.
 const SEGMENT: usize = 1_460;
-/// TCP repeats what was not acknowledged after this: the shortest that Linux waits.
+/// TCP repeats unacknowledged data after this time, the shortest in Linux.
 const RETRANSMIT: Micros = Micros(200_000);
-/// TCP acknowledges every second segment, and the last of a burst.
+/// TCP acknowledges every second segment, and the last one of a burst.
 const SEGMENTS_PER_ACK: usize = 2;
-/// Whose the objects are that nobody owns.
-const NOBODY: u16 = u16::MAX;
+/// The owner of objects without an owner.
+const UNOWNED: u16 = u16::MAX;
 
 /// Which of the source's optimisations are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,31 +43,31 @@ pub struct Tricks {
     pub aggregation: bool,
     pub zoning: bool,
     pub squeeze: Option<Squeeze>,
-    /// Orders instead of positions, where the script has any.
+    /// Send orders instead of positions, if the script has any.
     pub actions: bool,
-    /// A newcomer among peers is told of the peers near its spawn point, and of no others.
+    /// Tell a newcomer among peers only of the peers near its spawn point.
     pub near_spawn: bool,
-    /// Packets lost, in percent.
+    /// Share of packets lost, in percent.
     pub loss: u32,
 }
 
-/// What came of a run.
+/// The results of a run.
 pub struct SourceRun {
     pub meter: TrafficMeter,
-    /// Full states as they arrived: when, node, thing.
+    /// Full states in the order of arrival: time, node, thing.
     pub learned: Vec<(Micros, usize, usize)>,
 }
 
-/// What one end of a hop last told the other of an object.
+/// What one end of a hop last sent the other about an object.
 #[derive(Clone, Copy, Default)]
 struct Told {
-    /// The last pose, its frame, and the speed per frame that the receiver derives.
+    /// The last pose, its frame, and the speed per frame that the receiver derives from it.
     last: Option<(AvatarPose, usize, [f32; 3])>,
     /// The last full position, and its number.
     full: Option<(AvatarPose, u32)>,
 }
 
-/// (stage of the frame, from, to, carrier): what is sent together if anything is.
+/// (stage of the frame, from, to, carrier): messages with the same key are sent together.
 type Way = (u8, usize, usize, Carrier);
 
 struct Play<'a> {
@@ -75,13 +75,13 @@ struct Play<'a> {
     topology: Topology,
     tricks: Tricks,
     ran: SourceRun,
-    /// Units under orders, if those travel.
+    /// Units with orders, if orders are sent.
     units: Option<Rollout>,
-    /// What the network does to every packet.
+    /// Conditions of the network for every packet.
     link: Link,
     queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
     told: BTreeMap<(usize, usize, usize), Told>,
-    /// Players who have joined and not left.
+    /// Players that have joined and not left.
     joined: BTreeSet<usize>,
     frame: usize,
 }
@@ -138,7 +138,7 @@ impl Play<'_> {
         self.flush();
     }
 
-    /// Puts a message on its stream's channel.
+    /// Queues a message on its stream's channel.
     fn post(&mut self, simulation: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
         self.post_by(carrier, simulation, hop, (stream, bytes));
@@ -158,12 +158,12 @@ impl Play<'_> {
         self.topology.node(player)
     }
 
-    /// The players who are there, but for one.
+    /// The present players, except one.
     fn others(&self, but: Option<usize>) -> Vec<usize> {
         self.joined.iter().copied().filter(|player| Some(*player) != but).collect()
     }
 
-    /// Sends the objects of a player, or of nobody.
+    /// Sends the objects of a player, or those without an owner.
     fn post_objects(&mut self, simulation: u8, hop: (usize, usize), owner: Option<usize>) {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
@@ -171,11 +171,11 @@ impl Play<'_> {
         let poses: Vec<(usize, AvatarPose)> = poses.collect();
         let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(simulation) + 1);
         self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
-        let bytes = say::full_state(owner.map_or(NOBODY, |owner| owner as u16), &poses);
+        let bytes = say::full_state(owner.map_or(UNOWNED, |owner| owner as u16), &poses);
         self.post(simulation, hop, Stream::FullState, bytes);
     }
 
-    /// Tells everybody who is there; a newcomer only of the players `near` it, if that is asked for.
+    /// Sends the list of players to all present; optionally, a newcomer only gets those `near` it.
     fn list(&mut self, simulation: u8, from: usize, near: Option<(usize, &[usize])>) {
         let stamp = self.stamp();
         for player in self.others(None) {
@@ -194,7 +194,7 @@ impl Play<'_> {
         }
     }
 
-    /// Milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     fn stamp(&self) -> u64 {
         FRAME.0 * self.frame as u64 / 1_000
     }
@@ -220,8 +220,8 @@ impl Play<'_> {
         }
     }
 
-    /// The entry peer tells all players who is there; the newcomer connects to all, or to those near
-    /// its spawn point, and each pair exchanges its objects.
+    /// The entry peer sends all players the list of players; the newcomer connects to all, or to those near its spawn
+    /// point, and each pair exchanges its objects.
     fn join_peers(&mut self, player: usize) {
         let (me, others) = (self.node(player), self.others(Some(player)));
         let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
@@ -236,14 +236,14 @@ impl Play<'_> {
             if !known {
                 self.post(2, (me, to), Stream::Control, say::identify(player as u16));
             }
-            // The entry peer knows who asks; the others learn it when the newcomer connects.
+            // The entry peer knows the newcomer; the others learn of it when it connects.
             self.post_objects(2, (me, to), Some(player));
             self.post_objects(if known { 1 } else { 3 }, (to, me), Some(other));
         }
     }
 
-    /// The others notice that a connection failed. The server tells who is left; the source does not
-    /// say so, but clients have no other way to know.
+    /// The others notice that a connection failed. The server sends the list of those left; the source does not state
+    /// this, but clients have no other way to know.
     fn leave(&mut self, player: usize) {
         self.joined.remove(&player);
         if self.topology == Topology::Server {
@@ -251,8 +251,8 @@ impl Play<'_> {
         }
     }
 
-    /// An object is where it is: its owner tells the server, the server the others; or its owner the
-    /// others.
+    /// Reports an object's place: its owner tells the server, which tells the others; or its owner tells the others
+    /// directly.
     fn report(&mut self, thing: usize) {
         let Some(owner) = self.script.things[thing].owner else { return };
         let Some(pose) = self.script.pose(thing, self.frame) else { return };
@@ -273,7 +273,7 @@ impl Play<'_> {
         }
     }
 
-    /// The nodes that are told where an object is.
+    /// The nodes that are told an object's place.
     fn listeners(&self, thing: usize, owner: usize, pose: &AvatarPose) -> Vec<usize> {
         let zone = zone(pose);
         let hears = |player: &usize| {
@@ -292,18 +292,18 @@ impl Play<'_> {
         poses.map(|pose| zone(&pose)).collect()
     }
 
-    /// The peer that keeps a zone's list: fixed from the start.
+    /// The peer that keeps a zone's list; fixed from the start.
     fn zone_owner(&self, [x, z]: Zone) -> usize {
         (x + 3 * z).rem_euclid(self.script.players.len() as i32) as usize
     }
 
-    /// Tells of an object on one hop, in full or by an increment; if thinned, only when the other
-    /// end's prediction is off.
+    /// Sends an object's place on one hop, in full or as an increment; with thinning, only if the other end's
+    /// prediction is off.
     fn tell(&mut self, simulation: u8, hop: (usize, usize), thing: usize, thinned: bool) {
         let (script, frame) = (self.script, self.frame);
         let Some(pose) = script.pose(thing, frame) else { return };
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
-        // Before the first position it knows the full state.
+        // Before the first position the receiver has the full state.
         let before = script.pose(thing, frame.saturating_sub(1)).unwrap_or(pose);
         let (last, at, speed) = told.last.unwrap_or((before, frame.saturating_sub(1), [0.0; 3]));
         let gone = (frame - at) as f32;
@@ -318,8 +318,8 @@ impl Play<'_> {
         self.place(simulation, hop, thing, &pose);
     }
 
-    /// Tells of a place by an increment if that is on and fits; full positions that increments refer
-    /// to go by the reliable channel.
+    /// Sends a place as an increment if that is on and fits; full positions that increments refer to use the reliable
+    /// channel.
     fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
         let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
@@ -341,7 +341,7 @@ impl Play<'_> {
         self.post_by(carrier, simulation, hop, (Stream::State, bytes));
     }
 
-    /// A unit under orders: an action when its course changes, positions while it collides.
+    /// Sends a unit with orders: an action when its course changes, positions while it collides.
     fn command(&mut self, unit: usize) {
         let newest = self.units.as_ref().and_then(|run| run.newest(unit));
         let Some((now, before)) = newest else { return };
@@ -359,7 +359,7 @@ impl Play<'_> {
         }
         let nodes: Vec<usize> = self.others(None).into_iter().map(|p| self.node(p)).collect();
         for to in nodes.into_iter().filter(|to| *to != authority) {
-            // The owner knows its own order; that a collision is over it hears from the authority.
+            // The owner knows its own order, but learns the end of a collision from the authority.
             if resolved || (ordered && to != me) {
                 self.post(1, (authority, to), Stream::Action, says(authority));
             }
@@ -369,7 +369,7 @@ impl Play<'_> {
         }
     }
 
-    /// An object that has crossed into another zone.
+    /// Handles an object that crossed into another zone.
     fn cross(&mut self, thing: usize) {
         let (script, frame) = (self.script, self.frame);
         let Some(player) = script.things[thing].owner else { return };
@@ -412,7 +412,7 @@ impl Play<'_> {
         }
     }
 
-    /// Sends what the frame has gathered.
+    /// Sends the messages queued in this frame.
     fn flush(&mut self) {
         let now = FRAME * self.frame as u32;
         for ((simulation, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
@@ -457,7 +457,7 @@ impl Play<'_> {
         }
     }
 
-    /// Carries one packet, TCP's until it arrives; returns when it did, or would have.
+    /// Sends one packet, by TCP until it arrives; returns when it did, or would have.
     fn carry(
         &mut self,
         mut at: Micros,
@@ -480,13 +480,13 @@ impl Play<'_> {
     }
 }
 
-/// How far two facings are apart, in radians.
+/// The angle between two facings, in radians.
 fn turned(a: &AvatarPose, b: &AvatarPose) -> f32 {
     let apart = (a.yaw - b.yaw).rem_euclid(std::f32::consts::TAU);
     apart.min(std::f32::consts::TAU - apart)
 }
 
-/// The offsets to a full position, if each fits; facings always do, in as many parts of a turn.
+/// Offsets from a full position, if each fits; facings always do, with a turn divided into as many parts.
 fn offsets(full: &AvatarPose, pose: &AvatarPose, bits: u32) -> Option<[i8; 6]> {
     let most = (1 << (bits - 1)) - 1;
     let mut out = [0; 6];

@@ -1,4 +1,4 @@
-//! What the experiment shows must hold for other seeds, too.
+//! Checks that the experiment's results hold for other seeds, too.
 
 use super::rows::nearest_first;
 use super::*;
@@ -69,7 +69,7 @@ fn orders_and_positions_end_at_the_same_place() {
 }
 
 #[test]
-fn a_collision_brings_positions_until_it_is_resolved_and_then_none() {
+fn positions_are_sent_only_during_a_collision() {
     for (topology, seed) in Topology::ALL.into_iter().flat_map(|t| (1..8).map(move |s| (t, s))) {
         let orders = Ours { actions: true, ..Ours::default() };
         let (script, ran) = engine(Scenario::Collision, topology, orders, seed);
@@ -121,20 +121,20 @@ fn what_is_sent_is_received() {
         let run = play(case, QUICK).expect("it runs");
         let up: u64 = run.meter.nodes.iter().map(|flow| flow.up.bytes()).sum();
         let down: u64 = run.meter.nodes.iter().map(|flow| flow.down.bytes()).sum();
-        // What is under way when the run ends was sent, but has not arrived.
+        // Packets in flight at the end of the run were sent, but have not arrived.
         assert!(down <= up && up - down < 500, "{:?} {}", run.scenario, run.variant);
     }
 }
 
 #[test]
-fn peers_who_know_nothing_of_each_other_meet_across_zones() {
+fn peers_that_know_nothing_of_each_other_meet_across_zones() {
     let ours = Ours { exact: Exact::Zoned, ..Ours::default() };
     let (_, ran) = engine(Scenario::Zones, Topology::Peers, ours, 1);
     let told = |node: usize| ran.appeared.iter().filter(|(_, to, _)| *to == node).count();
     assert!(told(0) >= 3 && told(1) >= 3, "each hears of the other's three objects");
 }
 
-/// The script with everything that comes after a frame changed: nothing moves, nothing is ordered.
+/// The script with everything after a frame replaced: nothing moves, and there are no orders.
 fn without_what_comes(mut script: Script, after: usize) -> Script {
     for thing in &mut script.things {
         let last = thing.poses[after.min(thing.poses.len() - 1)];
@@ -147,9 +147,9 @@ fn without_what_comes(mut script: Script, after: usize) -> Script {
 }
 
 #[test]
-fn nothing_is_sent_because_of_what_comes_later() {
-    // The second order of the scripts with orders is given in frame 400, which begins a tick of the meter;
-    // everything else moves all the time.
+fn nothing_that_is_sent_depends_on_later_frames() {
+    // In the scripts with orders, the second order is given in frame 400, which begins a tick of the meter; everything
+    // else moves all the time.
     for case in cases() {
         let whole = Script::new(case.scenario, 1, true);
         let after = if whole.orders.is_some() { 400 } else { whole.frames / 10 * 5 };
@@ -175,7 +175,7 @@ fn nothing_is_sent_because_of_what_comes_later() {
 }
 
 #[test]
-fn three_objects_of_two_players_begin_one_after_another_and_the_fourth_player_has_none() {
+fn three_objects_of_two_players_start_one_after_another_and_the_fourth_player_has_none() {
     for seed in 1..10 {
         let script = Script::new(Scenario::Moving3, seed, true);
         assert_eq!(script.players.len(), 4);
@@ -198,7 +198,7 @@ fn full_positions_of_increments_are_reliable_and_increments_are_not() {
         gvo::play(&script, Topology::Peers, tricks, 1).meter.nodes[0].clone()
     };
     let (plain, calm, lossy) = (run(None, 0), run(Some(4), 0), run(Some(4), 5));
-    // Beside what the join takes, which is the same in all.
+    // Without the join, which costs the same in all.
     let position = messages::POSITION as u64;
     let joining = plain.up.reliable;
     let full = (calm.up.reliable - joining) / position;
@@ -254,13 +254,13 @@ fn a_newcomer_takes_two_round_trips_to_know_all_peers_but_the_entry() {
 }
 
 #[test]
-fn peers_that_come_in_the_same_frame_connect_to_each_other_once() {
+fn peers_that_join_in_the_same_frame_connect_to_each_other_once() {
     for seed in 1..4 {
         let script = Script::new(Scenario::Moving3, seed, true);
         let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
         let theirs = gvo::play(&script, Topology::Peers, thinned, seed).meter;
         let (_, ours) = engine(Scenario::Moving3, Topology::Peers, Ours::default(), seed);
-        // A second connection of a pair is never acknowledged, so that everything is sent again.
+        // A second connection of a pair is never acknowledged, so that everything would be sent again.
         let (ours, theirs) =
             (ours.meter.sent_of(&meter::Stream::ALL), theirs.sent_of(&meter::Stream::ALL));
         assert!(ours < theirs, "seed {seed}: {ours} of {theirs}");

@@ -1,6 +1,6 @@
-//! Source text with comments and literals blanked out, so that braces and words can be counted.
+//! Source text with comments and literals replaced by spaces, so that braces and words can be counted.
 
-/// The languages that are measured.
+/// The supported languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Rust,
@@ -8,7 +8,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// By the file's ending.
+    /// The language for a file's ending.
     pub fn of(path: &str) -> Option<Self> {
         match path.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
@@ -18,8 +18,8 @@ impl Language {
     }
 }
 
-/// `text` with every character of a comment or inside a literal replaced by a space. Line breaks
-/// stay where they are, and so does the number of characters; code is kept.
+/// Replaces every character of comments and within literals by a space. Line breaks and the number of characters stay
+/// the same.
 pub fn blank(text: &str, language: Language) -> Vec<char> {
     let mut scan = Scan { input: text.chars().collect(), output: Vec::new(), language };
     scan.code(false);
@@ -53,7 +53,7 @@ impl Scan {
         }
     }
 
-    /// Copies code. Inside a template's `${…}` it stops behind the closing brace.
+    /// Copies code. Within a template's `${…}` it stops after the closing brace.
     fn code(&mut self, inside_template: bool) {
         let mut depth = 0_usize;
         while let Some(next) = self.peek(0) {
@@ -70,7 +70,7 @@ impl Scan {
         }
     }
 
-    /// Blanks a comment that begins here. Rust's block comments nest.
+    /// Blanks a comment that starts here. Rust's block comments nest.
     fn comment(&mut self) -> bool {
         if self.starts_with("//") {
             while self.peek(0).is_some_and(|c| c != '\n') {
@@ -99,7 +99,7 @@ impl Scan {
         true
     }
 
-    /// Blanks a literal that begins here.
+    /// Blanks a literal that starts here.
     fn literal(&mut self, next: char) -> bool {
         match (self.language, next) {
             (_, '"') | (Language::TypeScript, '\'') => self.quoted(next),
@@ -112,7 +112,7 @@ impl Scan {
         true
     }
 
-    /// The quotes stay, so that a slash behind them is known to divide.
+    /// The quotes stay, so that a slash after them is recognised as a division.
     fn quoted(&mut self, quote: char) {
         self.keep();
         while let Some(next) = self.peek(0) {
@@ -173,7 +173,7 @@ impl Scan {
         }
     }
 
-    /// A slash begins a regular expression where a value is wanted, and divides otherwise.
+    /// Whether a slash here starts a regular expression, since a value is expected, rather than a division.
     fn operand_may_follow(&self) -> bool {
         let before = self.output.iter().rev().find(|c| !c.is_whitespace());
         before.is_none_or(|c| "(,=:[!&|?{;+>".contains(*c))
@@ -198,7 +198,7 @@ impl Scan {
 mod tests {
     use super::*;
 
-    /// The braces that are left, which is all that counting needs.
+    /// The remaining braces, which is all that counting needs.
     fn braces(text: &str, language: Language) -> String {
         let blanked = blank(text, language);
         assert_eq!(blanked.len(), text.chars().count(), "positions have shifted: {text}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn rust_comments_and_literals_hold_no_braces() {
+    fn braces_in_rust_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("fn a() { // {\n}", "{}"),
             ("/* { /* { */ { */ {}", "{}"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn typescript_comments_and_literals_hold_no_braces() {
+    fn braces_in_typescript_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("{ /* { /* */ }", "{}"),
             (r#"{ '{' "{" '\'{' }"#, "{}"),

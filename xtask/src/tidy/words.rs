@@ -1,11 +1,11 @@
-//! Words that have no place in the tree: marks of unfinished work, and names of one machine.
+//! Words that must not be in the tree: marks of unfinished work, and names of one machine.
 //!
-//! The patterns are put together from halves, so that this file does not find itself.
+//! The patterns are joined from halves, so that this file does not find itself.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// The endings of files that people write code or settings in; JSON is mostly made by programs.
+/// Endings of files in which people write code or settings; JSON is mostly generated.
 const SOURCES: &[&str] =
     &["css", "h", "html", "js", "mjs", "mts", "rs", "sh", "toml", "ts", "tsx", "wgsl", "yml"];
 
@@ -31,7 +31,7 @@ const MACHINES: &[&str] = &[
     concat!("/Us", "ers/"),
 ];
 
-/// Hosts that serve packages. Which one a machine asks is its own setting.
+/// Hosts that serve packages. Which one is used is a setting of the machine.
 const REGISTRIES: &[&str] = &[
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -45,7 +45,7 @@ const REGISTRIES: &[&str] = &[
 /// Lock files name their source by design.
 const LOCK_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 
-/// Sources hold no marks of unfinished work and silence no lint or test.
+/// Sources have no marks of unfinished work, and silence no lint or test.
 pub fn nothing_is_left_undone(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts_with(SOURCES) {
@@ -80,7 +80,7 @@ pub fn nothing_names_a_machine(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Does `pattern` occur, not as a part of a longer name?
+/// Whether `pattern` occurs other than as part of a longer name.
 fn has_word(line: &str, pattern: &str) -> bool {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(pattern).any(|(start, _)| {
@@ -93,7 +93,7 @@ fn has_word(line: &str, pattern: &str) -> bool {
     })
 }
 
-/// Does `folder` begin a path, rather than go on with a relative path or an address?
+/// Whether `folder` starts a path, rather than continuing a relative path or an address.
 fn has_absolute(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(start, _)| {
         let before = line[..start].chars().next_back();
