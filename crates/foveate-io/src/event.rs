@@ -39,6 +39,27 @@ pub enum LinkEvent {
 }
 
 impl LinkEvent {
+    /// A connected link of a player whose other end proved nothing, for transports without certificates.
+    pub fn anonymous(link: LinkId, address: Option<SocketAddr>) -> LinkEvent {
+        let (remote, purpose) = (Remote::Anonymous, Purpose::Play);
+        LinkEvent::Connected { link, address, remote, purpose }
+    }
+
+    /// A datagram that arrived; copies its bytes.
+    pub fn datagram(link: LinkId, bytes: &[u8]) -> LinkEvent {
+        LinkEvent::Datagram { link, bytes: bytes::Bytes::copy_from_slice(bytes) }
+    }
+
+    /// A message that arrived; copies its bytes.
+    pub fn message(link: LinkId, bytes: &[u8]) -> LinkEvent {
+        LinkEvent::Message { link, bytes: bytes::Bytes::copy_from_slice(bytes) }
+    }
+
+    /// The other end closed the link.
+    pub fn closed_by_peer(link: LinkId, code: CloseCode, reason: &str) -> LinkEvent {
+        LinkEvent::Closed { link, reason: Reason::Peer { code, reason: reason.to_owned() } }
+    }
+
     /// The link of this event.
     pub fn link(&self) -> LinkId {
         let (LinkEvent::Connected { link, .. }

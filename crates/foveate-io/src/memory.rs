@@ -22,11 +22,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use foveate_node::node::Remote;
 use foveate_wire::{Bytes, Micros};
 
 use crate::error::Error;
-use crate::event::{CloseCode, LinkEvent, Purpose, Reason, Unreachable};
+use crate::event::{CloseCode, LinkEvent, Reason, Unreachable};
 use crate::link_endpoint::{DialAddress, LinkEndpoint};
 use crate::slots::LinkId;
 
@@ -86,8 +85,7 @@ impl State {
         let Some(there) = self.other(link, here) else { return };
         self.wires[link.index()] = None;
         let reason = reason.to_owned();
-        let told = Reason::Peer { code, reason: reason.clone() };
-        self.report(there, LinkEvent::Closed { link, reason: told });
+        self.report(there, LinkEvent::closed_by_peer(link, code, &reason));
         self.report(here, LinkEvent::Closed { link, reason: Reason::Here { code, reason } });
     }
 }
@@ -108,8 +106,7 @@ impl MemoryEndpoint {
         }
         state.wires.push(Some([here, address]));
         for (at, from) in [(here, address), (address, here)] {
-            let (remote, purpose) = (Remote::Anonymous, Purpose::Play);
-            state.report(at, LinkEvent::Connected { link, address: Some(from), remote, purpose });
+            state.report(at, LinkEvent::anonymous(link, Some(from)));
         }
         self.network.0.1.notify_all();
         Ok(link)
@@ -148,14 +145,14 @@ impl LinkEndpoint for MemoryEndpoint {
     }
 
     fn send_datagram(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
-        self.send(link, LinkEvent::Datagram { link, bytes: bytes::Bytes::copy_from_slice(bytes) })
+        self.send(link, LinkEvent::datagram(link, bytes))
     }
 
     fn send_message(&mut self, link: LinkId, bytes: &[u8]) -> Result<(), Error> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.send(link, LinkEvent::Message { link, bytes: bytes::Bytes::copy_from_slice(bytes) })
+        self.send(link, LinkEvent::message(link, bytes))
     }
 
     fn close(&mut self, link: LinkId, code: CloseCode, reason: &str) {

@@ -154,8 +154,10 @@ impl Authenticator for Accounts {
     }
 
     fn joined(&mut self, player: PlayerId) {
-        if let Keeper::Memory(all) = &mut self.keeper {
-            all.joined(player);
+        match &mut self.keeper {
+            Keeper::Memory(all) => all.joined(player),
+            #[cfg(feature = "sqlite")]
+            Keeper::File(_) => {}
         }
     }
 
