@@ -1,4 +1,4 @@
-/** All that lies over the canvas. */
+/** Everything above the canvas. */
 
 import type { ArenaFields } from "../../scene/arena.js";
 import type { MapShape } from "../../scene/ground.js";
@@ -14,7 +14,7 @@ import { Minimap, type Window } from "./minimap.js";
 import { Overlay } from "./overlay.js";
 import { ScoreBoard } from "./score.js";
 
-/** Between two refreshes of texts, in milliseconds. */
+/** Time between two updates of texts, in milliseconds. */
 const PACE = 80;
 
 export interface HudOptions {
@@ -39,7 +39,7 @@ export interface HudFacts {
   weapon: Held;
   window: Window;
   watched: bigint | null;
-  /** Whether the server lets one watch others now. */
+  /** Whether the server allows watching other players now. */
   mayWatch: boolean;
   steered: number | null;
   commanding: boolean;
