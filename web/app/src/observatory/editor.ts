@@ -34,7 +34,7 @@ class Form implements Editor {
   private readonly body = h("div", { class: "fields" });
   private readonly error = h("p", { class: "bad", role: "alert", hidden: true, "data-testid": "editor-error" });
   private readonly done = h("p", { class: "soft", role: "status", "data-testid": "editor-status" });
-  private readonly toAll = radio("to", "all", "everybody", true);
+  private readonly toAll = radio("to", "all", "all players", true);
   private readonly toOne = radio("to", "one", "no player selected", false);
   private readonly oneName: Text;
   private readonly budget = h("input", {
@@ -133,7 +133,7 @@ class Form implements Editor {
     this.edited = false;
     setText(
       this.done,
-      `${view ? view.policy : "the game’s own"}, for ${player === null ? "everybody" : this.oneName.data}`,
+      `${view ? view.policy : "the game’s own"}, for ${player === null ? "all players" : this.oneName.data}`,
     );
   }
 

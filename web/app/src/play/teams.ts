@@ -1,3 +1,3 @@
 /** Names of teams, so that colour is never the only distinction. */
 
-export const TEAMS = ["nobody", "Blue", "Orange"] as const;
+export const TEAMS = ["no team", "Blue", "Orange"] as const;

@@ -64,7 +64,7 @@ export function palette(): Palette {
     wallShade: colour("wall-shade"),
     ink: colour("ink"),
     soft: colour("soft"),
-    teams: [colour("nobody"), colour("team-1"), colour("team-2")],
+    teams: [colour("no-team"), colour("team-1"), colour("team-2")],
     accent: colour("accent"),
     good: colour("good"),
     warn: colour("warn"),

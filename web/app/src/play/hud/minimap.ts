@@ -56,7 +56,7 @@ export class Minimap {
     c.clearRect(0, 0, this.element.width, this.element.height);
     c.drawImage(this.walls, 0, 0);
     for (const base of sight.bases) {
-      c.fillStyle = this.css(base.team === 0 ? "--nobody" : `--team-${base.team}`);
+      c.fillStyle = this.css(base.team === 0 ? "--no-team" : `--team-${base.team}`);
       c.globalAlpha = 0.4;
       this.dot(base.x, base.y, 6 * this.scale);
       c.globalAlpha = 1;
