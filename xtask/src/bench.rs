@@ -45,7 +45,7 @@ pub fn core(root: &Path, write: bool) -> Result<(), TaskError> {
     let path = root.join(FIGURES);
     let (old_rustc, old) = match fs::read_to_string(&path) {
         Ok(text) => {
-            parse_figures(&text).ok_or_else(|| unusable(FIGURES, "is no list of figures"))?
+            parse_figures(&text).ok_or_else(|| unusable(FIGURES, "is not a file of figures"))?
         }
         Err(_) if write => Default::default(),
         Err(source) => return Err(TaskError::Read { path, source }),
@@ -153,7 +153,7 @@ fn compare(old: &Costs, new: &Costs) -> Vec<String> {
         }
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        println!("{name:16} is measured no more");
+        println!("{name:16} is no longer measured");
         worse.push(name.clone());
     }
     worse

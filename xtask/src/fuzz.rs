@@ -55,7 +55,7 @@ const MAX_SEEDS: u64 = 10 * 1_024;
 const USAGE: &str = "\
 usage: cargo xtask fuzz [--minutes N] [--merge] [TARGET...]
 
-  --minutes N   how long each target is tried; 1 unless said
+  --minutes N   minutes for each target; 1 by default
   --merge       afterwards, write a small set of inputs with the same coverage to fuzz/seeds";
 
 /// The command's options.

@@ -61,7 +61,7 @@ fn experiment(command: &str) -> &str {
 /// does not hold.
 fn inspect(text: &str) -> Result<(), String> {
     let result: Value =
-        serde_json::from_str(text).map_err(|error| format!("the result is no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("the result is not JSON: {error}"))?;
     let named =
         result.get("experiment").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     if !named {

@@ -41,15 +41,15 @@ usage: cargo xtask <command>
                    measure our server beside others (foveate, handwritten, raw); --write puts the
                    table into docs/BENCHMARKS.md
   fuzz [--minutes N] [--merge] [TARGET...]
-                   try every reader of others' bytes with a fuzzer, N minutes each
+                   run every parser of untrusted bytes under a fuzzer, N minutes each
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
   play --topology peer [OPTION...]
                    the same without a server: a lobby and a dozen peers; options go to `foveate peer`
-  sbom [FILE]      what the program is made of, as a CycloneDX document
+  sbom [FILE]      list the program's components as a CycloneDX document
   test [NAME...]   run every step, or only the named ones, in their order
   test --list      name the steps
-  tidy             hold the tree against the house style
-  vectors          write the golden vectors of the wire anew";
+  tidy             check the tree against the house style
+  vectors          rewrite the golden vectors of the wire";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -201,7 +201,7 @@ mod tests {
             reply = door.answered().map_or(LoginReply::Pending, |(_, reply)| reply);
         }
         assert_eq!(reply, LoginReply::Rejected(Refusal::Storage));
-        assert!(door.trouble().is_some_and(|trouble| trouble.contains("not there any more")));
+        assert!(door.trouble().is_some_and(|trouble| trouble.contains("was moved or deleted")));
         // Unsaved changes cannot be saved, since the file is gone.
         assert!(door.close().is_err());
         std::fs::remove_dir_all(&folder).unwrap();

@@ -148,7 +148,7 @@ impl Server {
         let output = child.stdout.take().ok_or("no output")?;
         let mut output = BufReader::new(output).lines();
         let first = output.next().ok_or("the server ended")??;
-        let address = first.strip_prefix("listening on ").ok_or("the server says no address")?;
+        let address = first.strip_prefix("listening on ").ok_or("the server printed no address")?;
         let mut server = Server { address: address.parse()?, web: None, child, input, output };
         while web && server.web.is_none() {
             let line = server.output.next().ok_or("the server ended")??;

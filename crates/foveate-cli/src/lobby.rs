@@ -76,7 +76,7 @@ fn print(lobby: SocketAddr) -> Result<(), Box<dyn Error>> {
         games.entry(entry.said.game.clone()).or_default().push(entry);
     }
     if games.is_empty() {
-        println!("no game is on");
+        println!("no games");
     }
     for (game, entries) in games {
         let most = entries.iter().map(|entry| entry.said.players).max().unwrap_or(0);

@@ -149,17 +149,17 @@ impl Monitor {
             late: register(
                 r,
                 "foveate_late",
-                "Claims to have seen what the round trip does not explain",
+                "Actions on a past tick that the round trip does not explain",
             ),
             work: register(
                 r,
                 "foveate_work",
-                "Units of work that clients asked for, within their budgets and beyond",
+                "Units of work that clients requested, within their budgets and beyond",
             ),
             events: register(
                 r,
                 "foveate_events",
-                "Events for players: unreliable, reliable, dropped for want of room",
+                "Events for players: unreliable, reliable, dropped for lack of room",
             ),
             refused: register(r, "foveate_refused", "Sessions rejected, by reason"),
             links: register(

@@ -422,7 +422,7 @@ impl<'a> Match<'a> {
                     self.open_window()?;
                 }
                 PeerEvent::Verdict(player, fault) => {
-                    self.say(&format!("player {} is dropped: {fault:?}", player.0));
+                    self.say(&format!("player {} is banned: {fault:?}", player.0));
                 }
                 PeerEvent::Happened(event) => happened.push(event),
                 PeerEvent::Connect(..) | PeerEvent::Met(_) | PeerEvent::Parted(..) => {}
@@ -447,7 +447,7 @@ impl<'a> Match<'a> {
     fn ask_again(&mut self) -> Result<(), Failure> {
         self.tries += 1;
         if self.tries > TRIES {
-            return Err("no listed peer let this one in; check the lobby and the network".into());
+            return Err("no listed peer admitted this one; check the lobby and the network".into());
         }
         let found = self.lobbies.contacts(self.args.game())?;
         self.host.join(found.into_iter().map(|entry| (entry.key, entry.said.contacts)));
@@ -561,7 +561,7 @@ fn trusted(text: &str) -> Result<(Key, f32), String> {
     let key: Key =
         key.parse().map_err(|error| format!("{error}; a peer with --key prints its own"))?;
     let weight: f32 = match weight {
-        Some(weight) => weight.parse().map_err(|_| format!("weight {weight:?} is no number"))?,
+        Some(weight) => weight.parse().map_err(|_| format!("weight {weight:?} is not a number"))?,
         None => TRUSTED,
     };
     match WEIGHTS.contains(&weight) {

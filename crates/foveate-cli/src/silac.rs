@@ -123,7 +123,7 @@ impl<'a> SilacWalk<'a> {
         let found = lobbies.seek(&coming)?;
         let about = found.first().map_or(&coming.about, |entry| &entry.said.about);
         let game = about.strip_prefix(ABOUT).and_then(|rest| rest.try_into().ok());
-        let game = game.map(u32::from_le_bytes).ok_or("this game does not go by Silac's gossip")?;
+        let game = game.map(u32::from_le_bytes).ok_or("this game does not use Silac's gossip")?;
         let said = Announcement { players: 1, about: about.clone(), ..coming };
         let spec = WaypointSpec {
             count: 1,

@@ -47,7 +47,7 @@ pub enum KeyError {
         file: PathBuf,
     },
     /// The system provided no random bytes, or the key is invalid.
-    #[error("no key pair can be made here")]
+    #[error("cannot make a key pair")]
     Unusable,
 }
 

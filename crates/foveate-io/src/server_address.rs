@@ -83,7 +83,7 @@ impl FromStr for ServerAddress {
         let refuse = |what| ServerAddressError { given: text.to_owned(), what };
         let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("no port"))?;
         let port = port.parse().ok().filter(|port| *port > 0);
-        let port = port.ok_or_else(|| refuse("the port is no number from 1 to 65535"))?;
+        let port = port.ok_or_else(|| refuse("the port is not a number from 1 to 65535"))?;
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let is_v6 = |host: &str| matches!(host.parse(), Ok(IpAddr::V6(_)));
         let host = match inner {

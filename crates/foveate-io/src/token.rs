@@ -100,7 +100,7 @@ pub enum TokenError {
         cause: std::io::Error,
     },
     /// The system provided no random bytes.
-    #[error("the system has no random bytes to give")]
+    #[error("the system provided no random bytes")]
     NoChance,
 }
 

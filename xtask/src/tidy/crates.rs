@@ -149,7 +149,7 @@ fn is_named(file: &str, name: &str) -> bool {
 }
 
 fn broken(error: &str) -> String {
-    format!("cannot be read: {error}; mend the manifest")
+    format!("cannot be read: {error}; fix the manifest")
 }
 
 /// The first line that starts with the key, from one; one if the key is written in an unusual way.

@@ -30,7 +30,7 @@ pub fn decisions_are_in_order(tree: &Tree) -> Vec<Finding> {
             continue;
         };
         if number != expected {
-            let what = format!("number {expected:04} was to be next; number records without gaps");
+            let what = format!("expected number {expected:04}; number records without gaps");
             findings.push(Finding::new(file, 1, what));
         }
         expected = number + 1;
@@ -87,7 +87,7 @@ mod tests {
         let gap = found(&[("docs/adr/0001-a.md", WHOLE), ("docs/adr/0003-b.md", WHOLE)]);
         assert_eq!(
             gap,
-            ["docs/adr/0003-b.md:1: number 0002 was to be next; number records without gaps"]
+            ["docs/adr/0003-b.md:1: expected number 0002; number records without gaps"]
         );
         assert_eq!(found(&[("docs/adr/0001-a.md", WHOLE), ("docs/adr/0001-b.md", WHOLE)]).len(), 1);
         assert_eq!(found(&[("docs/adr/0002-a.md", WHOLE)]).len(), 1);

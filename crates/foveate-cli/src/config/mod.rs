@@ -349,7 +349,7 @@ impl Checker<'_> {
         let what = if path.is_dir() {
             "is a folder; expected a file".to_owned()
         } else if !folder.is_dir() {
-            format!("the folder {} is not there; make it first", folder.display())
+            format!("the folder {} does not exist; create it first", folder.display())
         } else {
             return Ok(Some(path));
         };

@@ -145,7 +145,7 @@ fn the_check_finds_what_would_fail_at_the_start() {
     for (text, words) in [
         ("[tokens]\nsecret = \"short\"\n", ["tokens.secret", "32 to 4096"]),
         ("[storage]\npath = \".\"\n", ["storage.path", "is a folder"]),
-        ("[storage]\npath = \"absent/world.db\"\n", ["storage.path", "is not there"]),
+        ("[storage]\npath = \"absent/world.db\"\n", ["storage.path", "does not exist"]),
         ("[web]\nlisten = \"127.0.0.1:9464\"\nenabled = true\n", ["web.listen", "two ports"]),
     ] {
         let message = check(text).expect_err(text).to_string();

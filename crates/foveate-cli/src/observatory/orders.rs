@@ -64,7 +64,7 @@ pub fn follow<G: Game>(
             }
             let present = host.server.present_players().find(|present| present.player == player);
             let Some(link) = present.and_then(|present| present.link) else {
-                return Err((named, "their link is broken".into()));
+                return Err((named, "the player has no link".into()));
             };
             let each = conditions(delay_ms, jitter_ms, loss, burst);
             let ways = (each != LinkSpec::PERFECT)

@@ -373,7 +373,7 @@ impl Core {
     ) -> Result<Core, Error> {
         let random = ring::rand::SystemRandom::new();
         let challenges = ring::hmac::Key::generate(ring::hmac::HMAC_SHA256, &random)
-            .map_err(|_| std::io::Error::other("the system gives no random numbers"))?;
+            .map_err(|_| std::io::Error::other("the system provided no random bytes"))?;
         Ok(Core {
             quic,
             role,

@@ -40,7 +40,12 @@ impl Core {
         });
         if let Some((_, oldest)) = waiting.max_by_key(|(key, _)| *key) {
             self.counters.closed_idle += 1;
-            self.close(now, oldest, CloseCode::CROWDED, "the server is crowded; join at once");
+            self.close(
+                now,
+                oldest,
+                CloseCode::CROWDED,
+                "the server needs the place, and this link had not joined",
+            );
         }
     }
 }

@@ -201,7 +201,7 @@ impl Core {
         if link.stage != Stage::Closed {
             self.counters.closed_flood += 1;
             let id = link.id;
-            self.close(now, id, CloseCode::FLOOD, "far beyond the rate that is allowed");
+            self.close(now, id, CloseCode::FLOOD, "the allowed rate was exceeded by far");
         }
     }
 

@@ -186,7 +186,7 @@ impl Core {
     /// Handles the end of a connection, with or without a close frame.
     fn broke(&mut self, index: u32) {
         let Some(id) = self.links.at(index).map(|link| link.id) else { return };
-        self.ended(id, Reason::Failed("the connection broke off".into()));
+        self.ended(id, Reason::Failed("the connection was lost".into()));
         self.remove(index);
     }
 

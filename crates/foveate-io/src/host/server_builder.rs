@@ -54,7 +54,7 @@ pub enum StartError {
 
 /// The first address of a name.
 pub(super) fn resolve(address: impl ToSocketAddrs) -> Result<SocketAddr, StartError> {
-    let none = || StartError::Address(std::io::Error::other("it has no address"));
+    let none = || StartError::Address(std::io::Error::other("the name has no address"));
     address.to_socket_addrs().map_err(StartError::Address)?.next().ok_or_else(none)
 }
 

@@ -28,10 +28,10 @@ pub enum LobbyError {
     #[error("the lobby at {0} does not answer")]
     Silent(SocketAddr),
     /// It refused the request.
-    #[error("the lobby refuses: {0}")]
+    #[error("refused by the lobby: {0}")]
     Refused(No),
     /// The socket failed.
-    #[error("no way to the lobby: {0}")]
+    #[error("cannot reach the lobby: {0}")]
     Socket(#[from] std::io::Error),
 }
 

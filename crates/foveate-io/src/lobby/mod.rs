@@ -137,5 +137,5 @@ fn seal() -> Result<impl Fn(&[u8]) -> Cookie + Send, Error> {
 }
 
 fn no_chance<E>(_: E) -> Error {
-    Error::Socket(std::io::Error::other("the system has no random bytes to give"))
+    Error::Socket(std::io::Error::other("the system provided no random bytes"))
 }

@@ -158,7 +158,7 @@ impl State {
     /// Reserves a link that this side starts.
     pub(super) fn begin(&mut self, now: Instant, peer: Key) -> Result<LinkId, Error> {
         if peer == self.key {
-            return Err(Error::Peer { peer, what: "that is this peer itself".into() });
+            return Err(Error::Peer { peer, what: "this is the peer's own key".into() });
         }
         let limit = self.options.limits.max_links;
         if self.closing || self.links.len() >= limit as usize {
@@ -210,7 +210,7 @@ impl State {
         let others = self.links.iter().filter(same).count();
         let link = self.links.get_mut(id).filter(|link| link.stage == Stage::Handshake);
         let Some(link) = link else {
-            conn.close(VarInt::from_u32(CloseCode::DONE.0), b"not wanted any more");
+            conn.close(VarInt::from_u32(CloseCode::DONE.0), b"no longer wanted");
             return None;
         };
         (link.conn, link.peer) = (Some(conn), Some(peer));
@@ -337,7 +337,7 @@ impl State {
 
     fn flood(&mut self, id: LinkId) {
         self.counters.closed_flood += 1;
-        self.close(id, CloseCode::FLOOD, "too much for too long");
+        self.close(id, CloseCode::FLOOD, "the allowed rate was exceeded for too long");
     }
 
     /// Handles a received message; false if the caller must read some before more are read.

@@ -241,7 +241,7 @@ fn check(
         return Ok(0);
     }
     if number("SELECT application_id FROM pragma_application_id")? != format.application {
-        let what = "a database of another program, or for something else".to_owned();
+        let what = "a database of another program or for another purpose".to_owned();
         return Err(StorageError::Damaged { file: path.into(), what });
     }
     let found = number("SELECT value FROM meta WHERE key = 'database_version'")?;

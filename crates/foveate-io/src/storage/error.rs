@@ -79,7 +79,7 @@ pub enum StorageError {
         limit: usize,
     },
     /// All player numbers are used. Nothing was changed.
-    #[error("all {limit} numbers of players are taken")]
+    #[error("all {limit} player numbers are taken")]
     PlayersFull {
         /// The largest number.
         limit: u32,
@@ -91,19 +91,19 @@ pub enum StorageError {
         file: PathBuf,
     },
     /// The file was moved, deleted or replaced while in use. Unwritten changes are still in memory; put the file back.
-    #[error("{file}: the file is not there any more", file = file.display())]
+    #[error("{file}: the file was moved or deleted; put it back", file = file.display())]
     Gone {
         /// The file, as given.
         file: PathBuf,
     },
     /// Too many requests wait for the writer; retry later. Nothing was changed.
-    #[error("{limit} questions wait for the store already")]
+    #[error("{limit} requests wait for the storage already; retry later")]
     Busy {
         /// The most that may wait.
         limit: usize,
     },
     /// The storage failed recently, and is retried automatically. Nothing was changed.
-    #[error("the store is away: {0}")]
+    #[error("the storage failed and will be retried: {0}")]
     Away(String),
     /// The writer was closed with changes that could not be written. They are lost.
     #[error("{unsaved} changes could not be saved: {cause}")]

@@ -329,7 +329,7 @@ fn a_failing_store_is_retried_and_nothing_is_lost() {
     std::fs::rename(folder.file(), &hidden).unwrap();
     writer.save([StorageChange::Saved(avatar(1, 0), &[0, 0, 1, 1])]);
     eventually(|| writer.report().errors > 0);
-    assert!(writer.report().trouble.is_some_and(|why| why.contains("not there any more")));
+    assert!(writer.report().trouble.is_some_and(|why| why.contains("was moved or deleted")));
     assert!(ask(&mut writer, "Ada", None));
     let refused = answer(&mut writer).player.expect_err("the store is away");
     assert!(refused.is_retryable(), "{refused}");

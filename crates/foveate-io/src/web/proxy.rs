@@ -61,7 +61,7 @@ impl FromStr for AddressRange {
         };
         read().ok_or_else(|| Error::Option {
             name: "trusted proxy",
-            what: format!("{text:?} is no address or network, such as 10.0.0.0/8"),
+            what: format!("{text:?} is not an address or a network such as 10.0.0.0/8"),
         })
     }
 }

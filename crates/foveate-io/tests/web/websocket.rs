@@ -98,7 +98,7 @@ fn a_cut_connection_is_noticed() {
     let (mut server, socket) = joined();
     drop(socket);
     server.until("it is over", |server| !server.closed.is_empty());
-    assert_eq!(server.closed, [Reason::Failed("the connection broke off".into())]);
+    assert_eq!(server.closed, [Reason::Failed("the connection was lost".into())]);
     assert_eq!(server.endpoint.links(), 0);
 }
 

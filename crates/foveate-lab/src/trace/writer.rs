@@ -124,7 +124,7 @@ impl<W: Write> TraceWriter<W> {
         if t_ms - last > u64::from(MAX_SILENCE_MS) {
             return Err(refusal(format!(
                 "t_ms {t_ms} is more than {MAX_SILENCE_MS} ms after the row before ({last}): \
-                 begin a new recording"
+                 start a new recording"
             )));
         }
         Ok(())

@@ -100,14 +100,14 @@ fn string(rest: &mut &[u8], bits: u32) -> Result<String, Fault> {
     let length = integer(rest, bits)? as usize;
     let bytes = take(rest, length)?;
     let plain = match coded {
-        true => huffman::decode(bytes).ok_or(Fault("a header that is no Huffman code"))?,
+        true => huffman::decode(bytes).ok_or(Fault("a header with invalid Huffman code"))?,
         false => bytes.to_vec(),
     };
-    String::from_utf8(plain).map_err(|_| Fault("a header that is no text"))
+    String::from_utf8(plain).map_err(|_| Fault("a header that is not UTF-8"))
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], Fault> {
-    let (taken, left) = rest.split_at_checked(count).ok_or(Fault("headers that are cut off"))?;
+    let (taken, left) = rest.split_at_checked(count).ok_or(Fault("truncated headers"))?;
     *rest = left;
     Ok(taken)
 }

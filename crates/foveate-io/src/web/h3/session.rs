@@ -235,7 +235,7 @@ impl Session {
                 (DATA, Stage::Open) => self.capsules.feed(&content),
                 // After an answer there may be trailers, or a close that crosses ours.
                 (_, Stage::Open | Stage::Over) => {}
-                _ => return Err(Fault("a frame out of turn")),
+                _ => return Err(Fault("a frame out of order")),
             }
             if let Some((_, content)) = self.capsules.next(&[CLOSE_SESSION])? {
                 self.stage = Stage::Over;
@@ -324,12 +324,12 @@ impl OneWay {
             // Their contents do not matter: QUIC knows whether datagrams are supported.
             while parts.next(&[SETTINGS])?.is_some() {
                 if std::mem::replace(settled, true) {
-                    return Err(Fault("settings for the second time"));
+                    return Err(Fault("repeated settings"));
                 }
             }
         }
         match ended {
-            true => Err(Fault("a stream ended that must not")),
+            true => Err(Fault("a required stream ended")),
             false => Ok(true),
         }
     }
@@ -378,7 +378,7 @@ fn hear(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMu
 fn say(conn: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), Fault> {
     match conn.send_stream(stream).write(bytes) {
         Ok(written) if written == bytes.len() => Ok(()),
-        _ => Err(Fault("a stream that takes no answer")),
+        _ => Err(Fault("a stream that accepts no answer")),
     }
 }
 
@@ -389,9 +389,9 @@ fn turn_away(conn: &mut Connection, stream: StreamId, code: VarInt) {
 }
 
 fn goodbye(content: &[u8]) -> Result<Reason, Fault> {
-    let (code, reason) = content.split_first_chunk().ok_or(Fault("a goodbye without a number"))?;
+    let (code, reason) = content.split_first_chunk().ok_or(Fault("a close without a code"))?;
     if reason.len() > MAX_REASON {
-        return Err(Fault("a goodbye with too many words"));
+        return Err(Fault("a close with too long a reason"));
     }
     let reason = String::from_utf8_lossy(reason).into_owned();
     Ok(Reason::Peer { code: CloseCode(u32::from_be_bytes(*code)), reason })
