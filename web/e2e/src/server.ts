@@ -19,7 +19,7 @@ export interface ServerOptions {
   /** Asks operators for this token. */
   token?: string;
   observe?: boolean;
-  /** Lets nobody in without an invitation. */
+  /** Requires an invitation to join. */
   invited?: boolean;
 }
 
@@ -48,7 +48,7 @@ export class Server {
     return `http://127.0.0.1:${this.webPort}`;
   }
 
-  /** An invitation for somebody. */
+  /** An invitation for a player. */
   invitation(name: string): string {
     const asked = ["token", "--secret", join(this.folder, "secret"), "--name", name];
     return execFileSync(program(), asked, { encoding: "utf8" }).trim();
