@@ -23,7 +23,7 @@ export function readRows(text: string): Rows {
   try {
     file = JSON.parse(text);
   } catch (error) {
-    throw new NotRows(`this is no JSON: ${(error as Error).message}`);
+    throw new NotRows(`this is not JSON: ${(error as Error).message}`);
   }
   const { experiment, seed, rows } = (file ?? {}) as Record<string, unknown>;
   if (typeof experiment !== "string" || !Array.isArray(rows)) {

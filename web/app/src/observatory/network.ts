@@ -105,7 +105,7 @@ export function network(send: (command: Command) => void): NetworkPanel {
     if (player === picked && player !== null) return;
     picked = player;
     for (const control of [...inputs, clear]) control.disabled = player === null;
-    setText(whose, player === null ? "Pick an observer to disturb their link." : `${name}’s link, both ways:`);
+    setText(whose, player === null ? "Pick an observer to change its link." : `${name}’s link, both ways:`);
     put(set.get(player ?? -1) ?? SLIDERS.map((slider) => slider.least), false);
   }
 

@@ -74,7 +74,7 @@ export function regionsPanel(model: Model, send: (command: Command) => void): Re
     "data-testid": "drain",
     onclick: () => picked !== null && order({ type: "drain", server: picked }),
   });
-  const at = h("input", { type: "number", step: "any", "aria-label": "Where the cut is to be", "data-testid": "cut" });
+  const at = h("input", { type: "number", step: "any", "aria-label": "New position of the cut", "data-testid": "cut" });
   const move = h("button", { type: "submit", "data-testid": "move-split" }, "Move");
   const cut = h(
     "form",

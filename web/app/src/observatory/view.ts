@@ -17,8 +17,8 @@ export type Key =
 const OPTIONAL: readonly Key[] = ["interval_ms", "floor_degrees", "inner_facing", "aoi", "interaction_boost"];
 
 export const KEYS: Record<Key, { title: string; about: string; step: number | "any" }> = {
-  view: { title: "View, units", about: "V: nothing farther away is told", step: "any" },
-  critical: { title: "Critical, units", about: "C: everything within is told at once", step: "any" },
+  view: { title: "View, units", about: "V: nothing farther away is sent", step: "any" },
+  critical: { title: "Critical, units", about: "C: everything within is sent at once", step: "any" },
   field: { title: "Field, degrees", about: "The field of view, in all", step: "any" },
   interval_ms: {
     title: "Interval, ms",

@@ -443,7 +443,7 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     this.transport = null;
     this.core.pause();
     if (this.joined !== null) {
-      this.joined.reject(new ConnectError(reason === "" ? "the link broke before the welcome" : reason));
+      this.joined.reject(new ConnectError(reason === "" ? "the link broke before the server answered" : reason));
       this.joined = null;
       this.become("closed");
       return;
@@ -526,9 +526,9 @@ export class GameClient<Input, Action, Event> implements Client<Input, Action, E
     if (!this.hears && transport?.kind === "webtransport") this.links.distrust();
     if (transport === null) {
       this.servers.dropAhead();
-      this.broke("the server that was to host the session says nothing");
+      this.broke("the server that should host the session does not answer");
     } else {
-      this.lost("nothing came any more");
+      this.lost("no data arrived any more");
       transport.close();
     }
     return this.transport === null && this.servers.also === null;

@@ -67,9 +67,9 @@ export class Opener implements Links {
       }
     }
     if (this.choice === "webtransport") {
-      throw new ConnectError(`no WebTransport: ${failed === null ? "it is not offered, or not known here" : String(failed)}`);
+      throw new ConnectError(`no WebTransport: ${failed === null ? "the server does not offer it, or this browser does not support it" : String(failed)}`);
     }
-    if (!("WebSocket" in globalThis)) throw new ConnectError("there is no WebSocket here");
+    if (!("WebSocket" in globalThis)) throw new ConnectError("this environment has no WebSocket");
     const transport = await firstWebSocket(ways.webSocket);
     if (failed !== null) this.distrust();
     return transport;

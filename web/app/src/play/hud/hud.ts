@@ -57,7 +57,7 @@ export class Hud {
   private readonly hint = h("div", { class: "hint", role: "status", hidden: true, "data-testid": "hint" });
   private shownAt = 0;
   private health = 0;
-  private readonly watch = h("button", { type: "button", "data-testid": "watch", title: "Watch a mate while you are out" }, "Watch");
+  private readonly watch = h("button", { type: "button", "data-testid": "watch", title: "Watch a team mate while you are dead" }, "Watch");
   private killer = "";
 
   constructor(

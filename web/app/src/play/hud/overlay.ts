@@ -17,7 +17,7 @@ const REFUSED: Record<string, string> = {
   token: "The server asks for an invitation, and this one is not valid.",
   "token-expired": "The invitation has expired.",
   "token-replayed": "The invitation has been used already.",
-  name: "The server does not take this name.",
+  name: "The server does not accept this name.",
   "name-taken": "This name is taken. Are you playing in another tab?",
   full: "The server is full. Try again in a moment.",
   malformed: "The server could not understand this page. Reload it.",
