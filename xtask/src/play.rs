@@ -70,10 +70,11 @@ fn serve(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
 
 /// Starts a lobby, a peer that starts the game and serves the page, and the other peers.
 fn peers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
-    let lobby = Said::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
+    let lobby = ShownProcess::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
     let (_lobby, address) = lobby.until("listening on ")?;
     let peer = ["peer", "--lobby", &address, "--bots", "1", "--players", PEER_PLAYERS];
-    let first = Said::start(foveate(root).args(peer).args(["--web", PAGE]).args(arguments))?;
+    let first =
+        ShownProcess::start(foveate(root).args(peer).args(["--web", PAGE]).args(arguments))?;
     let (first, _) = first.until("pages on ")?;
     let mut others = Vec::new();
     for _ in 1..PEERS {
@@ -102,24 +103,24 @@ fn start(command: &mut Command) -> Result<Running, TaskError> {
 }
 
 /// A process whose lines are shown and waited for.
-struct Said {
+struct ShownProcess {
     shown: String,
     child: Running,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Said {
-    fn start(command: &mut Command) -> Result<Said, TaskError> {
+impl ShownProcess {
+    fn start(command: &mut Command) -> Result<ShownProcess, TaskError> {
         let shown = process::show(command);
         let mut child = start(command.stdout(Stdio::piped()))?;
         let what = "its output cannot be read".to_owned();
         let out = child.0.stdout.take();
         let out = out.ok_or_else(|| TaskError::Result { command: shown.clone(), what })?;
-        Ok(Said { shown, child, lines: BufReader::new(out).lines() })
+        Ok(ShownProcess { shown, child, lines: BufReader::new(out).lines() })
     }
 
     /// Shows lines until one starts with `begin`; returns the rest of that line.
-    fn until(mut self, begin: &str) -> Result<(Said, String), TaskError> {
+    fn until(mut self, begin: &str) -> Result<(ShownProcess, String), TaskError> {
         while let Some(Ok(line)) = self.lines.next() {
             println!("{line}");
             if let Some(rest) = line.strip_prefix(begin) {

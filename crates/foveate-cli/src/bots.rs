@@ -270,7 +270,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 self.host.join(game, server, &name, token.as_bytes())?;
             }
             self.round(true)?;
-            if began.elapsed() > PATIENCE || self.turned_away() {
+            if began.elapsed() > PATIENCE || self.is_rejected() {
                 return Err(self.complaint().into());
             }
         }
@@ -309,7 +309,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
     }
 
     /// Whether a client will never be in.
-    fn turned_away(&self) -> bool {
+    fn is_rejected(&self) -> bool {
         self.host
             .players()
             .iter()

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// How long to receive from the browser before it is the turn of the peer's links.
 const STEP: Duration = Duration::from_millis(4);
-/// Time within which a page that closed without a message can resume its session.
+/// How long the session of a page that closed without a message is kept; then another page can join.
 const RESUME_FOR: Micros = Micros(2_000_000);
 
 /// The server behind a peer's page.

@@ -41,7 +41,7 @@ pub struct SessionSpec {
 }
 
 /// A game in which each avatar follows a movement.
-struct Moved {
+struct MovementGame {
     schema: Arc<Schema>,
     policy: Arc<dyn Policy>,
     poses: RwLock<Vec<Option<AvatarPose>>>,
@@ -50,14 +50,14 @@ struct Moved {
 /// The policy's name in the only view.
 const POLICY: &str = "session";
 
-impl Moved {
+impl MovementGame {
     fn pose(&self, mover: usize) -> Option<AvatarPose> {
         let poses = self.poses.read().unwrap_or_else(PoisonError::into_inner);
         poses.get(mover).copied().flatten()
     }
 }
 
-impl Game for Moved {
+impl Game for MovementGame {
     type Input = u8;
     type Action = u8;
     type Event = u8;
@@ -79,13 +79,13 @@ impl Game for Moved {
         Spawn::new(&self.schema, &LabAvatar::from(pose)).into_iter().collect()
     }
 
-    fn step(&self, turn: &mut StepContext<'_, Moved>, _: &[u8]) {
+    fn step(&self, turn: &mut StepContext<'_, MovementGame>, _: &[u8]) {
         if let Some(pose) = self.pose(mover_of(turn.id())) {
             turn.set(&LabAvatar::from(pose));
         }
     }
 
-    fn act(&self, _: &mut StepContext<'_, Moved>, _: &u8, _: Requester) {}
+    fn act(&self, _: &mut StepContext<'_, MovementGame>, _: &u8, _: Requester) {}
 
     fn view(&self, which: u8) -> Option<View> {
         (which == 0).then(|| View::custom(POLICY))
@@ -119,7 +119,7 @@ struct Admitted {
 }
 
 impl Seat {
-    fn admitted(&self, server: &Server<Moved>) -> Option<Admitted> {
+    fn admitted(&self, server: &Server<MovementGame>) -> Option<Admitted> {
         let id = ObjectId::new(KIND, self.player.0, 0);
         let slot = server.simulation.publisher.store.find(id)?;
         Some(Admitted { id, slot, observer: server.observer_of(self.player)? })
@@ -133,8 +133,8 @@ const AFTER: Micros = Micros(1);
 pub struct Session<M> {
     movement: M,
     spec: SessionSpec,
-    game: Arc<Moved>,
-    sessions: SessionNetwork<Moved>,
+    game: Arc<MovementGame>,
+    sessions: SessionNetwork<MovementGame>,
     seats: Vec<Option<Seat>>,
     /// Times that each avatar has joined.
     joined: Vec<u32>,
@@ -148,7 +148,7 @@ impl<M: Movement> Session<M> {
     pub fn new(movement: M, spec: SessionSpec) -> Result<Session<M>, SchemaError> {
         let (schema, count) = (spec.avatar.schema()?, movement.len());
         let (policy, poses) = (Arc::clone(&spec.policy), RwLock::default());
-        let game = Arc::new(Moved { schema: Arc::clone(&schema), policy, poses });
+        let game = Arc::new(MovementGame { schema: Arc::clone(&schema), policy, poses });
         let settings = ServerSettings {
             rounds: Rounds::every(spec.round),
             max_players: count.max(1),

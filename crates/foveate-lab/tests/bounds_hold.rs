@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Opinion, World};
+use common::{AuditSummary, World};
 use foveate_lab::avatar::AvatarSpec;
 use foveate_lab::movement::{AvatarPose, Crowd, Movement, Recorded, Waypoint, WaypointSpec};
 use foveate_lab::trace::Trace;
@@ -62,11 +62,11 @@ fn judge_under<M: Movement>(
     let mut broken = Vec::new();
     for (name, view) in views {
         let world = World::new(make(), view.build().unwrap(), spec, round);
-        let opinion: Opinion = world.judge(rounds);
-        assert!(opinion.audited.samples > 10_000, "{name}: {opinion:?}");
-        assert_eq!(opinion.scheduled, 1.0, "{name}: the engine's own count");
-        if opinion.audited.broken > 0 {
-            broken.push(format!("{name}: {opinion:#?}"));
+        let summary: AuditSummary = world.judge(rounds);
+        assert!(summary.audited.samples > 10_000, "{name}: {summary:?}");
+        assert_eq!(summary.scheduled, 1.0, "{name}: the engine's own count");
+        if summary.audited.broken > 0 {
+            broken.push(format!("{name}: {summary:#?}"));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -84,9 +84,9 @@ fn the_auditor_finds_what_the_scheduler_does_not_count() {
     narrow.fields[0] = 60.0;
     for (name, kept) in [("late", late), ("narrow", narrow)] {
         let world = World::new(make(), kept.build().unwrap(), avatar(&make(), 1.0 / 64.0), ROUND);
-        let opinion = world.judged_by(stated.build().unwrap()).judge(400);
-        assert_eq!(opinion.scheduled, 1.0, "{name}");
-        let Opinion { audited, .. } = opinion;
+        let summary = world.judged_by(stated.build().unwrap()).judge(400);
+        assert_eq!(summary.scheduled, 1.0, "{name}");
+        let AuditSummary { audited, .. } = summary;
         assert!(audited.broken > 10 && audited.kept() < 1.0, "{name}: {audited:?}");
     }
 }

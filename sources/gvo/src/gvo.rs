@@ -36,7 +36,7 @@ const UNOWNED: u16 = u16::MAX;
 
 /// Which of the source's optimisations are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tricks {
+pub struct Optimisations {
     pub dead_reckoning: bool,
     /// Bits of an offset.
     pub increments: Option<u32>,
@@ -60,7 +60,7 @@ pub struct SourceRun {
 
 /// What one end of a hop last sent the other about an object.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct LastSent {
     /// The last pose, its frame, and the speed per frame that the receiver derives from it.
     last: Option<(AvatarPose, usize, [f32; 3])>,
     /// The last full position, and its number.
@@ -68,19 +68,19 @@ struct Told {
 }
 
 /// (stage of the frame, from, to, carrier): messages with the same key are sent together.
-type Way = (u8, usize, usize, Carrier);
+type BatchKey = (u8, usize, usize, Carrier);
 
 struct Play<'a> {
     script: &'a Script,
     topology: Topology,
-    tricks: Tricks,
+    optimisations: Optimisations,
     ran: SourceRun,
     /// Units with orders, if orders are sent.
     units: Option<Rollout>,
     /// Conditions of the network for every packet.
     link: Link,
-    queue: BTreeMap<Way, Vec<(Stream, Vec<u8>)>>,
-    told: BTreeMap<(usize, usize, usize), Told>,
+    queue: BTreeMap<BatchKey, Vec<(Stream, Vec<u8>)>>,
+    told: BTreeMap<(usize, usize, usize), LastSent>,
     /// Players that have joined and not left.
     joined: BTreeSet<usize>,
     frame: usize,
@@ -93,16 +93,21 @@ fn zone(pose: &AvatarPose) -> Zone {
 }
 
 /// Plays a script by the source's protocol.
-pub fn play(script: &Script, topology: Topology, tricks: Tricks, seed: u64) -> SourceRun {
+pub fn play(
+    script: &Script,
+    topology: Topology,
+    optimisations: Optimisations,
+    seed: u64,
+) -> SourceRun {
     let meter = TrafficMeter::new(topology.nodes(script.players.len()));
-    let loss = Loss::Bernoulli(f64::from(tricks.loss) / 100.0);
+    let loss = Loss::Bernoulli(f64::from(optimisations.loss) / 100.0);
     let spec = LinkSpec { loss, ..LinkSpec::delayed(LATENCY) };
     let mut play = Play {
         script,
         topology,
-        tricks,
+        optimisations,
         ran: SourceRun { meter, learned: Vec::new() },
-        units: script.orders.as_ref().filter(|_| tricks.actions).map(Rollout::new),
+        units: script.orders.as_ref().filter(|_| optimisations.actions).map(Rollout::new),
         link: Link::new(spec, seed),
         queue: BTreeMap::new(),
         told: BTreeMap::new(),
@@ -132,26 +137,26 @@ impl Play<'_> {
         let units = self.units.as_ref().map_or(0, |run| run.units().len());
         (0..units).for_each(|unit| self.command(unit));
         (units..script.things.len()).for_each(|thing| self.report(thing));
-        if self.tricks.zoning && frame > 0 {
+        if self.optimisations.zoning && frame > 0 {
             (0..script.things.len()).for_each(|thing| self.cross(thing));
         }
         self.flush();
     }
 
     /// Queues a message on its stream's channel.
-    fn post(&mut self, simulation: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
+    fn post(&mut self, stage: u8, hop: (usize, usize), stream: Stream, bytes: Vec<u8>) {
         let carrier = if stream == Stream::State { Carrier::Udp } else { Carrier::Tcp };
-        self.post_by(carrier, simulation, hop, (stream, bytes));
+        self.post_by(carrier, stage, hop, (stream, bytes));
     }
 
     fn post_by(
         &mut self,
         carrier: Carrier,
-        simulation: u8,
+        stage: u8,
         (from, to): (usize, usize),
         message: (Stream, Vec<u8>),
     ) {
-        self.queue.entry((simulation, from, to, carrier)).or_default().push(message);
+        self.queue.entry((stage, from, to, carrier)).or_default().push(message);
     }
 
     fn node(&self, player: usize) -> usize {
@@ -164,19 +169,19 @@ impl Play<'_> {
     }
 
     /// Sends the objects of a player, or those without an owner.
-    fn post_objects(&mut self, simulation: u8, hop: (usize, usize), owner: Option<usize>) {
+    fn post_objects(&mut self, stage: u8, hop: (usize, usize), owner: Option<usize>) {
         let script = self.script;
         let things = (0..script.things.len()).filter(|t| script.things[*t].owner == owner);
         let poses = things.filter_map(|thing| Some((thing, script.pose(thing, self.frame)?)));
         let poses: Vec<(usize, AvatarPose)> = poses.collect();
-        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(simulation) + 1);
+        let arrives = FRAME * self.frame as u32 + LATENCY * (u32::from(stage) + 1);
         self.ran.learned.extend(poses.iter().map(|(thing, _)| (arrives, hop.1, *thing)));
         let bytes = say::full_state(owner.map_or(UNOWNED, |owner| owner as u16), &poses);
-        self.post(simulation, hop, Stream::FullState, bytes);
+        self.post(stage, hop, Stream::FullState, bytes);
     }
 
     /// Sends the list of players to all present; optionally, a newcomer only gets those `near` it.
-    fn list(&mut self, simulation: u8, from: usize, near: Option<(usize, &[usize])>) {
+    fn list(&mut self, stage: u8, from: usize, near: Option<(usize, &[usize])>) {
         let stamp = self.stamp();
         for player in self.others(None) {
             let told = match near {
@@ -189,7 +194,7 @@ impl Play<'_> {
             let to = self.node(player);
             if to != from {
                 let list = say::player_list(from as u16, &ids, stamp);
-                self.post(simulation, (from, to), Stream::Control, list);
+                self.post(stage, (from, to), Stream::Control, list);
             }
         }
     }
@@ -225,7 +230,7 @@ impl Play<'_> {
     fn join_peers(&mut self, player: usize) {
         let (me, others) = (self.node(player), self.others(Some(player)));
         let Some(entry) = others.first().map(|entry| self.node(*entry)) else { return };
-        let (script, frame, all) = (self.script, self.frame, !self.tricks.near_spawn);
+        let (script, frame, all) = (self.script, self.frame, !self.optimisations.near_spawn);
         let wanted = |other: &usize| all || script.near(player, *other, frame);
         let wanted: Vec<usize> = others.into_iter().filter(wanted).collect();
         self.post(0, (me, entry), Stream::Control, say::hello(player as u16));
@@ -257,7 +262,7 @@ impl Play<'_> {
         let Some(owner) = self.script.things[thing].owner else { return };
         let Some(pose) = self.script.pose(thing, self.frame) else { return };
         let (me, listeners) = (self.node(owner), self.listeners(thing, owner, &pose));
-        let thinned = self.tricks.dead_reckoning;
+        let thinned = self.optimisations.dead_reckoning;
         match self.topology {
             Topology::Server => {
                 self.tell(0, (me, 0), thing, false);
@@ -277,7 +282,7 @@ impl Play<'_> {
     fn listeners(&self, thing: usize, owner: usize, pose: &AvatarPose) -> Vec<usize> {
         let zone = zone(pose);
         let hears = |player: &usize| {
-            !self.tricks.zoning
+            !self.optimisations.zoning
                 || self.script.things[thing].owner.is_none()
                 || self.active(*player, self.frame).contains(&zone)
                 || (self.topology == Topology::Peers && self.zone_owner(zone) == *player)
@@ -299,7 +304,7 @@ impl Play<'_> {
 
     /// Sends an object's place on one hop, in full or as an increment; with thinning, only if the other end's
     /// prediction is off.
-    fn tell(&mut self, simulation: u8, hop: (usize, usize), thing: usize, thinned: bool) {
+    fn tell(&mut self, stage: u8, hop: (usize, usize), thing: usize, thinned: bool) {
         let (script, frame) = (self.script, self.frame);
         let Some(pose) = script.pose(thing, frame) else { return };
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
@@ -309,21 +314,21 @@ impl Play<'_> {
         let gone = (frame - at) as f32;
         let off =
             (0..3).map(|i| (last.pos[i] + speed[i] * gone - pose.pos[i]).powi(2)).sum::<f32>();
-        let wrong = off.sqrt() > THRESHOLD || turned(&last, &pose) > FACING.to_radians();
+        let wrong = off.sqrt() > THRESHOLD || angle_between(&last, &pose) > FACING.to_radians();
         if !(if thinned { wrong } else { script.moved(thing, frame) }) {
             return;
         }
         let speed = [0, 1, 2].map(|i| (pose.pos[i] - last.pos[i]) / gone.max(1.0));
         told.last = Some((pose, frame, speed));
-        self.place(simulation, hop, thing, &pose);
+        self.place(stage, hop, thing, &pose);
     }
 
     /// Sends a place as an increment if that is on and fits; full positions that increments refer to use the reliable
     /// channel.
-    fn place(&mut self, simulation: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
+    fn place(&mut self, stage: u8, hop: (usize, usize), thing: usize, pose: &AvatarPose) {
         let (sender, stamp) = (hop.0 as u16, self.stamp());
         let told = self.told.entry((hop.0, hop.1, thing)).or_default();
-        let by = self.tricks.increments.zip(told.full);
+        let by = self.optimisations.increments.zip(told.full);
         let fitting = by.and_then(|(bits, (full, number))| {
             Some((offsets(&full, pose, bits)?, (number, stamp), bits))
         });
@@ -333,12 +338,12 @@ impl Play<'_> {
             }
             None => {
                 told.full = Some((*pose, told.full.map_or(0, |(_, number)| number + 1)));
-                let reliable = self.tricks.increments.is_some();
+                let reliable = self.optimisations.increments.is_some();
                 let carrier = if reliable { Carrier::Tcp } else { Carrier::Udp };
                 (carrier, say::position(sender, thing, pose, stamp))
             }
         };
-        self.post_by(carrier, simulation, hop, (Stream::State, bytes));
+        self.post_by(carrier, stage, hop, (Stream::State, bytes));
     }
 
     /// Sends a unit with orders: an action when its course changes, positions while it collides.
@@ -415,9 +420,9 @@ impl Play<'_> {
     /// Sends the messages queued in this frame.
     fn flush(&mut self) {
         let now = FRAME * self.frame as u32;
-        for ((simulation, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
-            let at = now + LATENCY * u32::from(simulation);
-            if self.tricks.aggregation {
+        for ((stage, from, to, carrier), messages) in std::mem::take(&mut self.queue) {
+            let at = now + LATENCY * u32::from(stage);
+            if self.optimisations.aggregation {
                 let mut weights = [0.0; 5];
                 let mut all = Vec::new();
                 for (stream, bytes) in &messages {
@@ -443,7 +448,7 @@ impl Play<'_> {
         bytes: &[u8],
         weights: [f64; 5],
     ) {
-        let pressed = self.tricks.squeeze.and_then(|squeeze| squeeze.press(bytes));
+        let pressed = self.optimisations.squeeze.and_then(|squeeze| squeeze.press(bytes));
         let length = pressed.map_or(bytes.len(), |pressed| pressed.len());
         let segments = length.div_ceil(SEGMENT);
         for segment in 0..segments {
@@ -481,7 +486,7 @@ impl Play<'_> {
 }
 
 /// The angle between two facings, in radians.
-fn turned(a: &AvatarPose, b: &AvatarPose) -> f32 {
+fn angle_between(a: &AvatarPose, b: &AvatarPose) -> f32 {
     let apart = (a.yaw - b.yaw).rem_euclid(std::f32::consts::TAU);
     apart.min(std::f32::consts::TAU - apart)
 }

@@ -24,7 +24,7 @@ use foveate_lab::experiments::{
 };
 use foveate_lab::output::{ExperimentResult, Progress};
 use foveate_wire::{Bytes, Micros};
-use gvo::Tricks;
+use gvo::Optimisations;
 use meter::TrafficMeter;
 use ours::{Exact, Ours, RunResult};
 use script::{Scenario, Script};
@@ -75,8 +75,8 @@ impl Topology {
 
 /// The protocol, with its optimisations.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Way {
-    Source(Tricks),
+enum Protocol {
+    Source(Optimisations),
     Ours(Ours),
 }
 
@@ -94,7 +94,7 @@ struct Case {
     scenario: Scenario,
     topology: Topology,
     variant: &'static str,
-    way: Way,
+    protocol: Protocol,
 }
 
 /// A run's result.
@@ -121,23 +121,26 @@ const NEAR_OURS: &str = "foveate, near spawn";
 const LOSSY: &str = "source + 4-bit increments, 5 % loss";
 
 /// The source's protocol with one or two optimisations on.
-fn tricks() -> Vec<(&'static str, Tricks)> {
-    let none = Tricks::default();
+fn optimisations() -> Vec<(&'static str, Optimisations)> {
+    let none = Optimisations::default();
     let (rle, huffman) = (Some(Squeeze::RunLengths), Some(Squeeze::Huffman));
     vec![
         (PLAIN, none),
-        ("source + dead reckoning", Tricks { dead_reckoning: true, ..none }),
-        ("source + 8-bit increments", Tricks { increments: Some(8), ..none }),
-        ("source + 4-bit increments", Tricks { increments: Some(4), ..none }),
-        ("source + aggregation", Tricks { aggregation: true, ..none }),
-        ("source + RLE", Tricks { squeeze: rle, ..none }),
-        ("source + Huffman", Tricks { squeeze: huffman, ..none }),
-        ("source + aggregation + RLE", Tricks { squeeze: rle, aggregation: true, ..none }),
-        ("source + aggregation + Huffman", Tricks { squeeze: huffman, aggregation: true, ..none }),
-        ("source + zoning", Tricks { zoning: true, ..none }),
-        ("source + actions", Tricks { actions: true, ..none }),
-        (NEAR_SOURCE, Tricks { near_spawn: true, ..none }),
-        (LOSSY, Tricks { increments: Some(4), loss: 5, ..none }),
+        ("source + dead reckoning", Optimisations { dead_reckoning: true, ..none }),
+        ("source + 8-bit increments", Optimisations { increments: Some(8), ..none }),
+        ("source + 4-bit increments", Optimisations { increments: Some(4), ..none }),
+        ("source + aggregation", Optimisations { aggregation: true, ..none }),
+        ("source + RLE", Optimisations { squeeze: rle, ..none }),
+        ("source + Huffman", Optimisations { squeeze: huffman, ..none }),
+        ("source + aggregation + RLE", Optimisations { squeeze: rle, aggregation: true, ..none }),
+        (
+            "source + aggregation + Huffman",
+            Optimisations { squeeze: huffman, aggregation: true, ..none },
+        ),
+        ("source + zoning", Optimisations { zoning: true, ..none }),
+        ("source + actions", Optimisations { actions: true, ..none }),
+        (NEAR_SOURCE, Optimisations { near_spawn: true, ..none }),
+        (LOSSY, Optimisations { increments: Some(4), loss: 5, ..none }),
     ]
 }
 
@@ -202,11 +205,13 @@ fn cases() -> Vec<Case> {
             if scenario == Scenario::JoinWorld && topology == Topology::Peers {
                 continue;
             }
-            let source = tricks().into_iter().map(|(name, tricks)| (name, Way::Source(tricks)));
-            let ours = variants().into_iter().map(|(name, ours)| (name, Way::Ours(ours)));
-            for (variant, way) in source.chain(ours) {
+            let source = optimisations()
+                .into_iter()
+                .map(|(name, optimisations)| (name, Protocol::Source(optimisations)));
+            let ours = variants().into_iter().map(|(name, ours)| (name, Protocol::Ours(ours)));
+            for (variant, protocol) in source.chain(ours) {
                 if wanted(scenario, topology, variant) {
-                    cases.push(Case { scenario, topology, variant, way });
+                    cases.push(Case { scenario, topology, variant, protocol });
                 }
             }
         }
@@ -215,15 +220,15 @@ fn cases() -> Vec<Case> {
 }
 
 fn play(case: &Case, options: RunOptions) -> Result<Played, ExperimentError> {
-    let Case { scenario, topology, variant, way } = *case;
+    let Case { scenario, topology, variant, protocol } = *case;
     let script = Script::new(scenario, options.seed, options.quick);
     let seconds = (script::FRAME * script.frames as u32).as_secs();
-    let (meter, learned, ran) = match way {
-        Way::Source(tricks) => {
-            let run = gvo::play(&script, topology, tricks, options.seed);
+    let (meter, learned, ran) = match protocol {
+        Protocol::Source(optimisations) => {
+            let run = gvo::play(&script, topology, optimisations, options.seed);
             (run.meter, run.learned, None)
         }
-        Way::Ours(ours) => {
+        Protocol::Ours(ours) => {
             let ran = ours::play(&script, topology, ours, options.seed)?;
             let when = |frame: usize| script::FRAME * frame as u32;
             let learned = ran.appeared.iter().map(|(frame, to, id)| (when(*frame), *to, *id));

@@ -448,11 +448,11 @@ impl Play<'_> {
                 return Ok(());
             }
         }
-        self.meet(me, first)
+        self.connect_both(me, first)
     }
 
     /// Connects two nodes in both directions.
-    fn meet(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
+    fn connect_both(&mut self, me: usize, other: usize) -> Result<(), PlayError> {
         for channel in 0..self.channels.len() {
             if !self.channels[channel].about.finds_peers() {
                 self.connect((channel, me, other))?;

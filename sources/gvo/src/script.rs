@@ -384,7 +384,7 @@ fn ordered(scenario: Scenario, seed: u64) -> Script {
         TARGETS.iter().chain(&CROSSING).chain([&START]).map(|units| point(*units)).collect();
     keep.extend(lane(point(CROSSING[0]), point(CROSSING[1])));
     let frames = second + between * TARGETS.len() as u32;
-    let walk = Arc::new(Grid::open(CELLS.0, CELLS.1).strewn(BARS, &keep, seed));
+    let walk = Arc::new(Grid::open(CELLS.0, CELLS.1).with_bars(BARS, &keep, seed));
     let orders = Orders { walk, places, given: orders };
     let mut script = Script::two(frames as usize);
     for unit in Rollout::play(&orders, frames).units() {

@@ -91,7 +91,7 @@ fn positions_are_sent_only_during_a_collision() {
 fn orders_take_less_than_three_percent_of_positions_in_every_frame() {
     for topology in Topology::ALL {
         let script = Script::new(Scenario::Targets, 1, true);
-        let plain = gvo::play(&script, topology, Tricks::default(), 1).meter;
+        let plain = gvo::play(&script, topology, Optimisations::default(), 1).meter;
         let orders = Ours { actions: true, ..Ours::default() };
         let (_, ran) = engine(Scenario::Targets, topology, orders, 1);
         let (ours, theirs) =
@@ -102,13 +102,14 @@ fn orders_take_less_than_three_percent_of_positions_in_every_frame() {
 
 #[test]
 fn with_dead_reckoning_or_zoning_the_servers_download_stays_and_its_upload_falls() {
-    let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
-    let zoned = Tricks { zoning: true, ..Tricks::default() };
-    for (scenario, tricks) in [(Scenario::Straight, thinned), (Scenario::Zones, zoned)] {
+    let thinned = Optimisations { dead_reckoning: true, ..Optimisations::default() };
+    let zoned = Optimisations { zoning: true, ..Optimisations::default() };
+    for (scenario, optimisations) in [(Scenario::Straight, thinned), (Scenario::Zones, zoned)] {
         let script = Script::new(scenario, 1, true);
-        let server =
-            |tricks| gvo::play(&script, Topology::Server, tricks, 1).meter.nodes[0].clone();
-        let (off, on) = (server(Tricks::default()), server(tricks));
+        let server = |optimisations| {
+            gvo::play(&script, Topology::Server, optimisations, 1).meter.nodes[0].clone()
+        };
+        let (off, on) = (server(Optimisations::default()), server(optimisations));
         assert_eq!(off.down.bytes(), on.down.bytes());
         assert!(off.up.bytes() > 2 * on.up.bytes());
     }
@@ -155,9 +156,13 @@ fn nothing_that_is_sent_depends_on_later_frames() {
         let after = if whole.orders.is_some() { 400 } else { whole.frames / 10 * 5 };
         assert_eq!(after as u64 * script::FRAME.0 % meter::TICK.0, 0, "a tick begins");
         let cut = without_what_comes(Script::new(case.scenario, 1, true), after);
-        let sent = |script: &Script| match case.way {
-            Way::Source(tricks) => gvo::play(script, case.topology, tricks, 1).meter,
-            Way::Ours(ours) => ours::play(script, case.topology, ours, 1).expect("it plays").meter,
+        let sent = |script: &Script| match case.protocol {
+            Protocol::Source(optimisations) => {
+                gvo::play(script, case.topology, optimisations, 1).meter
+            }
+            Protocol::Ours(ours) => {
+                ours::play(script, case.topology, ours, 1).expect("it plays").meter
+            }
         };
         let (whole, cut) = (sent(&whole), sent(&cut));
         let ticks = after * script::FRAME.0 as usize / meter::TICK.0 as usize;
@@ -194,8 +199,8 @@ fn three_objects_of_two_players_start_one_after_another_and_the_fourth_player_ha
 fn full_positions_of_increments_are_reliable_and_increments_are_not() {
     let script = Script::new(Scenario::Straight, 1, true);
     let run = |increments, loss| {
-        let tricks = Tricks { increments, loss, ..Tricks::default() };
-        gvo::play(&script, Topology::Peers, tricks, 1).meter.nodes[0].clone()
+        let optimisations = Optimisations { increments, loss, ..Optimisations::default() };
+        gvo::play(&script, Topology::Peers, optimisations, 1).meter.nodes[0].clone()
     };
     let (plain, calm, lossy) = (run(None, 0), run(Some(4), 0), run(Some(4), 5));
     // Without the join, which costs the same in all.
@@ -257,7 +262,7 @@ fn a_newcomer_takes_two_round_trips_to_know_all_peers_but_the_entry() {
 fn peers_that_join_in_the_same_frame_connect_to_each_other_once() {
     for seed in 1..4 {
         let script = Script::new(Scenario::Moving3, seed, true);
-        let thinned = Tricks { dead_reckoning: true, ..Tricks::default() };
+        let thinned = Optimisations { dead_reckoning: true, ..Optimisations::default() };
         let theirs = gvo::play(&script, Topology::Peers, thinned, seed).meter;
         let (_, ours) = engine(Scenario::Moving3, Topology::Peers, Ours::default(), seed);
         // A second connection of a pair is never acknowledged, so that everything would be sent again.

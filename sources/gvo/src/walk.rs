@@ -35,7 +35,7 @@ impl Grid {
     }
 
     /// Adds bars of three blocked cells at random; the points in `keep` stay free.
-    pub fn strewn(mut self, bars: usize, keep: &[Point], seed: u64) -> Grid {
+    pub fn with_bars(mut self, bars: usize, keep: &[Point], seed: u64) -> Grid {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut placed = 0;
         for _ in 0..TRIES {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn ways_avoid_blocked_cells_and_end_at_the_target() {
         for seed in 0..20 {
-            let grid = Grid::open(25, 6).strewn(40, &[FROM, TO], seed);
+            let grid = Grid::open(25, 6).with_bars(40, &[FROM, TO], seed);
             let way = grid.way(FROM, TO);
             assert_eq!(way.last(), Some(&TO), "seed {seed}");
             let all: i32 = way.iter().fold((FROM, 0), |(at, sum), p| (*p, sum + length(at, *p))).1;

@@ -30,11 +30,11 @@ impl Core {
             Err(fault) => return self.close_malformed(now, index, fault),
         }
         self.arm(now, index);
-        self.session_stirs(now, index);
+        self.drive_session(now, index);
     }
 
     /// Handles events of a session's streams.
-    pub(super) fn session_stirs(&mut self, now: Instant, index: u32) {
+    pub(super) fn drive_session(&mut self, now: Instant, index: u32) {
         while let Some(link) = self.links.at(index)
             && link.stage != Stage::Closed
             && let Some(quic) = link.quic()

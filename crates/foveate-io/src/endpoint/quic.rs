@@ -156,7 +156,7 @@ impl Core {
             quinn_proto::Event::DatagramReceived => self.take_datagrams(now, index),
             #[cfg(feature = "web")]
             quinn_proto::Event::Stream(ref stirred) if quic.is_sessions(stirred) => {
-                self.session_stirs(now, index);
+                self.drive_session(now, index);
             }
             quinn_proto::Event::Stream(StreamEvent::Opened { .. }) => {
                 quic.stream_opened();

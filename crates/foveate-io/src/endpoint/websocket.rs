@@ -27,9 +27,9 @@ impl Core {
         let Some(link) = self.links.at(index) else { return };
         let id = link.id;
         let Some(socket) = link.carried_by::<WebSocket>() else { return };
-        let heard = socket.receive(limits, now, time);
-        if heard.bytes > 0 {
-            self.total.received.packet(heard.bytes);
+        let read = socket.receive(limits, now, time);
+        if read.bytes > 0 {
+            self.total.received.packet(read.bytes);
             self.last_received = Some(now);
         }
         while let Some(socket) = self.socket_at(index)
@@ -37,10 +37,10 @@ impl Core {
         {
             self.arrived_web(now, id, arrived);
         }
-        if heard.flood {
+        if read.flood {
             self.close_flood(now, index);
         }
-        if heard.ended {
+        if read.ended {
             self.broke(index);
             return;
         }

@@ -42,11 +42,11 @@ pub struct LobbyClient {
     keys: KeyPair,
     cookie: Option<(Cookie, Instant)>,
     stamp: u64,
-    keeping: Option<Keeping>,
+    keeping: Option<KeptAnnouncement>,
 }
 
 /// An announcement that is repeated.
-struct Keeping {
+struct KeptAnnouncement {
     said: Announcement,
     /// When the next request is due.
     next: Instant,
@@ -117,7 +117,8 @@ impl LobbyClient {
 
     /// Announces this peer from now on, as often as the lobby requires, whenever [`LobbyClient::poll`] is called.
     pub fn keep(&mut self, said: Announcement) {
-        let fresh = Keeping { said: said.clone(), next: Instant::now(), nonce: 0, refused: None };
+        let fresh =
+            KeptAnnouncement { said: said.clone(), next: Instant::now(), nonce: 0, refused: None };
         self.keeping.get_or_insert(fresh).said = said;
     }
 

@@ -244,18 +244,18 @@ impl PeerEndpoint {
         while self.shared.lock().finishing() > 0 && Instant::now() < messages_until {
             self.wait(messages_until.min(Instant::now() + SHUTDOWN_STEP), events)?;
         }
-        let undone = {
+        let undelivered = {
             let mut state = self.shared.lock();
-            let undone = state.finishing();
+            let undelivered = state.finishing();
             for link in state.ids() {
                 state.close(link, CloseCode::SHUTDOWN, "shutting down");
             }
             state.take(events);
-            undone
+            undelivered
         };
         let left = (begun + duration(limit)).saturating_duration_since(Instant::now());
         self.background.stop(left);
-        Ok(undone)
+        Ok(undelivered)
     }
 }
 

@@ -15,7 +15,7 @@ use iroh::{EndpointAddr, TransportAddr};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::event::undone;
+use super::event::handshake_failure;
 use super::state::{Opened, Shared};
 use crate::admission::Verdict;
 use crate::event::Reason;
@@ -72,7 +72,9 @@ fn admit(shared: &Arc<Shared>, incoming: Incoming) {
 async fn greet(shared: Arc<Shared>, link: LinkId, incoming: Incoming) {
     match timeout(HANDSHAKE, incoming.into_future()).await {
         Ok(Ok(conn)) => serve(shared, link, conn).await,
-        Ok(Err(error)) => shared.tell(|state| state.ended(Instant::now(), link, undone(error))),
+        Ok(Err(error)) => {
+            shared.tell(|state| state.ended(Instant::now(), link, handshake_failure(error)))
+        }
         Err(_) => shared.tell(|state| state.ended(Instant::now(), link, Reason::Idle)),
     }
 }
@@ -88,7 +90,7 @@ pub(super) async fn dial(
     let dialled = async {
         let begun = quic.connect_with_opts(to, PROTOCOL, options).await;
         let connecting = begun.map_err(|error| Reason::Failed(error.to_string()))?;
-        connecting.await.map_err(undone)
+        connecting.await.map_err(handshake_failure)
     };
     match timeout(HANDSHAKE, dialled).await {
         Ok(Ok(conn)) => serve(shared, link, conn).await,

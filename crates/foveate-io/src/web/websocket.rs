@@ -76,7 +76,7 @@ pub(crate) struct WebSocket {
     held: usize,
     received: LinkTraffic,
     sent: LinkTraffic,
-    heard: Instant,
+    last_received: Instant,
     idle: Duration,
     pinged: Instant,
     unanswered: bool,
@@ -118,7 +118,7 @@ impl Write for Pipe {
 }
 
 /// The result of one turn of reading.
-pub(crate) struct Heard {
+pub(crate) struct ReadTurn {
     pub(crate) bytes: usize,
     /// The connection ended.
     pub(crate) ended: bool,
@@ -154,7 +154,7 @@ impl WebSocket {
             held: 0,
             received: LinkTraffic::default(),
             sent: LinkTraffic::default(),
-            heard: now,
+            last_received: now,
             idle: duration(options.idle_timeout),
             pinged: now,
             unanswered: false,
@@ -176,30 +176,30 @@ impl WebSocket {
     }
 
     /// Reads as much as a turn allows.
-    pub(crate) fn receive(&mut self, limits: &Limits, now: Instant, time: Micros) -> Heard {
-        let mut heard = Heard { bytes: 0, ended: false, flood: false };
+    pub(crate) fn receive(&mut self, limits: &Limits, now: Instant, time: Micros) -> ReadTurn {
+        let mut read = ReadTurn { bytes: 0, ended: false, flood: false };
         let mut piece = [0; 4 * 1024];
-        while heard.bytes < MAX_READ && !heard.flood {
+        while read.bytes < MAX_READ && !read.flood {
             match self.stream.read(&mut piece) {
-                Ok(0) => heard.ended = true,
+                Ok(0) => read.ended = true,
                 Ok(count) => {
-                    heard.bytes += count;
-                    heard.flood = !self.raw.take(raw_rate(limits), time, count as u32);
+                    read.bytes += count;
+                    read.flood = !self.raw.take(raw_rate(limits), time, count as u32);
                     if self.leaving.is_none() {
                         self.pipe.incoming.extend_from_slice(&piece[..count]);
                     }
                     continue;
                 }
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
-                Err(cause) => heard.ended = cause.kind() != ErrorKind::WouldBlock,
+                Err(cause) => read.ended = cause.kind() != ErrorKind::WouldBlock,
             }
             break;
         }
-        if heard.bytes > 0 {
-            self.heard = now;
-            self.received.packet(heard.bytes);
+        if read.bytes > 0 {
+            self.last_received = now;
+            self.received.packet(read.bytes);
         }
-        heard
+        read
     }
 
     /// The next complete item.
@@ -358,7 +358,7 @@ impl WebSocket {
         if self.leaving.is_some_and(|until| until <= now) {
             return Timeout::Over;
         }
-        if self.leaving.is_none() && self.heard + self.idle <= now {
+        if self.leaving.is_none() && self.last_received + self.idle <= now {
             return Timeout::Idle;
         }
         if self.leaving.is_none() && self.pinged + self.idle / 3 <= now {
@@ -393,7 +393,7 @@ impl Carrier for WebSocket {
     }
 
     fn due(&mut self, _: Duration) -> Option<Instant> {
-        let idle = (self.heard + self.idle).min(self.pinged + self.idle / 3);
+        let idle = (self.last_received + self.idle).min(self.pinged + self.idle / 3);
         Some(self.leaving.unwrap_or(idle))
     }
 

@@ -63,8 +63,8 @@ fn messages_arrive_whole_in_order_and_before_a_shutdown_ends() {
         }
         two
     });
-    let undone = endpoint.shutdown(Micros::from_millis(120_000), &mut Vec::new());
-    assert_eq!(undone.expect("the thread works"), 0);
+    let undelivered = endpoint.shutdown(Micros::from_millis(120_000), &mut Vec::new());
+    assert_eq!(undelivered.expect("the thread works"), 0);
     let two = reader.join().expect("the reader reads");
     assert_eq!(two.messages.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
 }

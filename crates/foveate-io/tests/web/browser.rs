@@ -26,9 +26,9 @@ pub struct Browser {
 
 /// Accepts any certificate: certificates are tested elsewhere.
 #[derive(Debug)]
-struct Credulous;
+struct TrustAny;
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for TrustAny {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -69,7 +69,7 @@ fn config() -> ClientConfig {
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("supported")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Credulous))
+        .with_custom_certificate_verifier(Arc::new(TrustAny))
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"h3".to_vec()];
     ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("TLS 1.3")))

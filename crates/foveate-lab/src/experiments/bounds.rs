@@ -59,9 +59,9 @@ const JITTER: Micros = Micros(20_000);
 const QUEUE: u64 = 2_400;
 
 /// Movement provided by the caller.
-struct Brought(Box<dyn Movement>);
+struct ProvidedMovement(Box<dyn Movement>);
 
-impl Movement for Brought {
+impl Movement for ProvidedMovement {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -353,7 +353,8 @@ struct Case {
 
 fn run(world: WalledWorld, case: &Case, progress: &Progress) -> Result<Findings, ExperimentError> {
     let WalledWorld { movement, sight } = world;
-    let (movement, link) = (Brought(movement), case.part.link(case.demand / ROUND.as_secs()));
+    let (movement, link) =
+        (ProvidedMovement(movement), case.part.link(case.demand / ROUND.as_secs()));
     let side = movement.side();
     let avatar = AvatarSpec {
         precision: PRECISION,

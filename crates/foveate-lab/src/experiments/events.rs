@@ -280,14 +280,14 @@ impl Case {
 
 /// What one player was sent.
 #[derive(Clone, Default)]
-struct Told {
+struct Received {
     noises: Vec<Noise>,
     event_bytes: u64,
     bytes: u64,
 }
 
 struct Played {
-    told: Vec<Told>,
+    received: Vec<Received>,
     counts: EventCounts,
 }
 
@@ -297,7 +297,7 @@ const AFTER: Micros = Micros(1);
 /// The server and its clients.
 struct Town {
     sessions: SessionNetwork<Scripted>,
-    told: Vec<Told>,
+    received: Vec<Received>,
 }
 
 impl Town {
@@ -314,7 +314,7 @@ impl Town {
             let [up, down] = case.links();
             sessions.connect_over(at, [Path::new(up, seed ^ 1), Path::new(down, seed)]);
         }
-        Town { sessions, told: vec![Told::default(); case.players] }
+        Town { sessions, received: vec![Received::default(); case.players] }
     }
 
     fn round(&mut self, case: &Case, round: usize) {
@@ -328,13 +328,13 @@ impl Town {
         for (from, to, outgoing) in self.sessions.sent.iter_mut().flat_map(std::mem::take) {
             if from == 0 {
                 let (bytes, events) = sizes(&outgoing);
-                self.told[to - 1].bytes += bytes as u64;
-                self.told[to - 1].event_bytes += events as u64;
+                self.received[to - 1].bytes += bytes as u64;
+                self.received[to - 1].event_bytes += events as u64;
             }
         }
         for (at, news) in self.sessions.news.drain(..) {
             if let News::Event(noise) = news {
-                self.told[at - 1].noises.push(noise);
+                self.received[at - 1].noises.push(noise);
             }
         }
     }
@@ -366,7 +366,7 @@ fn play(case: &Case, script: &Arc<Script>, seed: u64) -> Result<Played, SchemaEr
     let mut town = Town::new(case, &game, seed);
     (1..script.stands.len()).for_each(|round| town.round(case, round));
     let counts = town.sessions.server().map_or_else(EventCounts::default, |it| it.event_counts());
-    Ok(Played { counts, told: town.told })
+    Ok(Played { counts, received: town.received })
 }
 
 /// The audit's results, in pairs of an event and a player.
@@ -397,15 +397,15 @@ impl Findings {
 }
 
 /// Compares what players received with what they had to notice by the script.
-fn audit(case: &Case, script: &Script, told: &[Told]) -> Findings {
+fn audit(case: &Case, script: &Script, received: &[Received]) -> Findings {
     let mut found = Findings::default();
-    for (player, told) in told.iter().enumerate() {
+    for (player, received) in received.iter().enumerate() {
         let mut copies = vec![0u8; script.happened()];
-        for noise in &told.noises {
+        for noise in &received.noises {
             let count = &mut copies[noise.number as usize];
             *count = count.saturating_add(1);
         }
-        let falls = told.noises.iter().filter(|it| it.what == What::Fall).map(|it| it.number);
+        let falls = received.noises.iter().filter(|it| it.what == What::Fall).map(|it| it.number);
         let falls: Vec<u32> = falls.collect();
         found.out_of_order += falls.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
         for (round, noises) in script.noises.iter().enumerate() {
@@ -507,11 +507,11 @@ fn measure(case: &Case, options: RunOptions) -> Result<Row, ExperimentError> {
     let seconds = if options.quick { 10 } else { 60 };
     // The same script, with and without the filter.
     let script = Arc::new(Script::new(case.players, seconds, options.seed));
-    let Played { told, counts } = play(case, &script, options.seed)?;
+    let Played { received, counts } = play(case, &script, options.seed)?;
     let each = case.players as f64 * script.seconds;
-    let delivered: usize = told.iter().map(|it| it.noises.len()).sum();
-    let bytes = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>() as f64 / each;
-    let found = audit(case, &script, &told);
+    let delivered: usize = received.iter().map(|it| it.noises.len()).sum();
+    let bytes = |of: fn(&Received) -> u64| received.iter().map(of).sum::<u64>() as f64 / each;
+    let found = audit(case, &script, &received);
     Ok(Row {
         part: case.part,
         players: case.players,
@@ -633,15 +633,15 @@ mod tests {
     fn the_audit_finds_missing_superfluous_duplicate_and_misordered_events() {
         let case = Case::new("perfect", 16, true);
         let script = Arc::new(Script::new(16, 3, 5));
-        let told = play(&case, &script, 5).unwrap().told;
-        let clean = audit(&case, &script, &told);
+        let received = play(&case, &script, 5).unwrap().received;
+        let clean = audit(&case, &script, &received);
         assert!(clean.due > 300 && clean.reliable_due > 10, "{clean:?}");
         let wrong = |it: &Findings| [it.missing, it.superfluous, it.twice, it.out_of_order];
         assert_eq!(wrong(&clean), [0; 4]);
         let tampered = |change: &dyn Fn(&mut Vec<Noise>)| {
-            let mut told = told.clone();
-            told.iter_mut().for_each(|it| change(&mut it.noises));
-            wrong(&audit(&case, &script, &told))
+            let mut received = received.clone();
+            received.iter_mut().for_each(|it| change(&mut it.noises));
+            wrong(&audit(&case, &script, &received))
         };
         assert_eq!(tampered(&|it| it.truncate(it.len() - 1))[0], 16);
         assert_eq!(tampered(&|it| it.push(it[0]))[2], 16);
@@ -656,7 +656,7 @@ mod tests {
         let script = Arc::new(Script::new(16, 3, 5));
         let found = ["perfect", "zoom", "eyes"].map(|part| {
             let case = Case::new(part, 16, true);
-            let found = audit(&case, &script, &play(&case, &script, 5).unwrap().told);
+            let found = audit(&case, &script, &play(&case, &script, 5).unwrap().received);
             assert_eq!([found.missing, found.superfluous, found.twice], [0; 3], "{part}");
             found.due
         });

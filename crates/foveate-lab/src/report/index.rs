@@ -82,15 +82,15 @@ fn item(entry: &Entry) -> String {
         (holds, "holds", if holds == 1 { "✓ 1 finding holds" } else { "✓ {} findings hold" }),
         (short, "short", if short == 1 { "✗ 1 falls short" } else { "✗ {} fall short" }),
     ];
-    let told: Vec<String> = counts
+    let listed: Vec<String> = counts
         .into_iter()
         .filter(|(count, ..)| *count > 0)
         .map(|(count, class, words)| {
             format!("<span class=\"{class}\">{}</span>", words.replace("{}", &count.to_string()))
         })
         .collect();
-    if !told.is_empty() {
-        html.push_str(&format!("<p class=\"counts\">{}</p>", told.join(" · ")));
+    if !listed.is_empty() {
+        html.push_str(&format!("<p class=\"counts\">{}</p>", listed.join(" · ")));
     }
     html.push_str("</li>\n");
     html

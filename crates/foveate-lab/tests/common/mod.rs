@@ -17,7 +17,7 @@ struct Seat {
 
 /// The auditor's findings and the engine's own counters.
 #[derive(Debug)]
-pub struct Opinion {
+pub struct AuditSummary {
     pub audited: SenderFindings,
     pub scheduled: f64,
 }
@@ -59,7 +59,7 @@ impl<M: Movement> World<M> {
     }
 
     /// Plays `rounds` rounds, or to the end of the movement.
-    pub fn judge(mut self, rounds: u32) -> Opinion {
+    pub fn judge(mut self, rounds: u32) -> AuditSummary {
         for _ in 0..rounds {
             if !self.movement.step() {
                 break;
@@ -74,7 +74,7 @@ impl<M: Movement> World<M> {
             }
         }
         let scheduled = self.publisher.totals().bounds_scheduled();
-        Opinion { audited: self.audit.found().clone(), scheduled }
+        AuditSummary { audited: self.audit.found().clone(), scheduled }
     }
 
     fn place(&mut self, at: usize) {

@@ -119,7 +119,7 @@ impl Play<'_> {
                 player.is_some_and(|player| self.script.present(player, self.frame))
             };
             if there(me) && there(other) {
-                self.meet(me, other)?;
+                self.connect_both(me, other)?;
             }
         }
         self.end_lists(channel);

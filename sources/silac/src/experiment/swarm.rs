@@ -91,7 +91,7 @@ impl Published {
 }
 
 /// An interaction, as the auditor saw it.
-struct Deed {
+struct ObservedInteraction {
     at: Micros,
     /// When each other node learnt of it, with that node's distance.
     learnt: Vec<(f64, Option<Micros>)>,
@@ -127,7 +127,7 @@ struct Auditor {
     /// Avatars act only while this is set.
     measuring: bool,
     published: Vec<Option<Published>>,
-    deeds: BTreeMap<(usize, u32), Deed>,
+    deeds: BTreeMap<(usize, u32), ObservedInteraction>,
     /// Datagrams from each node to each other while measuring.
     between: Vec<u32>,
     found: SilacFindings,
@@ -245,7 +245,10 @@ impl Auditor {
             let side = self.side();
             let learnt = (0..self.players).map(|to| (self.distance(by, to) / side, None));
             let (learnt, undone) = (learnt.collect(), vec![false; self.published.len()]);
-            self.deeds.insert((by, what), Deed { at: now, learnt, withdrawn: false, undone });
+            self.deeds.insert(
+                (by, what),
+                ObservedInteraction { at: now, learnt, withdrawn: false, undone },
+            );
         } else if let Some(deed) = self.deeds.get_mut(&(by, what))
             && let Some((_, learnt)) = deed.learnt.get_mut(at)
         {

@@ -31,7 +31,7 @@ const TOLD_AGAIN: u32 = 8;
 
 /// An interaction on the path.
 #[derive(Clone, PartialEq, Debug)]
-struct Deed {
+struct PathEntry {
     full: Full,
     at: Micros,
     withdrawn: bool,
@@ -49,7 +49,7 @@ struct Deed {
     told: BTreeMap<NodeId, (u8, u32)>,
 }
 
-impl Deed {
+impl PathEntry {
     fn ended_for(&self, frame: u32) -> u32 {
         frame.saturating_sub(self.since + self.full.frames)
     }
@@ -71,7 +71,7 @@ impl Deed {
 
 /// An interaction of another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Other {
+pub struct RemoteInteraction {
     pub element: u32,
     /// Its estimated time.
     pub at: Micros,
@@ -90,7 +90,7 @@ pub struct Again {
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Path {
-    deeds: Vec<Deed>,
+    deeds: Vec<PathEntry>,
     serial: u32,
 }
 
@@ -108,7 +108,7 @@ impl Path {
             self.deeds.remove(0);
         }
         let SilacAvatar { position, facing, .. } = *avatar;
-        self.deeds.push(Deed {
+        self.deeds.push(PathEntry {
             full: Full { interaction, position, facing, first: frame, frames: frames.max(1) },
             at: now,
             withdrawn: false,
@@ -129,7 +129,7 @@ impl Path {
     }
 
     fn carry_one(&mut self, frame: u32, withdrawn: bool) -> Option<Interaction> {
-        let mut best: Option<&mut Deed> = None;
+        let mut best: Option<&mut PathEntry> = None;
         for deed in self.deeds.iter_mut().filter(|deed| deed.withdrawn == withdrawn) {
             if frame > deed.since {
                 deed.saved += deed.rate(frame);
@@ -189,7 +189,12 @@ impl Path {
 
     /// Handles an interaction of another node. If ours acted on the same element within the window, and before this
     /// node learnt of the other, neither node knew of the other's, and ours is withdrawn.
-    pub fn conflict(&mut self, other: Other, window: Micros, frame: u32) -> Option<Interaction> {
+    pub fn conflict(
+        &mut self,
+        other: RemoteInteraction,
+        window: Micros,
+        frame: u32,
+    ) -> Option<Interaction> {
         let deed = self.deeds.iter_mut().rev().find(|deed| {
             let same = deed.is_lasting() && deed.full.interaction.element() == other.element;
             let at_once = deed.at.0.abs_diff(other.at.0) <= window.0 && deed.at <= other.heard;

@@ -78,7 +78,7 @@ impl NumberWindow {
 
 /// An interaction of a participant.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Deed {
+struct KnownInteraction {
     interaction: Interaction,
     /// When this node learnt of it.
     heard: Micros,
@@ -109,7 +109,7 @@ pub struct SilacPeer {
     /// When its clock was zero, in microseconds of the local clock, by the fastest message.
     clock: Option<i64>,
     /// Its known interactions.
-    deeds: VecDeque<Deed>,
+    deeds: VecDeque<KnownInteraction>,
 }
 
 impl SilacPeer {
@@ -164,7 +164,7 @@ impl SilacPeer {
         if self.deeds.len() == MAX_DEEDS {
             self.deeds.pop_front();
         }
-        self.deeds.push_back(Deed { interaction, heard: now, withdrawn });
+        self.deeds.push_back(KnownInteraction { interaction, heard: now, withdrawn });
         Some(now)
     }
 }

@@ -4,7 +4,7 @@ use super::message::{
     self, Payload, Reject, SilacMessage, SilacMessageKind, SilacParticipant, State,
 };
 use super::message::{Interaction, MAX_NAME};
-use super::path::{GRACE, Other};
+use super::path::{GRACE, RemoteInteraction};
 use super::peers::{Arrival, MEMORY, SilacPeer};
 use super::queue::QueueKey;
 use super::{Gone, NodeId, Phase, Silac, SilacEvent, SilacSettings};
@@ -43,11 +43,11 @@ impl Silac {
         let sender = NodeId::of(address);
         self.answer(address, &message);
         let verdict = self.take(now, (sender, address), &message);
-        self.hear_sender(sender, &message, now);
+        self.update_sender(sender, &message, now);
         match verdict {
             Verdict::New => {
                 let named = message.recipients.iter().chain([sender]);
-                named.for_each(|id| self.wonder(id, address, now));
+                named.for_each(|id| self.ask_if_unknown(id, address, now));
             }
             Verdict::Again => self.counters.again += 1,
             Verdict::Dropped => {}
@@ -55,7 +55,7 @@ impl Silac {
     }
 
     /// Records what the header and the tail say about the sender.
-    fn hear_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
+    fn update_sender(&mut self, sender: NodeId, message: &SilacMessage<'_>, now: Micros) {
         let Some(peer) = self.peers.get_mut(sender) else { return };
         peer.heard = now;
         peer.uplink = message.uplink;
@@ -65,7 +65,7 @@ impl Silac {
     }
 
     /// If `id` is unknown, asks the node that named it.
-    fn wonder(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
+    fn ask_if_unknown(&mut self, id: NodeId, of: SocketAddr, now: Micros) {
         // Most are known and were weighed in this frame, so this is checked first.
         if id != self.id && !self.candidates.contains(id) {
             self.peers.ask(id, of, (now, self.frame));
@@ -272,7 +272,7 @@ impl Silac {
 
     fn stranger(&mut self, id: NodeId, address: SocketAddr, now: Micros) -> Verdict {
         self.counters.strangers += 1;
-        self.wonder(id, address, now);
+        self.ask_if_unknown(id, address, now);
         Verdict::Dropped
     }
 
@@ -348,7 +348,7 @@ impl Silac {
         if !interaction.is_lasting() {
             return;
         }
-        let other = Other { element: interaction.element(), at, heard };
+        let other = RemoteInteraction { element: interaction.element(), at, heard };
         if let Some(mine) = self.path.conflict(other, window, self.frame) {
             self.counters.withdrawn += 1;
             self.tell(SilacEvent::Withdrew(self.id, mine));

@@ -42,12 +42,12 @@ fn participant(last: u8, name: &str) -> SilacParticipant<'_> {
 
 /// What a node sent, and its events.
 #[derive(Default)]
-struct Said {
+struct NodeOutput {
     sent: Vec<(SocketAddr, Vec<u8>)>,
     events: Vec<SilacEvent>,
 }
 
-impl Said {
+impl NodeOutput {
     fn messages(&self) -> Vec<(SocketAddr, SilacMessage<'_>)> {
         self.sent.iter().map(|(to, bytes)| (*to, SilacMessage::read(bytes).unwrap())).collect()
     }
@@ -57,8 +57,8 @@ impl Said {
     }
 }
 
-fn drain(node: &mut Silac) -> Said {
-    let mut said = Said::default();
+fn drain(node: &mut Silac) -> NodeOutput {
+    let mut said = NodeOutput::default();
     while let Some(output) = node.poll() {
         match output {
             Output::Transmit(to, bytes) => said.sent.push((to, bytes)),
@@ -69,12 +69,12 @@ fn drain(node: &mut Silac) -> Said {
     said
 }
 
-fn frame(node: &mut Silac, now: Micros, frame: SilacFrame) -> Said {
+fn frame(node: &mut Silac, now: Micros, frame: SilacFrame) -> NodeOutput {
     node.handle(now, SilacInput::Frame(frame));
     drain(node)
 }
 
-fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> Said {
+fn give(node: &mut Silac, now: Micros, from: u8, bytes: &[u8]) -> NodeOutput {
     node.handle(now, SilacInput::Datagram(address(from), bytes));
     drain(node)
 }

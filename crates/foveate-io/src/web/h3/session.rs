@@ -114,7 +114,7 @@ impl Session {
         write_number(CONTROL, &mut bytes);
         write_part(SETTINGS, &settings, &mut bytes);
         let control = conn.streams().open(Dir::Uni).ok_or(Fault("no room for a control stream"))?;
-        say(conn, control, &bytes)?;
+        write_stream(conn, control, &bytes)?;
         Ok(Session {
             stage: Stage::Waiting,
             until: Some(now + TOO_SLOW),
@@ -160,7 +160,7 @@ impl Session {
         let mut place = 0;
         while let Some((stream, oneway)) = self.oneway.get_mut(place) {
             let mut bytes = BytesMut::new();
-            let ended = hear(conn, *stream, usize::MAX, &mut bytes);
+            let ended = read_stream(conn, *stream, usize::MAX, &mut bytes);
             let keep = oneway.take(bytes, ended)?;
             match keep {
                 true => place += 1,
@@ -183,7 +183,7 @@ impl Session {
         while let Some((stream, head)) = self.unknown.get_mut(place) {
             let stream = *stream;
             // Reads at most two numbers: the rest waits until the stream's type is known.
-            let ended = hear(conn, stream, 16usize.saturating_sub(head.len()), head);
+            let ended = read_stream(conn, stream, 16usize.saturating_sub(head.len()), head);
             let Some((kind, length)) = read_number(head) else {
                 match ended {
                     true => drop(self.unknown.swap_remove(place)),
@@ -199,7 +199,7 @@ impl Session {
                         self.frames.feed(&head);
                     }
                     // A connection has only one session.
-                    Some(_) => turn_away(conn, stream, REJECTED),
+                    Some(_) => reject_stream(conn, stream, REJECTED),
                 }
                 continue;
             }
@@ -215,7 +215,7 @@ impl Session {
             let (_, mut head) = self.unknown.swap_remove(place);
             let ours = self.request.is_some_and(|own| u64::from(VarInt::from(own)) == session);
             if !ours || std::mem::replace(&mut self.has_messages, true) {
-                turn_away(conn, stream, NOT_WANTED);
+                reject_stream(conn, stream, NOT_WANTED);
                 continue;
             }
             let rest = head.split_off(length + more);
@@ -227,7 +227,7 @@ impl Session {
     fn read_request(&mut self, conn: &mut Connection) -> Result<Option<Step>, Fault> {
         let Some(stream) = self.request else { return Ok(None) };
         let mut bytes = BytesMut::new();
-        let ended = hear(conn, stream, MAX_FRAME, &mut bytes);
+        let ended = read_stream(conn, stream, MAX_FRAME, &mut bytes);
         self.frames.feed(&bytes);
         while let Some((kind, content)) = self.frames.next(&[DATA, HEADERS])? {
             match (kind, self.stage) {
@@ -266,7 +266,7 @@ impl Session {
         let stream = self.request.ok_or(Fault("no session was requested"))?;
         let mut bytes = Vec::new();
         write_part(HEADERS, &qpack::answer(200), &mut bytes);
-        say(conn, stream, &bytes)?;
+        write_stream(conn, stream, &bytes)?;
         write_number(u64::from(VarInt::from(stream)) / 4, &mut self.prefix);
         (self.stage, self.until) = (Stage::Open, None);
         Ok(())
@@ -279,7 +279,7 @@ impl Session {
         write_part(HEADERS, &qpack::answer(status), &mut bytes);
         self.stage = Stage::Over;
         // A peer that accepts no answer gets none.
-        if say(conn, stream, &bytes).is_ok() {
+        if write_stream(conn, stream, &bytes).is_ok() {
             let _ = conn.send_stream(stream).finish();
         }
     }
@@ -296,7 +296,7 @@ impl Session {
         let (mut capsule, mut bytes) = (Vec::new(), Vec::new());
         write_part(CLOSE_SESSION, &content, &mut capsule);
         write_part(DATA, &capsule, &mut bytes);
-        say(conn, stream, &bytes).is_ok() && conn.send_stream(stream).finish().is_ok()
+        write_stream(conn, stream, &bytes).is_ok() && conn.send_stream(stream).finish().is_ok()
     }
 }
 
@@ -352,7 +352,7 @@ pub(crate) fn read_anything(data: &[u8]) {
 }
 
 /// Reads at most `most` bytes of a stream; true if it has ended.
-fn hear(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMut) -> bool {
+fn read_stream(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMut) -> bool {
     let mut recv = conn.recv_stream(stream);
     let Ok(mut chunks) = recv.read(true) else { return true };
     let mut left = most;
@@ -375,14 +375,14 @@ fn hear(conn: &mut Connection, stream: StreamId, most: usize, into: &mut BytesMu
 }
 
 /// Writes all of `bytes` to a stream, or fails: they are short.
-fn say(conn: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), Fault> {
+fn write_stream(conn: &mut Connection, stream: StreamId, bytes: &[u8]) -> Result<(), Fault> {
     match conn.send_stream(stream).write(bytes) {
         Ok(written) if written == bytes.len() => Ok(()),
         _ => Err(Fault("a stream that accepts no answer")),
     }
 }
 
-fn turn_away(conn: &mut Connection, stream: StreamId, code: VarInt) {
+fn reject_stream(conn: &mut Connection, stream: StreamId, code: VarInt) {
     // The stream may have ended by itself.
     let _ = conn.recv_stream(stream).stop(code);
     let _ = conn.send_stream(stream).reset(code);

@@ -339,12 +339,12 @@ mod tests {
     use super::*;
 
     /// Gives the same answer for all signatures.
-    struct Blind {
+    struct FixedVerdict {
         keys: Keys,
         verdict: bool,
     }
 
-    impl Signer for Blind {
+    impl Signer for FixedVerdict {
         fn key(&self) -> foveate_node::peer::Key {
             self.keys.key()
         }
@@ -366,7 +366,7 @@ mod tests {
     fn a_reader_that_ignores_signatures_is_detected() {
         let mut rng = fastrand::Rng::with_seed(1);
         let authors: Vec<Keys> = (0..4).filter_map(Keys::new).collect();
-        let blind = |verdict| Blind { keys: Keys::new(9).unwrap(), verdict };
+        let blind = |verdict| FixedVerdict { keys: Keys::new(9).unwrap(), verdict };
         let credulous = relay(60, &blind(true), &authors, &mut rng);
         assert!(credulous.forged_believed >= 40 && credulous.genuine_refused == 0, "{credulous:?}");
         let paranoid = relay(60, &blind(false), &authors, &mut rng);

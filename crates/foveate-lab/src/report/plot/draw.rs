@@ -57,7 +57,7 @@ fn description(plot: &Plot) -> String {
 }
 
 /// A value with its axis' name and unit, for a tooltip.
-fn told(axis: &Axis, value: f64) -> String {
+fn labelled(axis: &Axis, value: f64) -> String {
     let value = number::with_unit(value, &axis.unit);
     if axis.title.is_empty() { value } else { format!("{}: {value}", axis.title) }
 }
@@ -170,9 +170,9 @@ impl Painter<'_> {
                 let index = mark.x.max(0.0) as usize;
                 self.plot.categories.get(index).cloned().unwrap_or_default()
             }
-            Kind::Lines | Kind::Distribution => told(&self.plot.x, mark.x),
+            Kind::Lines | Kind::Distribution => labelled(&self.plot.x, mark.x),
         };
-        format!("{}\n{x}\n{}", layer.name, told(&self.plot.y, mark.value))
+        format!("{}\n{x}\n{}", layer.name, labelled(&self.plot.y, mark.value))
     }
 
     fn lines(&mut self) {
