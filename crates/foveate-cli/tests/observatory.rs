@@ -91,8 +91,8 @@ fn an_operator_sees_the_true_state_and_each_players_and_changes_views() {
     assert!(hello["schema"].as_str().unwrap().starts_with("avatar:"));
     assert!(!hello["document"]["obstacles"].as_array().unwrap().is_empty());
 
-    let everybody = |value: &Value| value["players"].as_array().unwrap().len() == 16;
-    let players = operator.wait("players", everybody);
+    let all = |value: &Value| value["players"].as_array().unwrap().len() == 16;
+    let players = operator.wait("players", all);
     let first = &players["players"][0];
     operator.say(&json!({ "type": "pick", "player": first["player"] }));
     let told = |value: &Value| value["replicas"].as_array().unwrap().len() > 4;

@@ -47,11 +47,13 @@ fn a_peer_that_vanishes_in_the_handshake_leaves_nothing() {
     client.connect(&server);
     client.step();
     drop(client);
-    let mut nobody = Party::client(&server, EndpointOptions::client());
-    until(&mut server, &mut nobody, "the handshake begins", |server, _| {
+    let mut vanishing = Party::client(&server, EndpointOptions::client());
+    until(&mut server, &mut vanishing, "the handshake begins", |server, _| {
         server.endpoint.counters().accepted == 1
     });
-    until(&mut server, &mut nobody, "and is forgotten", |server, _| server.endpoint.links() == 0);
+    until(&mut server, &mut vanishing, "and is forgotten", |server, _| {
+        server.endpoint.links() == 0
+    });
     assert_eq!(server.endpoint.counters().handshakes_failed, 1);
     assert!(server.connected.is_empty() && server.closed.is_empty(), "no event was reported");
 }

@@ -14,7 +14,7 @@ fn limited(change: impl FnOnce(&mut Limits)) -> EndpointOptions {
 /// Connects `count` clients and waits until each was accepted or refused.
 fn connect_all(server: &mut Party, client: &mut Party, count: usize) {
     (0..count).for_each(|_| _ = client.connect(server));
-    until(server, client, "an answer for everyone", |_, client| {
+    until(server, client, "an answer for all", |_, client| {
         client.connected.len() + client.closed.len() == count
     });
 }

@@ -130,8 +130,8 @@ fn refusals_and_timeouts_are_distinguished() {
     let mut ada = client(lobby.addresses[0], 1);
     let refused = ada.announce(here("198.51.100.1:80"), PATIENCE);
     assert!(matches!(refused, Err(LobbyError::Refused(No::Contacts))), "{refused:?}");
-    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let mut lonely = client(nobody.local_addr().expect("bound"), 1);
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut lonely = client(silent.local_addr().expect("bound"), 1);
     let said = lonely.list("", Duration::from_millis(900));
     assert!(matches!(said, Err(LobbyError::Silent(_))), "{said:?}");
 }

@@ -70,7 +70,7 @@ fn reads_players_in_order_of_id_and_samples_in_order_of_time() {
     assert_eq!((trace.origin_ms(), trace.duration_ms()), (100, 50));
     let expected = Sample { t_ms: 50, pos: [6.25, 7.0, 8.0], yaw: -9.0, pitch: 10.0 };
     assert_eq!(trace.samples(1)[1], expected);
-    let order: Vec<(usize, u32)> = trace.arrivals().map(|(who, at)| (who, at.t_ms)).collect();
+    let order: Vec<(usize, u32)> = trace.arrivals().map(|(player, at)| (player, at.t_ms)).collect();
     assert_eq!(order, [(1, 0), (0, 0), (1, 50)]);
     assert_eq!(trace.bounds(), TraceBounds { min: [-1.5, 0.0, 0.0], max: [6.25, 7.0, 8.0] });
     assert_eq!(trace.longer_side(), 7.75);
@@ -435,8 +435,8 @@ fn recordings_of_real_games_are_read() {
         assert_eq!((trace.players(), trace.duration_ms()), (players, duration_ms), "{name}");
         let rounds = trace.resample(50.0).unwrap();
         let at_least = rounds.rounds() * players * 9 / 10;
-        let everyone = (0..rounds.rounds()).flat_map(|round| (0..players).map(move |p| (round, p)));
-        let present = everyone.filter(|&(round, player)| rounds.is_present(round, player)).count();
+        let all = (0..rounds.rounds()).flat_map(|round| (0..players).map(move |p| (round, p)));
+        let present = all.filter(|&(round, player)| rounds.is_present(round, player)).count();
         assert!(present >= at_least, "{name}: {present} of at least {at_least}");
     }
 }

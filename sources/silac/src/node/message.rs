@@ -344,8 +344,8 @@ fn read_payload(kind: SilacMessageKind, bytes: &[u8]) -> Result<Payload<'_>, Bad
     let cut = BadMessage::PayloadSize;
     let payload = match kind {
         SilacMessageKind::Join => {
-            let who = read_participant(&mut rest)?;
-            Payload::Join(who, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
+            let participant = read_participant(&mut rest)?;
+            Payload::Join(participant, rest.u32().ok_or(cut)?, rest.u32().ok_or(cut)?)
         }
         SilacMessageKind::Accept => Payload::Accept(read_participant(&mut rest)?),
         SilacMessageKind::Reject => {
@@ -458,14 +458,14 @@ fn put_avatar(bytes: &mut Vec<u8>, avatar: &SilacAvatar) {
     bytes.extend(avatar.weapon.to_le_bytes());
 }
 
-fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
-    bytes.extend(who.id.0.to_le_bytes());
-    put_avatar(bytes, &who.avatar);
-    bytes.extend(who.model.to_le_bytes());
-    let name = &who.name.as_bytes()[..who.name.floor_char_boundary(MAX_NAME)];
+fn put_participant(bytes: &mut Vec<u8>, participant: &SilacParticipant<'_>) {
+    bytes.extend(participant.id.0.to_le_bytes());
+    put_avatar(bytes, &participant.avatar);
+    bytes.extend(participant.model.to_le_bytes());
+    let name = &participant.name.as_bytes()[..participant.name.floor_char_boundary(MAX_NAME)];
     bytes.push(name.len() as u8);
     bytes.extend(name);
-    match who.address.ip() {
+    match participant.address.ip() {
         IpAddr::V4(ip) => {
             bytes.push(4);
             bytes.extend(ip.octets());
@@ -475,22 +475,22 @@ fn put_participant(bytes: &mut Vec<u8>, who: &SilacParticipant<'_>) {
             bytes.extend(ip.octets());
         }
     }
-    bytes.extend(who.address.port().to_le_bytes());
+    bytes.extend(participant.address.port().to_le_bytes());
 }
 
 /// The payload of a join request.
-pub fn join(who: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
+pub fn join(participant: &SilacParticipant<'_>, map: u32, game_type: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_participant(&mut bytes, who);
+    put_participant(&mut bytes, participant);
     bytes.extend(map.to_le_bytes());
     bytes.extend(game_type.to_le_bytes());
     bytes
 }
 
 /// The payload of an accept.
-pub fn accept(who: &SilacParticipant<'_>) -> Vec<u8> {
+pub fn accept(participant: &SilacParticipant<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put_participant(&mut bytes, who);
+    put_participant(&mut bytes, participant);
     bytes
 }
 

@@ -113,12 +113,12 @@ pub struct SilacPeer {
 }
 
 impl SilacPeer {
-    pub(super) fn new(who: &SilacParticipant<'_>, now: Micros) -> SilacPeer {
+    pub(super) fn new(participant: &SilacParticipant<'_>, now: Micros) -> SilacPeer {
         SilacPeer {
-            address: who.address,
-            name: who.name.to_owned(),
-            model: who.model,
-            avatar: who.avatar,
+            address: participant.address,
+            name: participant.name.to_owned(),
+            model: participant.model,
+            avatar: participant.avatar,
             uplink: 0,
             states: NumberWindow::default(),
             fulls: NumberWindow::default(),

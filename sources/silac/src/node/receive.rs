@@ -35,8 +35,8 @@ impl Silac {
         let address = SocketAddr::new(from.ip(), message.header.port);
         if message.header.game != self.game {
             self.counters.other_game += 1;
-            if let Payload::Join(who, ..) = &message.payload {
-                self.reject(Reject::Game, (who, address));
+            if let Payload::Join(participant, ..) = &message.payload {
+                self.reject(Reject::Game, (participant, address));
             }
             return;
         }
@@ -107,11 +107,13 @@ impl Silac {
     ) -> Verdict {
         let number = message.header.number;
         let (origin, verdict) = match &message.payload {
-            Payload::Join(who, map, game_type) => {
+            Payload::Join(participant, map, game_type) => {
                 let game = (*map, *game_type) == (self.settings.map, self.settings.game_type);
-                (who.id, self.take_join(now, (who, address), (number, game)))
+                (participant.id, self.take_join(now, (participant, address), (number, game)))
             }
-            Payload::Accept(who) => (who.id, self.take_accept(now, sender, who)),
+            Payload::Accept(participant) => {
+                (participant.id, self.take_accept(now, sender, participant))
+            }
             Payload::Reject(reject) => (sender, self.take_reject(*reject)),
             Payload::Leave(id) => (*id, self.take_leave(*id, now)),
             Payload::State(state) => (state.id, self.take_state(now, address, (message, state))),
@@ -142,44 +144,51 @@ impl Silac {
     fn take_join(
         &mut self,
         now: Micros,
-        (who, sender): (&SilacParticipant<'_>, SocketAddr),
+        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
         (number, game): (u32, bool),
     ) -> Verdict {
-        if who.id == self.id || self.phase != Phase::In {
+        if participant.id == self.id || self.phase != Phase::In {
             return Verdict::Dropped;
         }
-        let known = self.peers.get(who.id);
+        let known = self.peers.get(participant.id);
         // A number far from its clock: it restarted, and what was known of it is void.
         let known = known.filter(|peer| peer.newest().abs_diff(number) <= MEMORY);
         if known.is_some_and(|peer| peer.joined.is_some_and(|joined| number <= joined)) {
             return Verdict::Again;
         }
         let known = known.is_some();
-        if let Err(reject) = self.check(who, game) {
-            self.reject(reject, (who, sender));
+        if let Err(reject) = self.check(participant, game) {
+            self.reject(reject, (participant, sender));
             return Verdict::Dropped;
         }
-        if !known && !self.appear(who, now) {
+        if !known && !self.appear(participant, now) {
             return Verdict::Dropped;
         }
-        if let Some(peer) = self.peers.get_mut(who.id) {
+        if let Some(peer) = self.peers.get_mut(participant.id) {
             peer.joined = Some(number);
         }
         let payload = message::accept(&self.myself());
-        self.send_directly(SilacMessageKind::Accept, &payload, who.address);
+        self.send_directly(SilacMessageKind::Accept, &payload, participant.address);
         Verdict::New
     }
 
     /// Whether a participant can join.
-    fn check(&self, who: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
+    fn check(&self, participant: &SilacParticipant<'_>, game: bool) -> Result<(), Reject> {
         let [low, high] = self.settings.world;
-        let outside = |i: usize| !(low[i]..=high[i]).contains(&who.avatar.position[i]);
-        let named = (1..=MAX_NAME).contains(&who.name.len());
-        if !who.avatar.is_finite() || !named || who.name.chars().any(char::is_control) {
+        let outside = |i: usize| !(low[i]..=high[i]).contains(&participant.avatar.position[i]);
+        let named = (1..=MAX_NAME).contains(&participant.name.len());
+        if !participant.avatar.is_finite()
+            || !named
+            || participant.name.chars().any(char::is_control)
+        {
             return Err(Reject::Avatar);
         }
-        let placed = !who.address.ip().is_unspecified() && !who.address.ip().is_multicast();
-        if who.id != NodeId::of(who.address) || !placed || who.address.port() == 0 {
+        let placed =
+            !participant.address.ip().is_unspecified() && !participant.address.ip().is_multicast();
+        if participant.id != NodeId::of(participant.address)
+            || !placed
+            || participant.address.port() == 0
+        {
             return Err(Reject::Address);
         }
         if !game {
@@ -188,55 +197,68 @@ impl Silac {
         if (0..3).any(outside) {
             return Err(Reject::Outside);
         }
-        let taken = |(id, peer): (NodeId, &SilacPeer)| id != who.id && peer.name == who.name;
-        if self.me.name == who.name || self.peers.iter().any(taken) {
+        let taken = |(id, peer): (NodeId, &SilacPeer)| {
+            id != participant.id && peer.name == participant.name
+        };
+        if self.me.name == participant.name || self.peers.iter().any(taken) {
             return Err(Reject::Name);
         }
         Ok(())
     }
 
     /// Sends a rejection to the participant, or to the node that passed the request on if the address is bad.
-    fn reject(&mut self, reject: Reject, (who, sender): (&SilacParticipant<'_>, SocketAddr)) {
+    fn reject(
+        &mut self,
+        reject: Reject,
+        (participant, sender): (&SilacParticipant<'_>, SocketAddr),
+    ) {
         self.counters.rejected[reject as usize - 1] += 1;
-        let to = if reject == Reject::Address { sender } else { who.address };
+        let to = if reject == Reject::Address { sender } else { participant.address };
         self.send_directly(SilacMessageKind::Reject, &[reject as u8], to);
     }
 
     /// Handles an accept: this node may join, or the data of a participant that it asked for.
-    fn take_accept(&mut self, now: Micros, sender: NodeId, who: &SilacParticipant<'_>) -> Verdict {
-        let known = self.peers.get(who.id).is_some();
-        let wanted = who.id == sender || self.peers.is_asked(who.id);
-        let sound = self.check_told(who);
-        if who.id == self.id || !wanted || !sound {
+    fn take_accept(
+        &mut self,
+        now: Micros,
+        sender: NodeId,
+        participant: &SilacParticipant<'_>,
+    ) -> Verdict {
+        let known = self.peers.get(participant.id).is_some();
+        let wanted = participant.id == sender || self.peers.is_asked(participant.id);
+        let sound = self.is_valid(participant);
+        if participant.id == self.id || !wanted || !sound {
             self.counters.impossible += 1;
             return Verdict::Dropped;
         }
         // A message from others about a participant that left is older than its leave; only its own counts.
-        if who.id != sender && self.peers.is_gone(who.id) {
+        if participant.id != sender && self.peers.is_gone(participant.id) {
             return Verdict::Dropped;
         }
-        if who.id == sender && matches!(self.phase, Phase::Joining { .. }) {
+        if participant.id == sender && matches!(self.phase, Phase::Joining { .. }) {
             self.phase = Phase::In;
             self.tell(SilacEvent::Joined);
         }
         if known {
             return Verdict::Again;
         }
-        if self.appear(who, now) { Verdict::New } else { Verdict::Dropped }
+        if self.appear(participant, now) { Verdict::New } else { Verdict::Dropped }
     }
 
     /// Adds a participant; false if there is no room.
-    fn appear(&mut self, who: &SilacParticipant<'_>, now: Micros) -> bool {
-        if !self.peers.insert(who.id, SilacPeer::new(who, now)) {
+    fn appear(&mut self, participant: &SilacParticipant<'_>, now: Micros) -> bool {
+        if !self.peers.insert(participant.id, SilacPeer::new(participant, now)) {
             self.counters.no_room += 1;
             return false;
         }
-        self.tell(SilacEvent::Appeared(who.id));
+        self.tell(SilacEvent::Appeared(participant.id));
         true
     }
 
-    fn check_told(&self, who: &SilacParticipant<'_>) -> bool {
-        who.avatar.is_finite() && who.id == NodeId::of(who.address) && !who.name.is_empty()
+    fn is_valid(&self, participant: &SilacParticipant<'_>) -> bool {
+        participant.avatar.is_finite()
+            && participant.id == NodeId::of(participant.address)
+            && !participant.name.is_empty()
     }
 
     fn take_reject(&mut self, reject: Reject) -> Verdict {

@@ -134,13 +134,13 @@ fn messages_have_the_source_s_sizes_and_are_read_back() {
     assert_eq!((read.header.number, read.header.game, read.uplink), (77, GAME, 1_000));
     assert_eq!(read.recipients.iter().collect::<Vec<_>>(), to);
 
-    let who = participant(1, "zoë");
-    let join = bytes_of(SilacMessageKind::Join, 0, 1, &message::join(&who, 5, 6), &[]);
-    assert_eq!(SilacMessage::read(&join).unwrap().payload, Payload::Join(who, 5, 6));
+    let subject = participant(1, "zoë");
+    let join = bytes_of(SilacMessageKind::Join, 0, 1, &message::join(&subject, 5, 6), &[]);
+    assert_eq!(SilacMessage::read(&join).unwrap().payload, Payload::Join(subject, 5, 6));
     let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9));
-    let who = SilacParticipant { address: six, ..who };
-    let accept = bytes_of(SilacMessageKind::Accept, 0, 1, &message::accept(&who), &[]);
-    assert_eq!(SilacMessage::read(&accept).unwrap().payload, Payload::Accept(who));
+    let subject = SilacParticipant { address: six, ..subject };
+    let accept = bytes_of(SilacMessageKind::Accept, 0, 1, &message::accept(&subject), &[]);
+    assert_eq!(SilacMessage::read(&accept).unwrap().payload, Payload::Accept(subject));
 
     let deed = Full {
         interaction: Interaction::new(9, true, 4),
@@ -308,8 +308,8 @@ fn accepts_and_questions_are_not_passed_on() {
     let said = give(&mut node, FRAME, 2, &asking);
     let answers = said.of_kind(SilacMessageKind::Accept);
     assert_eq!(answers.len(), 1, "of two asked for, one is known");
-    let Payload::Accept(who) = answers[0].1.payload else { panic!() };
-    assert_eq!((answers[0].0, who.id, who.address), (address(2), id(3), address(3)));
+    let Payload::Accept(subject) = answers[0].1.payload else { panic!() };
+    assert_eq!((answers[0].0, subject.id, subject.address), (address(2), id(3), address(3)));
     let mut passed = 0;
     for _ in 0..5 {
         let said = frame(&mut node, FRAME, standing(1.0));
@@ -473,11 +473,11 @@ fn a_full_interaction_is_learnt_once_and_may_be_a_withdrawal() {
 fn answer(
     game: u32,
     map: u32,
-    who: &SilacParticipant<'_>,
+    subject: &SilacParticipant<'_>,
 ) -> (SocketAddr, SilacMessageKind, Option<Reject>) {
     let mut node = founder(2, few(2));
     let header = Header { hop: 0, port: 27_960, game, number: 1, last: 0 };
-    let payload = message::join(who, map, 0);
+    let payload = message::join(subject, map, 0);
     let bytes = Draft::new((SilacMessageKind::Join, header), &payload, (0, &[])).to(0, &[]);
     let said = give(&mut node, FRAME, 9, &bytes);
     let (to, message) = said.messages()[0];

@@ -96,7 +96,7 @@ const WAITS: &str = "Urgency is the time that a pair has waited divided by its �
     what is ahead. Therefore `accrued` is given too: each round of waiting counts as its length \
     divided by the θ′ that held in that round.";
 
-const COHERENCE: &str = "Δ (Mogk): how much those who see an avatar disagree about its place, its owner \
+const COHERENCE: &str = "Δ (Mogk): how much the players that see an avatar disagree about its place, its owner \
     among them, in view radii; the view radius is where the second zone ends, the interaction radius \
     where the first does. Lacking: objects in view of which a player had no replica. Inc (Silac): \
     replicas that lack the newest state published before now less the link's latency, each by the inverse \
