@@ -156,7 +156,7 @@ impl Core {
         }
     }
 
-    /// Schedules the path's next timer.
+    /// Schedules the path's next timer, or its work if that is due.
     fn plan_direct(&mut self, time: Micros, index: u32) {
         let Some(quic) = self.links.at(index).and_then(Link::quic) else { return };
         match quic.direct.as_ref().and_then(|direct| direct.path.next_due()) {

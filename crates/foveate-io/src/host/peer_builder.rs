@@ -15,7 +15,7 @@ use super::server_builder::{StartError, resolve, rounds};
 use crate::keys::KeyPair;
 use crate::peer::{PeerEndpoint, PeerOptions};
 
-/// How far a player sees, for budgets, if its view has no end.
+/// How far a player is assumed to see if its view has no end.
 const UNBOUNDED_VIEW: Metres = Metres(100.0);
 /// Most addresses of one peer that are tried.
 const MAX_PEER_ADDRESSES: usize = 16;
