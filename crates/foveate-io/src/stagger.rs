@@ -15,8 +15,9 @@ const MAX_SLICES: u64 = 64;
 #[derive(Default)]
 pub(crate) struct Stagger {
     slices: Vec<Vec<u32>>,
-    /// When the first slice leaves, and the interval between slices.
+    /// When the first slice leaves.
     begun: Micros,
+    /// The interval between slices.
     step: Micros,
     /// Index of the first slice that has not left.
     next: usize,

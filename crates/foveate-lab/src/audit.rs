@@ -33,9 +33,9 @@ struct PairAudit {
     since: Option<Tick>,
     /// When the object came into interest, while the observer has no replica of it.
     wanted: Option<Tick>,
-    /// The longest duration of the present difference, as a multiple of θ′, for the observer and for the sender's
-    /// reference replica.
+    /// The longest duration of the observer's present difference, as a multiple of θ′.
     peak: f64,
+    /// The same for the sender's reference replica.
     sender_peak: f64,
     /// The sender's wait, with each round divided by the θ′ that held in it.
     accrued: f64,

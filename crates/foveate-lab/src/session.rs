@@ -105,8 +105,9 @@ struct Seat {
     known: bool,
     /// What the client would know if every packet had arrived at once.
     told: ReplicaSet,
-    /// Datagrams lost so far, and whether one of this round was.
+    /// Datagrams lost so far.
     lost: u64,
+    /// Whether a datagram of this round was lost.
     lost_now: bool,
 }
 

@@ -78,11 +78,13 @@ pub struct Join {
     pub full_state_bytes: u64,
     pub peak_100ms: u64,
     pub budget_100ms: Option<u32>,
-    /// Payload bytes that the newcomer sent, and that all nodes sent since it joined.
+    /// Payload bytes that the newcomer sent.
     pub up_bytes: u64,
+    /// Payload bytes that all nodes sent since it joined.
     pub all_bytes: u64,
-    /// Objects that it should learn of, and those that it learned of.
+    /// Objects that it should learn of.
     pub expected_states: usize,
+    /// Objects that it learned of.
     pub first_states: usize,
     pub complete_after_s: f64,
     pub nearest_first: Option<f64>,

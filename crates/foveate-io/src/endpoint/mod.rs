@@ -86,9 +86,11 @@ pub(crate) struct Core {
     handshakes: u32,
     timers: Timers,
     asks: DelayedAcks,
-    /// Links that changed; links that may have something to send; links whose data waits for `flush`.
+    /// Links that changed.
     touched: Vec<u32>,
+    /// Links that may have something to send.
     ready: Vec<u32>,
+    /// Links whose data waits for `flush`.
     dirty: Vec<u32>,
     stagger: Stagger,
     batch: Batch,

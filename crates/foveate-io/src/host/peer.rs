@@ -43,8 +43,9 @@ pub struct PeerHost<G: Game> {
 struct Dialler {
     /// Links that were dialled and are not open yet.
     dialled: BTreeMap<LinkId, Key>,
-    /// Contacts that were not asked yet, and when the last one was.
+    /// Contacts that were not asked yet.
     contacts: VecDeque<(Key, Vec<SocketAddr>)>,
+    /// When the last contact was asked.
     asked: Instant,
 }
 

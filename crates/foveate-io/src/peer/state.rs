@@ -78,14 +78,16 @@ struct PeerLink {
     standing: Standing,
     peer: Option<Key>,
     conn: Option<Connection>,
-    /// Messages on their way to the stream, and their bytes.
+    /// Messages on their way to the stream.
     outbox: Option<mpsc::UnboundedSender<bytes::Bytes>>,
+    /// Bytes of those messages.
     backlog: usize,
     /// The stream is being ended, and the end is not acknowledged.
     finishing: bool,
     flow: Flow,
-    /// Bytes that wait for the caller.
+    /// Bytes of datagrams that wait for the caller.
     unread_datagrams: usize,
+    /// Bytes of messages that wait for the caller.
     unread_messages: usize,
     /// Notified when the caller has read messages.
     room: Arc<Notify>,

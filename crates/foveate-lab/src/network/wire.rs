@@ -25,8 +25,9 @@ pub(super) struct Wire {
     in_burst: [bool; 2],
     /// Own conditions instead of the network's.
     paths: [Option<Path>; 2],
-    /// Messages sent, and messages delivered.
+    /// Number of messages sent.
     numbered: [u64; 2],
+    /// Number of messages delivered.
     delivered: [u64; 2],
     /// Messages that cannot get through at the moment.
     pub held: [Vec<Numbered>; 2],

@@ -89,17 +89,21 @@ pub struct OwnershipRow {
     seconds: f64,
     owned_mean: f64,
     owned_max: usize,
-    /// The side of the world, how far players see, and the rate of an uplink in bytes per second.
+    /// The side of the world.
     side: f32,
+    /// How far players see.
     view: f32,
+    /// The rate of an uplink in bytes per second.
     uplink: u32,
     bytes_s: f64,
     bytes_s_p95: f64,
-    /// The largest rates of any one player.
+    /// The largest rates that any one player sent.
     sent: PeakRates,
+    /// The largest rates that any one player received.
     received: PeakRates,
-    /// What players wanted to send as a share of their uplinks, with headers: the mean, and the busiest second.
+    /// What players wanted to send as a share of their uplinks, with headers; the mean.
     uplink_share: f64,
+    /// The same in the busiest second.
     uplink_peak: f64,
     dropped: u64,
     packets_s: f64,

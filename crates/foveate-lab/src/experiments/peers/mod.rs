@@ -70,13 +70,15 @@ pub struct LieRow {
     part: &'static str,
     lie: &'static str,
     seeds: usize,
-    /// Δ of honest peers in view radii, without and with the lie; medians over seeds.
+    /// Δ of honest peers without the lie, in view radii; the median over seeds.
     delta_honest: f64,
+    /// The same with the lie.
     delta_lied_to: f64,
     /// The relative change, the median over seeds.
     change: f64,
-    /// Honest peers that met the cheating peer, over all seeds, and the share of them that named it.
+    /// Honest peers that met the cheating peer, over all seeds.
     met: usize,
+    /// The share of them that named it.
     named_share: f64,
     /// The longest that any peer was exposed to the lie without dropping the cheating peer.
     shown_s: f64,

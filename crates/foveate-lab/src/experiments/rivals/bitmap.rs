@@ -133,8 +133,9 @@ const STEERS: f32 = 0.38;
 /// which is not zero).
 pub struct Recorder<'a> {
     recording: &'a Recorded,
-    /// The map's lowest corner, and the step of a place.
+    /// The map's lowest corner.
     corner: [f32; 3],
+    /// The step of a place.
     step: f32,
     /// The vertical speed that free fall takes away in a round, in units per second.
     gravity: f32,

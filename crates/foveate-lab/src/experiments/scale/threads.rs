@@ -20,13 +20,17 @@ pub struct ThreadsRow {
     workload: &'static str,
     n: usize,
     threads: usize,
-    /// Milliseconds of a tick in wall-clock time: the best of all rounds, and the median.
+    /// The fastest tick on one thread, in milliseconds of wall-clock time.
     one_best_ms: f64,
+    /// The median tick on one thread.
     one_ms: f64,
+    /// The fastest tick on several threads.
     many_best_ms: f64,
+    /// The median tick on several threads.
     many_ms: f64,
-    /// Milliseconds of processor time, of all threads.
+    /// Milliseconds of processor time with one thread.
     one_cpu_ms: f64,
+    /// Milliseconds of processor time of all threads.
     many_cpu_ms: f64,
     /// Milliseconds of what one thread does while the others wait: acknowledgements, writing, collecting, indexing,
     /// sending.
