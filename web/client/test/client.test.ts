@@ -155,7 +155,7 @@ test("a page's mistakes neither end the link nor stop its rounds", async () => {
   client.leave();
 });
 
-test("who is refused hears why", async () => {
+test("a refused client gets the reason", async () => {
   const client = clientOf(new Script([{ answer: refuse("name-taken") }]));
   await assert.rejects(client.join(), (error: unknown) => error instanceof RefusedError && error.refusal.why === "name-taken");
   assert.equal(client.state, "refused");
@@ -213,7 +213,7 @@ test("a refusal that does not pass ends coming back", async () => {
   assert.equal(client.refusal?.why, "schema");
 });
 
-test("in another session a player's number is somebody else's", async () => {
+test("in another session a player's number is another player's", async () => {
   const script = new Script([{ answer: welcome }, { answer: (wire) => welcome(wire, false) }]);
   const client = clientOf(script);
   await client.join();

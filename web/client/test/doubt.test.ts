@@ -1,4 +1,4 @@
-/** One's own avatar, when no state says that it is elsewhere than was foreseen. */
+/** Correcting the own avatar when no state says that it is elsewhere than predicted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Core } from "../src/client/core.js";

@@ -48,7 +48,7 @@ test("a page that knows no game sees the others move", { skip: ABSENT, timeout: 
   client.leave();
 });
 
-test("one's own avatar is where it was foreseen, and its name is known", { skip: ABSENT, timeout: 120_000 }, async (t) => {
+test("the own avatar is where it was predicted, and its name is known", { skip: ABSENT, timeout: 120_000 }, async (t) => {
   const [game, name] = [await arena(), `walker-${process.pid}`];
   const client = await join(game, name);
   await until(() => client.own() !== null);

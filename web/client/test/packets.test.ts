@@ -1,4 +1,4 @@
-/** Packets of a real server, with the same results as in the Rust client; and random bytes. */
+/** Packets of a real server, applied as by the Rust client; and arbitrary bytes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Replicas } from "../src/replica/replicas.js";

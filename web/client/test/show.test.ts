@@ -92,7 +92,7 @@ test("interpolation does not cross a jump that is too short to be marked as one"
 
 test("interpolation goes on as predicted while nothing is said, and neither leaps nor steps back", () => {
   const [replica, smoother, out] = [thing(0, 100, 4), new Smoother("interpolate", ROUND), newSample()];
-  // An avatar that walks straight is updated every forty rounds. Frames of a fifth of a round.
+  // A state of an avatar that walks straight is sent every forty rounds. A frame takes a fifth of a round.
   let last = -1;
   for (let frame = 50; frame < 1_000; frame++) {
     if (frame % 200 === 0) push(replica, frame / 5, 100 + (4 * frame) / 5, { by: 4 });

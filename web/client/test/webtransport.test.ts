@@ -7,7 +7,7 @@ import { openWebTransport } from "../src/transport/webtransport.js";
 class Session {
   static last: Session;
   static stream = new Uint8Array(0);
-  /** Never settles: the session lasts until an end closes it. */
+  /** Never settles: the session stays open until it is closed. */
   readonly closed = new Promise<never>(() => {});
   closes = 0;
   readonly ready = Promise.resolve();

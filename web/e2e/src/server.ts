@@ -19,7 +19,7 @@ export interface ServerOptions {
   /** The token that operators need. */
   token?: string;
   observe?: boolean;
-  /** Whether players need an invitation. */
+  /** Requires an invitation to join. */
   invited?: boolean;
 }
 
@@ -48,7 +48,7 @@ export class Server {
     return `http://127.0.0.1:${this.webPort}`;
   }
 
-  /** An invitation for the player with this name. */
+  /** An invitation for a player. */
   invitation(name: string): string {
     const asked = ["token", "--secret", join(this.folder, "secret"), "--name", name];
     return execFileSync(program(), asked, { encoding: "utf8" }).trim();

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// The languages that are measured.
+/// The supported languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     Rust,
@@ -11,7 +11,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// By the file's ending.
+    /// The language for a file's ending.
     pub fn of(path: &str) -> Option<Self> {
         match path.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
@@ -21,8 +21,8 @@ impl Language {
     }
 }
 
-/// `text` with every character of a comment or inside a literal replaced by a space. Line breaks
-/// stay where they are, and so does the number of characters; code is kept.
+/// Replaces every character of comments and within literals by a space. Line breaks and the number of characters stay
+/// the same.
 pub fn blank(text: &str, language: Language) -> Vec<char> {
     Scan::of(text, language).output
 }
@@ -85,7 +85,7 @@ impl Scan {
         }
     }
 
-    /// Copies code. Inside a template's `${…}` it stops behind the closing brace.
+    /// Copies code. Within a template's `${…}` it stops after the closing brace.
     fn code(&mut self, inside_template: bool) {
         let mut depth = 0_usize;
         while let Some(next) = self.peek(0) {
@@ -137,7 +137,7 @@ impl Scan {
         }
     }
 
-    /// Blanks a literal that begins here.
+    /// Blanks a literal that starts here.
     fn literal(&mut self, next: char) -> bool {
         match (self.language, next) {
             (_, '"') | (Language::TypeScript, '\'') => self.quoted(next),
@@ -150,7 +150,7 @@ impl Scan {
         true
     }
 
-    /// The quotes stay, so that a slash behind them is known to divide.
+    /// The quotes stay, so that a slash after them is recognised as a division.
     fn quoted(&mut self, quote: char) {
         self.keep();
         while let Some(next) = self.peek(0) {
@@ -211,7 +211,7 @@ impl Scan {
         }
     }
 
-    /// A slash begins a regular expression where a value is wanted, and divides otherwise.
+    /// Whether a slash here starts a regular expression, since a value is expected, rather than a division.
     fn operand_may_follow(&self) -> bool {
         let before = self.output.iter().rev().find(|c| !c.is_whitespace());
         before.is_none_or(|c| "(,=:[!&|?{;+>".contains(*c))
@@ -236,7 +236,7 @@ impl Scan {
 mod tests {
     use super::*;
 
-    /// The braces that are left, which is all that counting needs.
+    /// The remaining braces, which is all that counting needs.
     fn braces(text: &str, language: Language) -> String {
         let blanked = blank(text, language);
         assert_eq!(blanked.len(), text.chars().count(), "positions have shifted: {text}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn rust_comments_and_literals_hold_no_braces() {
+    fn braces_in_rust_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("fn a() { // {\n}", "{}"),
             ("/* { /* { */ { */ {}", "{}"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn typescript_comments_and_literals_hold_no_braces() {
+    fn braces_in_typescript_comments_and_literals_are_ignored() {
         for (text, left) in [
             ("{ /* { /* */ }", "{}"),
             (r#"{ '{' "{" '\'{' }"#, "{}"),

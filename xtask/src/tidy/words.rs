@@ -1,13 +1,13 @@
 //! Words that have no place in the tree: marks of unfinished work, names of one machine, and in comments
 //! those that make a reader guess.
 //!
-//! The patterns are put together from halves, so that this file does not find itself.
+//! The patterns are joined from halves, so that this file does not find itself.
 
 use super::Finding;
 use super::source::{Language, comments};
 use super::tree::Tree;
 
-/// The endings of files that people write code or settings in; JSON is mostly made by programs.
+/// Endings of files in which people write code or settings; JSON is mostly generated.
 const SOURCES: &[&str] =
     &["css", "h", "html", "js", "mjs", "mts", "rs", "sh", "toml", "ts", "tsx", "wgsl", "yml"];
 
@@ -36,43 +36,15 @@ const VAGUE: &[(&str, &str)] = &[
 /// Files whose comments are not plain yet. The list may only shrink: a file that has become plain must leave it, and
 /// none may be added.
 const EXEMPT: &[&str] = &[
-    "crates/foveate-cli/src/authenticator.rs",
-    "crates/foveate-cli/src/bots.rs",
-    "crates/foveate-cli/src/config/mod.rs",
-    "crates/foveate-cli/src/crowd.rs",
-    "crates/foveate-cli/src/lobbies.rs",
-    "crates/foveate-cli/src/peer.rs",
-    "crates/foveate-cli/src/web.rs",
-    "crates/foveate-cli/tests/peers.rs",
     "crates/foveate-io/src/direct/suspects.rs",
-    "crates/foveate-io/src/fuzz.rs",
-    "crates/foveate-io/src/link/flow.rs",
-    "crates/foveate-io/src/peer/options.rs",
     "crates/foveate-io/src/region/direct.rs",
     "crates/foveate-io/src/region/nats/mod.rs",
     "crates/foveate-io/src/region/nats/thread.rs",
     "crates/foveate-io/src/region/records.rs",
-    "crates/foveate-io/src/socket.rs",
-    "crates/foveate-io/src/storage/tampered.rs",
-    "crates/foveate-io/src/web/options.rs",
-    "crates/foveate-io/src/web/proxy.rs",
-    "crates/foveate-io/tests/links/limits.rs",
-    "crates/foveate-io/tests/peers/hostile.rs",
-    "crates/foveate-io/tests/peers/limits.rs",
-    "crates/foveate-io/tests/web/websocket.rs",
-    "crates/foveate-lab/src/audit.rs",
-    "crates/foveate-lab/src/audit/coherence.rs",
-    "crates/foveate-lab/src/avatar.rs",
     "crates/foveate-lab/src/chaos/check.rs",
     "crates/foveate-lab/src/chaos/mod.rs",
     "crates/foveate-lab/src/chaos/world.rs",
-    "crates/foveate-lab/src/experiments/bounds.rs",
     "crates/foveate-lab/src/experiments/mesh.rs",
-    "crates/foveate-lab/src/experiments/ownership/describe.rs",
-    "crates/foveate-lab/src/experiments/ownership/mod.rs",
-    "crates/foveate-lab/src/experiments/ownership/run.rs",
-    "crates/foveate-lab/src/experiments/peers/liars.rs",
-    "crates/foveate-lab/src/experiments/peers/swarm.rs",
     "crates/foveate-lab/src/mesh/check.rs",
     "crates/foveate-lab/src/mesh/faults.rs",
     "crates/foveate-lab/src/mesh/game.rs",
@@ -82,21 +54,6 @@ const EXEMPT: &[&str] = &[
     "crates/foveate-lab/src/mesh/parts/crowd.rs",
     "crates/foveate-lab/src/mesh/run.rs",
     "crates/foveate-lab/src/mesh/world.rs",
-    "crates/foveate-lab/src/movement/angles.rs",
-    "crates/foveate-lab/src/movement/mod.rs",
-    "crates/foveate-lab/src/movement/waypoint.rs",
-    "crates/foveate-lab/src/network/wire.rs",
-    "crates/foveate-lab/src/peers/audit.rs",
-    "crates/foveate-lab/src/peers/meadow.rs",
-    "crates/foveate-lab/src/peers/play.rs",
-    "crates/foveate-lab/src/session.rs",
-    "crates/foveate-lab/src/sighted.rs",
-    "crates/foveate-lab/src/trace/error.rs",
-    "crates/foveate-lab/tests/asks.rs",
-    "crates/foveate-lab/tests/bounds_hold.rs",
-    "crates/foveate-lab/tests/claims.rs",
-    "crates/foveate-lab/tests/common/mod.rs",
-    "crates/foveate-lab/tests/server/main.rs",
     "crates/foveate-node/src/region/actions.rs",
     "crates/foveate-node/src/region/balance.rs",
     "crates/foveate-node/src/region/border.rs",
@@ -117,50 +74,6 @@ const EXEMPT: &[&str] = &[
     "crates/foveate-sync/src/pipeline/mod.rs",
     "crates/foveate-sync/src/schedule/observer.rs",
     "crates/foveate-sync/src/schedule/pair.rs",
-    "sources/gvo/src/field.rs",
-    "sources/gvo/src/gvo.rs",
-    "sources/gvo/src/lib.rs",
-    "sources/gvo/src/ours.rs",
-    "sources/gvo/src/script.rs",
-    "sources/silac/src/experiment/describe.rs",
-    "sources/silac/src/experiment/findings.rs",
-    "sources/silac/src/experiment/mod.rs",
-    "sources/silac/src/experiment/swarm.rs",
-    "sources/silac/src/host.rs",
-    "sources/silac/src/node/choice.rs",
-    "sources/silac/src/node/message.rs",
-    "sources/silac/src/node/mod.rs",
-    "sources/silac/src/node/path.rs",
-    "sources/silac/src/node/peers.rs",
-    "sources/silac/src/node/receive.rs",
-    "sources/silac/src/node/seam.rs",
-    "sources/silac/src/node/tests.rs",
-    "web/app/src/lab/page.ts",
-    "web/app/src/main.ts",
-    "web/app/src/observatory/editor.ts",
-    "web/app/src/observatory/model.ts",
-    "web/app/src/play/draw/places.ts",
-    "web/app/src/play/game.ts",
-    "web/app/src/play/hud/overlay.ts",
-    "web/app/src/play/narrator.ts",
-    "web/app/src/play/sound.ts",
-    "web/app/src/play/touch.ts",
-    "web/app/src/play/watch.ts",
-    "web/app/src/scene/arena.ts",
-    "web/app/src/scene/pan.ts",
-    "web/app/src/ui/table.ts",
-    "web/app/src/ui/theme.ts",
-    "web/client/src/arena/map.ts",
-    "web/client/src/client/core.ts",
-    "web/client/src/client/names.ts",
-    "web/client/src/client/types.ts",
-    "web/client/src/replica/show.ts",
-    "web/client/src/session/messages.ts",
-    "web/client/src/transport/open.ts",
-    "web/client/src/transport/transport.ts",
-    "web/client/src/transport/webtransport.ts",
-    "web/client/src/wire/types.ts",
-    "xtask/src/play.rs",
 ];
 
 /// Folders that exist on one machine only.
@@ -172,7 +85,7 @@ const MACHINES: &[&str] = &[
     concat!("/Us", "ers/"),
 ];
 
-/// Hosts that serve packages. Which one a machine asks is its own setting.
+/// Hosts that serve packages. Which one is used is a setting of the machine.
 const REGISTRIES: &[&str] = &[
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -186,7 +99,7 @@ const REGISTRIES: &[&str] = &[
 /// Lock files name their source by design.
 const LOCK_FILES: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 
-/// Sources hold no marks of unfinished work and silence no lint or test.
+/// Sources have no marks of unfinished work, and silence no lint or test.
 pub fn nothing_is_left_undone(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts_with(SOURCES) {
@@ -292,7 +205,7 @@ fn has_word(line: &str, pattern: &str) -> bool {
     })
 }
 
-/// Does `folder` begin a path, rather than go on with a relative path or an address?
+/// Whether `folder` starts a path, rather than continuing a relative path or an address.
 fn has_absolute(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(start, _)| {
         let before = line[..start].chars().next_back();
