@@ -1,8 +1,8 @@
 //! `cargo xtask bench-peers`: the crowd workload on our server beside other ways to build one.
 //!
-//! Rounds are interleaved: each library has its turn before the next round begins, and the row of a library is the
-//! median of its rounds. Ours is measured by `foveate load`, the others by `bench/peers`, a workspace of its own
-//! with its own lock file, which `cargo xtask test` does not build.
+//! Rounds are interleaved: each library is measured once before the next round begins, and a library's row is the
+//! median of its rounds. Ours is measured by `foveate load`, the others by `bench/peers`, a separate workspace with its
+//! own lock file, which `cargo xtask test` does not build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::error::TaskError;
 use crate::process;
 
-/// Libraries in the order of their turns. Ours is first: the floor sends packets of its mean sizes.
+/// Libraries in the order of measuring. Ours is first, since the baseline sends packets of its mean sizes.
 const LIBRARIES: [&str; 4] = ["foveate", "handwritten", "replicon", "raw"];
-/// With more clients than this a library is left out: its server takes far more than a tick for a tick, and the real
-/// clients of the library that are played beside it take more than a processor.
+/// Libraries that are not measured with more clients than this: their server needs several ticks for one tick, and
+/// their own clients need more than a processor.
 const MOST_CLIENTS: [(&str, usize); 1] = [("replicon", 500)];
-/// Seconds that one turn is measured for.
+/// Seconds of each measurement.
 const SECONDS: &str = "10";
 const FIGURES: [&str; 9] = [
     "cpu_ms_per_tick",
@@ -33,7 +33,7 @@ const FIGURES: [&str; 9] = [
     "missing",
 ];
 const BENCHMARKS: &str = "docs/BENCHMARKS.md";
-/// Around the part of the page that is written here.
+/// Marks around the part of the page that is written here.
 const MARKS: [&str; 2] = ["<!-- bench-peers: begin -->\n", "<!-- bench-peers: end -->\n"];
 
 struct Options {
@@ -80,7 +80,7 @@ fn parse(words: &[&str]) -> Option<Options> {
     Some(options)
 }
 
-/// Measures, prints the table, and writes what was asked for.
+/// Measures, prints the table, and writes the requested files.
 pub fn run(root: &Path, words: &[&str], usage: &'static str) -> Result<(), TaskError> {
     let options = parse(words).ok_or(TaskError::Usage(usage))?;
     let peers = root.join("bench/peers");
@@ -115,10 +115,10 @@ fn write(path: &Path, text: &str) -> Result<(), TaskError> {
     fs::write(path, text).map_err(|source| TaskError::Read { path: path.to_owned(), source })
 }
 
-/// All rounds with so many clients; one row for each library.
+/// Runs all rounds with a number of clients; returns one row for each library.
 fn measure(root: &Path, options: &Options, clients: usize) -> Result<Vec<Value>, TaskError> {
     let mut rounds: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    // Until ours has had its turn, sizes as they usually are.
+    // Typical sizes, until ours has been measured.
     let mut sizes = [80.0, 50.0];
     for round in 1..=options.rounds {
         for library in LIBRARIES.into_iter().filter(|name| options.plays(name, clients)) {
@@ -163,7 +163,7 @@ fn output(command: &mut Command) -> Result<Value, TaskError> {
         .map_err(|error| TaskError::Result { command: shown, what: error.to_string() })
 }
 
-/// The path to a program that was built in this workspace or in that of the others.
+/// Measures our server with a number of clients.
 fn ours(root: &Path, clients: usize) -> Result<Value, TaskError> {
     let mut command = Command::new(target(root).join("release/foveate"));
     let clients = clients.to_string();
@@ -220,7 +220,7 @@ fn table(rows: &[Value]) -> String {
     head.to_owned() + &rows.iter().map(line).collect::<String>()
 }
 
-/// What was compared, with the versions of the lock file.
+/// The compared libraries, with their versions from the lock file.
 fn versions(lock: &Path) -> Result<String, TaskError> {
     let read = |source| TaskError::Read { path: lock.to_owned(), source };
     let text = fs::read_to_string(lock).map_err(read)?;
@@ -242,7 +242,7 @@ fn versions(lock: &Path) -> Result<String, TaskError> {
     ))
 }
 
-/// The page with another section between its marks.
+/// The page with the section between its marks replaced.
 fn with_section(page: &str, section: &str) -> Option<String> {
     let begin = page.find(MARKS[0])? + MARKS[0].len();
     let end = begin + page[begin..].find(MARKS[1])?;
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_read_and_unknown_libraries_refused() {
+    fn options_are_read_and_unknown_libraries_rejected() {
         let words = ["--clients", "10,20", "--rounds", "5", "--only", "raw", "--json", "x.json"];
         let options = parse(&words).expect("they are right");
         assert_eq!((options.clients, options.rounds, options.write), (vec![10, 20], 5, false));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
+    fn only_the_text_between_the_marks_is_replaced() {
         let page = format!("a\n{}old\n{}b\n", MARKS[0], MARKS[1]);
         let new = with_section(&page, "new\n").expect("it has marks");
         assert_eq!(new, format!("a\n{}new\n{}b\n", MARKS[0], MARKS[1]));

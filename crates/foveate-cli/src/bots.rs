@@ -1,4 +1,4 @@
-//! `foveate bots`: real clients over QUIC, played by the machine, all in one loop.
+//! `foveate bots`: real clients over QUIC, controlled by programs, all in one loop.
 
 use crate::crowd::{CrowdGame, Wanderer};
 use crate::serve::Rules;
@@ -22,93 +22,93 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Clients that join in a second.
+/// Clients that join per second.
 const JOINS: u32 = 200;
-/// How long everybody may take to get in.
+/// The longest until all clients have joined.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Corrections that are remembered for the figures at most: bots may play for years.
+/// Most corrections that are kept for the figures, since bots may play for years.
 const MAX_CORRECTIONS: usize = 1 << 20;
-/// A client whose session ended joins again after so long,
+/// A client whose session ended joins again after this time.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// after twice as long with each failure, up to this.
+/// The wait doubles with each failure, up to this.
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
-/// One client in so many writes down what it believes.
+/// One client in this many records its replicas.
 const WITNESSES: usize = 16;
 
-/// Clients that play by themselves
+/// Clients controlled by programs
 #[derive(clap::Args, Clone)]
 pub struct BotsArgs {
     /// The server, HOST:PORT
     #[arg(long, visible_alias = "server", value_name = "HOST:PORT")]
     pub connect: ServerAddress,
-    /// Servers that are trusted: any, system (an authority that the system knows, for the host asked for), the hash of
-    /// a certificate, or a PEM file of authorities
+    /// Servers to trust: any, system (certified for the host by an authority that the system trusts), the hash of a
+    /// certificate, or a PEM file of authorities
     #[arg(long, value_name = "TRUST", default_value = "any", value_parser = trust)]
     pub trust: Trust,
-    /// How many
+    /// How many clients
     #[arg(long, default_value_t = 60)]
     pub count: usize,
     /// Rules of the game
     #[arg(long, value_enum, default_value = "arena")]
     pub game: Rules,
-    /// Ticks in a second, as the server has them
+    /// Ticks per second, as on the server
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=120))]
     pub tick_hz: u32,
     /// How long to play, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
-    /// Seed of the server's world, and of the bots
+    /// Seed of the server's world and of the bots
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What they are called: this, and a number
+    /// Prefix of their names; a number follows
     #[arg(long, default_value = "visitor")]
     pub name: String,
-    /// The server's tokens.secret, where it asks for tokens: each gets one
+    /// The server's tokens.secret, if it requires tokens: each client gets one
     #[arg(long, value_name = "FILE")]
     pub secret: Option<PathBuf>,
-    /// Players that the world is made for
+    /// Players that the world is made for, as on the server
     #[arg(long, default_value_t = 1_024)]
     pub players: usize,
-    /// Write the figures there
+    /// Write the figures to this file
     #[arg(long)]
     pub json: Option<PathBuf>,
-    /// Keep to this processor
+    /// Run on this processor only
     #[arg(long)]
     pub pin: Option<usize>,
 }
 
-/// Where and of which moment clients write down what they believe.
+/// Where clients record their replicas, and of which round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Witness<'a> {
-    /// Some clients, of the round of their newest packet: what bounds are about.
+    /// Some clients, of the round of their newest packet, which bounds apply to.
     Newest(&'a Path),
-    /// All of them, of the round that the server is in by now: delay and losses show.
+    /// All clients, of the server's current round, which shows delay and losses.
     Present(&'a Path),
 }
 
-/// What the clients saw.
+/// Figures of all clients.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BotFigures {
     pub clients: usize,
     pub connected: usize,
-    /// Clients whose datagrams travel beside QUIC, at the end.
+    /// Clients whose datagrams were sent beside QUIC at the end.
     pub direct: usize,
     pub join_ms_p50: f64,
     pub join_ms_p95: f64,
     pub core_share: f64,
     pub corrections_share: f64,
-    /// Over all states of one's own avatar, those foreseen included; in world units.
+    /// Over all states of the client's own avatar, including correctly predicted ones; in world units.
     pub correction_p95: f64,
-    /// Over those that were not foreseen alone.
+    /// Over mispredicted states only.
     pub corrected_p95: f64,
     pub replicas: f64,
     pub events_s: f64,
     pub malformed: u64,
     pub adjusted: u64,
     pub rtt_ms: f64,
-    /// Rounds that the newest state of the slowest lies behind that of the quickest, at the end.
+    /// At the end, the rounds between the newest state of the slowest client and of the fastest one.
     pub behind_rounds: u32,
-    /// Attempts to join again after a session had ended.
+    /// Attempts to join again after a session ended.
     pub rejoins: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct BotFigures {
 struct Retry {
     wait: Duration,
     due: Option<Instant>,
-    /// The last attempt found no place for a link.
+    /// Whether the last attempt found all links in use.
     is_unlinked: bool,
 }
 
@@ -127,7 +127,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Whether it is time. Waits differ between clients, so that not all come in the same moment.
+    /// Whether it is time to join. Waits differ between clients, so that not all join at the same moment.
     fn is_due(&mut self, now: Instant, share: f64) -> bool {
         match self.due {
             None => {
@@ -144,7 +144,7 @@ impl Retry {
     }
 }
 
-/// Which servers are trusted, as `--trust` says it.
+/// Parses `--trust`.
 fn trust(text: &str) -> Result<Trust, CertificateHashError> {
     Ok(match text {
         "any" => Trust::InsecureDevelopmentOnly,
@@ -167,7 +167,7 @@ pub fn run(args: &BotsArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Plays; `mark` is called when the measured time begins, all being in, and when it ends.
+/// Plays. `mark` is called when measuring starts, after all clients have joined, and when it ends.
 pub fn play(
     args: &BotsArgs,
     witness: Option<Witness<'_>>,
@@ -206,9 +206,9 @@ struct Match<'a, G: Game, B> {
     host: ClientsHost<G>,
     secret: Option<Secret>,
     truth: Option<Truth>,
-    /// Whether all write, of the present.
+    /// Whether all clients record, of the current round.
     present: bool,
-    /// The round that each has written of last.
+    /// The round that each client recorded last.
     written: Vec<Tick>,
     joins: Vec<f64>,
     corrections: Vec<f64>,
@@ -225,7 +225,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         brains: Vec<B>,
         witness: Option<Witness<'_>>,
     ) -> Result<Match<'a, G, B>, Box<dyn Error>> {
-        // Links that broke take their place for a moment yet.
+        // Broken links keep their place for a moment.
         let links = 4 * args.count as u32 + 16;
         let limits = Limits {
             max_links: links,
@@ -234,7 +234,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             ..Limits::client()
         };
         let options = EndpointOptions { limits, ..EndpointOptions::client() };
-        // Loopback traffic stays on loopback; sockets of the other family follow.
+        // Loopback traffic stays on loopback; sockets of the other address family follow.
         let here = args.connect.literal().is_some_and(|address| address.ip().is_loopback());
         let bind = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let endpoint = Endpoint::client((bind, 0).into(), &args.trust, options)?;
@@ -270,11 +270,11 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 self.host.join(game, server, &name, token.as_bytes())?;
             }
             self.round(true)?;
-            if began.elapsed() > PATIENCE || self.turned_away() {
+            if began.elapsed() > PATIENCE || self.is_rejected() {
                 return Err(self.complaint().into());
             }
         }
-        // Everybody has settled.
+        // By then all clients have settled.
         let settled = Instant::now() + Duration::from_secs(5);
         while Instant::now() < settled {
             self.round(false)?;
@@ -289,7 +289,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             self.round(false)?;
         }
         mark()?;
-        // The server needs a round or two to take notice before anybody leaves.
+        // The server needs a round or two to notice before any client leaves.
         let noticed = Instant::now() + Duration::from_millis(300);
         while Instant::now() < noticed {
             self.round(false)?;
@@ -301,7 +301,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(figures)
     }
 
-    /// A client's name, and a token that it can join with once.
+    /// A client's name, and a token for joining once.
     fn account(&self, at: usize) -> Result<(String, String), Box<dyn Error>> {
         let name = format!("{}-{at}", self.args.name);
         let token = self.secret.as_ref().map(|secret| issue(secret, &name, None, PATIENCE));
@@ -309,14 +309,14 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
     }
 
     /// Whether a client will never be in.
-    fn turned_away(&self) -> bool {
+    fn is_rejected(&self) -> bool {
         self.host
             .players()
             .iter()
             .any(|player| player.client.joined().is_none() && player.ended.is_some())
     }
 
-    /// Why not all clients are in.
+    /// Why not all clients have joined.
     fn complaint(&self) -> String {
         let (inside, all) = (self.joins.len(), self.args.count);
         let out = self.host.players().iter().find(|player| player.client.joined().is_none());
@@ -328,7 +328,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
 
     fn round(&mut self, joining: bool) -> Result<(), Box<dyn Error>> {
         let Match { host, brains, .. } = self;
-        // How long joining takes is told to 10 ms; later there is less to look out for.
+        // The time of joining is measured to 10 ms; later less precision is needed.
         let until = Instant::now() + Duration::from_millis(if joining { 10 } else { 25 });
         host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
         let now = host.now();
@@ -353,7 +353,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 }
             }
             let (tick, due) = if self.present {
-                // What arrives now left half a round trip ago.
+                // What arrives now was sent half a round trip ago.
                 let under_way = Micros(client.rtt().map_or(0, |rtt| rtt.0 / 2));
                 let tick = client.tick_now(now + under_way);
                 (tick, self.written[at] != tick)
@@ -370,8 +370,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(())
     }
 
-    /// A client that was in and whose session ended joins again: the server was restarted, stood still, or
-    /// the link broke.
+    /// Lets a client whose session ended join again: the server restarted or was paused, or the link broke.
     fn rejoin_when_due(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
         let (player, retry) = (&self.host.players()[at], &mut self.retries[at]);
         if player.ended.is_none() && !retry.is_unlinked {
@@ -420,7 +419,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             core_share,
             corrections_share: wrong as f64 / (right + wrong).max(1) as f64,
             correction_p95: {
-                // Whatever was foreseen is a correction of nothing.
+                // Correctly predicted states count as corrections of zero.
                 let all = (right + wrong).max(1) as f64;
                 let beyond = 1.0 - 0.05 * all / (self.corrections.len().max(1) as f64);
                 if beyond < 0.0 { 0.0 } else { usage::quantile(&mut self.corrections, beyond) }

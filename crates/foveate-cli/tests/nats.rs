@@ -34,7 +34,7 @@ fn arguments<'a>(broker: &'a str, key: &'a str) -> Vec<&'a str> {
 
 type Seen = BTreeMap<u32, RegionView>;
 
-/// Waits until so many regions are run by one server each, and own so many objects together.
+/// Waits until `count` regions are run by one server each, and own this many objects in all.
 fn settled(processes: &[Process], count: usize, objects: Option<usize>) -> (Seen, usize) {
     let all: Vec<&Process> = processes.iter().collect();
     eventually(|| {
@@ -47,7 +47,7 @@ fn settled(processes: &[Process], count: usize, objects: Option<usize>) -> (Seen
     })
 }
 
-/// The process that runs a region.
+/// The index of the process that runs a region.
 fn owner(processes: &[Process]) -> usize {
     let runs = |process: &Process| {
         let figures = process.figures();
@@ -56,7 +56,7 @@ fn owner(processes: &[Process]) -> usize {
     processes.iter().position(runs).expect("a server runs a region")
 }
 
-/// A world of as many servers, each with one region and one of the others as a standby.
+/// A world of as many servers, each with one region, and another server as a standby.
 fn begin(broker: &str, key: &str) -> (Vec<Process>, usize) {
     let mut processes = vec![Process::start(&arguments(broker, key))];
     let (_, objects) = settled(&processes, 1, None);
@@ -68,7 +68,7 @@ fn begin(broker: &str, key: &str) -> (Vec<Process>, usize) {
     (processes, objects)
 }
 
-/// Waits until so many regions could be taken over at once.
+/// Waits until `count` regions could be taken over at once.
 fn protected(processes: &[Process], count: usize) {
     eventually(|| {
         let of = |process: &Process| {

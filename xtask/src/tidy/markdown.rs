@@ -1,16 +1,16 @@
-//! Paths that the documentation names exist.
+//! Paths named in documentation exist.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Endings by which a name with a slash is taken for a path even if its first folder is unknown.
+/// Endings by which a name with a slash counts as a path even if its first folder is unknown.
 const ENDINGS: &[&str] = &[
     ".css", ".csv", ".gz", ".h", ".html", ".js", ".json", ".lock", ".md", ".rs", ".sh", ".toml",
     ".ts", ".tsx", ".yml",
 ];
 
-/// Every relative path in code spans and links of Markdown files leads somewhere. Fenced blocks are
-/// left out: what stands there is a program's input or output.
+/// Every relative path in code spans and links of Markdown files exists. Fenced blocks are left out: they are input or
+/// output of programs.
 pub fn named_paths_exist(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts_with(&["md"]) {
@@ -59,7 +59,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands between equally long runs of backticks.
+/// The text between equally long runs of backticks.
 fn code_spans(line: &str) -> Vec<&str> {
     let mut spans = Vec::new();
     let mut rest = line;
@@ -99,9 +99,9 @@ fn links(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The path that a code span names, if it looks like one into the tree: with a slash and either a
-/// known first folder or a known ending, or a bare Markdown file. A place-holder such as
-/// `docs/adr/NNNN-title.md` names the folder above it; `path:line` and `path::item` name the file.
+/// The path that a code span names, if it looks like one in the tree: with a slash and either a known first folder or a
+/// known ending, or a Markdown file without a folder. A placeholder such as `docs/adr/NNNN-title.md` names the folder
+/// above it; `path:line` and `path::item` name the file.
 fn as_path(tree: &Tree, span: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@*<>{}:,#".contains(c);
     if span.is_empty() || !span.chars().all(plain) || span.starts_with(['/', '-', '@', '*', '#']) {
@@ -125,7 +125,7 @@ fn as_path(tree: &Tree, span: &str) -> Option<String> {
     Some(whole.join("/"))
 }
 
-/// Does the path exist below one of the folders?
+/// Whether the path exists below one of the folders.
 fn resolves(tree: &Tree, folders: &[&str], path: &str) -> bool {
     folders.iter().any(|folder| {
         let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -149,10 +149,10 @@ fn resolves(tree: &Tree, folders: &[&str], path: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// No line at all.
+    /// No lines.
     const NONE: [usize; 0] = [];
 
-    /// The lines of `docs/GUIDE.md` that are found fault with, in a small tree.
+    /// The lines of `docs/GUIDE.md` with findings, in a small tree.
     fn faults(text: &str) -> Vec<usize> {
         let tree = Tree::of(&[
             ("docs/GUIDE.md", text),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn place_holders_name_the_folder_above() {
+    fn placeholders_name_the_folder_above() {
         assert_eq!(
             faults("`docs/adr/NNNN-title.md` `crates/*/src` `crates/<name>/src/lib.rs`"),
             NONE
