@@ -63,8 +63,8 @@ pub struct Avatar {
     /// Units per tick northward.
     #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vy: f32,
-    /// 0: it is dead.
-    #[replicate(max = 100)]
+    /// 0: it is dead. Enemies are told quarters.
+    #[replicate(max = 100, coarse = 25)]
     pub health: u8,
     /// 1 or 2.
     #[replicate(max = 2)]
@@ -72,7 +72,8 @@ pub struct Avatar {
     /// When its weapon is ready again; of a dead one, when it comes back.
     #[replicate(own)]
     pub ready: u16,
-    /// What it has in its hands.
+    /// What it has in its hands. Enemies learn that when it fires.
+    #[replicate(team)]
     pub weapon: Weapon,
     /// Points in this round.
     pub score: u16,
