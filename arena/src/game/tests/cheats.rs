@@ -158,6 +158,7 @@ fn an_enemy_in_sight_shows_quarters_of_its_health_and_no_weapon() {
     table.team(0, (30.0, 50.0), 1);
     table.team(1, (30.0, 60.0), 2);
     table.team(2, (30.0, 45.0), 1);
+    table.rounds(20);
     let mut hurt = |health| {
         for player in 0..3 {
             let Avatar { pos: [x, y], .. } = table.avatar(player);

@@ -61,6 +61,8 @@ const CLOCK_SLACK: f32 = 1.5;
 const CLOCK_SHARE: f32 = 16.0;
 /// at least and at most by so many.
 const CLOCK_STEP: (f32, f32) = (0.02, 5.0);
+/// An owner that was told of and sends no state for this long may not have the object.
+const MUTE_AFTER: Micros = Micros(3_000_000);
 /// Looks between two calls to a peer that vanished.
 const RETRY_LOOKS: u32 = 3;
 
@@ -99,7 +101,8 @@ impl<G: Game> Peer<G> {
 
     /// States that came before they could be used: a new owner's before it was believed, and those from the future by
     /// a clock that was wrong. They are acknowledged, so that none of them comes again unless something changes: they
-    /// are taken up now.
+    /// are taken up now. Where the owner that is known here says nothing of an object, a state of another one is a
+    /// claim to be asked about, however long ago it came.
     fn apply_missed_states(&mut self, now: Micros) {
         let latest = self.tick_at(now).plus(MAX_AHEAD);
         let mut missed = Vec::new();
@@ -111,7 +114,8 @@ impl<G: Game> Peer<G> {
                 let is_missed = match self.ownership.ghost(id) {
                     Some(known) => {
                         let is_new = known.source.is_none() || tick.is_after(known.tick);
-                        known.claim == claim && is_new
+                        let is_mute = known.source.is_none() && now - known.heard >= MUTE_AFTER;
+                        if known.claim == claim { is_new } else { is_mute }
                     }
                     None => self.my_claim(id).is_none(),
                 };
