@@ -63,8 +63,8 @@ pub struct Avatar {
     /// Units per tick northward.
     #[replicate(own, precision = 1.0 / 1024.0, min = -1.0, max = 1.0)]
     pub vy: f32,
-    /// 0: dead.
-    #[replicate(max = 100)]
+    /// 0: dead. Enemies are told quarters.
+    #[replicate(max = 100, coarse = 25)]
     pub health: u8,
     /// 1 or 2.
     #[replicate(max = 2)]
@@ -72,6 +72,8 @@ pub struct Avatar {
     /// When the weapon is ready again; for a dead avatar, when it respawns.
     #[replicate(own)]
     pub ready: u16,
+    /// What the avatar holds. Enemies learn it when it fires.
+    #[replicate(team)]
     pub weapon: Weapon,
     /// Points in this round.
     pub score: u16,

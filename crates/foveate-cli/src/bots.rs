@@ -6,7 +6,7 @@ use crate::token::issue;
 use crate::truth::{EVERY, Truth};
 use crate::usage;
 use foveate_arena::{Arena, Fighter, Setup, Skill, TickRate};
-use foveate_io::host::ClientsHost;
+use foveate_io::host::{ClientsHost, EndCause, SessionEnd};
 use foveate_io::token::Secret;
 use foveate_io::{
     CertificateHashError, Endpoint, EndpointOptions, Limits, RateLimit, ServerAddress, Trust,
@@ -14,6 +14,7 @@ use foveate_io::{
 use foveate_node::Game;
 use foveate_node::client::News;
 use foveate_node::game::Brain;
+use foveate_node::session::Refusal;
 use foveate_wire::{Micros, Tick};
 use serde::Serialize;
 use std::error::Error;
@@ -120,6 +121,17 @@ struct Retry {
     is_unlinked: bool,
 }
 
+/// Whether a client that is not in may be in later.
+fn is_passing(cause: &EndCause) -> bool {
+    match cause {
+        EndCause::Full | EndCause::TimedOut | EndCause::Lost(_) | EndCause::Closed { .. } => true,
+        EndCause::Refused { code, .. } => {
+            matches!(code, Refusal::Full | Refusal::Storage | Refusal::NameTaken | Refusal::Timeout)
+        }
+        _ => false,
+    }
+}
+
 impl Default for Retry {
     fn default() -> Retry {
         Retry { wait: FIRST_RETRY, due: None, is_unlinked: false }
@@ -210,7 +222,8 @@ struct Match<'a, G: Game, B> {
     present: bool,
     /// The round that each client recorded last.
     written: Vec<Tick>,
-    joins: Vec<f64>,
+    /// How long each waited until it was in for the first time, in milliseconds.
+    joins: Vec<Option<f64>>,
     corrections: Vec<f64>,
     events: u64,
     retries: Vec<Retry>,
@@ -248,7 +261,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             truth: file.map(Truth::create).transpose()?,
             present: matches!(witness, Some(Witness::Present(_))),
             written: vec![Tick(0); args.count],
-            joins: Vec::new(),
+            joins: vec![None; args.count],
             corrections: Vec::new(),
             events: 0,
             retries: (0..args.count).map(|_| Retry::default()).collect(),
@@ -262,7 +275,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         mut mark: impl FnMut() -> Result<(), Box<dyn Error>>,
     ) -> Result<BotFigures, Box<dyn Error>> {
         let began = Instant::now();
-        while self.joins.len() < self.args.count {
+        while self.joins.iter().any(Option::is_none) {
             let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
             while self.host.players().len() < due.min(self.args.count) {
                 let (name, token) = self.account(self.host.players().len())?;
@@ -308,19 +321,22 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok((name, token.transpose()?.unwrap_or_default()))
     }
 
+    /// Why clients that are not in have none or a lost session.
+    fn ends(&self) -> impl Iterator<Item = &SessionEnd> {
+        let out = self.host.players().iter().filter(|player| player.client.joined().is_none());
+        out.filter_map(|player| player.ended.as_ref())
+    }
+
     /// Whether a client will never be in.
     fn is_rejected(&self) -> bool {
-        self.host
-            .players()
-            .iter()
-            .any(|player| player.client.joined().is_none() && player.ended.is_some())
+        self.ends().any(|end| !is_passing(&end.cause))
     }
 
     /// Why not all clients have joined.
     fn complaint(&self) -> String {
-        let (inside, all) = (self.joins.len(), self.args.count);
-        let out = self.host.players().iter().find(|player| player.client.joined().is_none());
-        match out.and_then(|player| player.ended.as_ref()) {
+        let (inside, all) = (self.joins.iter().flatten().count(), self.args.count);
+        let end = self.ends().find(|end| !is_passing(&end.cause)).or_else(|| self.ends().next());
+        match end {
             Some(end) => format!("{inside} of {all} bots joined; {end}"),
             None => format!("{inside} of {all} bots joined at {}; no answer", self.args.connect),
         }
@@ -333,9 +349,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         host.step(until, |at, world, me, asked| brains[at].think(world, me, asked))?;
         let now = host.now();
         for at in 0..self.host.players().len() {
-            if !joining {
-                self.rejoin_when_due(at)?;
-            }
+            self.rejoin_when_due(at)?;
             let player = self.host.player(at);
             let client = &mut player.client;
             let room = self.corrections.len() < MAX_CORRECTIONS;
@@ -346,11 +360,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
                 self.events += u64::from(matches!(news, News::Event(_)));
                 fresh |= matches!(news, News::Change(_));
             }
-            if joining && client.joined().is_some() && self.joins.len() < self.args.count {
-                let waited = player.asked.elapsed().as_secs_f64() * 1e3;
-                if self.joins.len() <= at {
-                    self.joins.push(waited);
-                }
+            if self.joins[at].is_none() && client.joined().is_some() {
+                self.joins[at] = Some(player.asked.elapsed().as_secs_f64() * 1e3);
             }
             let (tick, due) = if self.present {
                 // What arrives now was sent half a round trip ago.
@@ -370,7 +381,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         Ok(())
     }
 
-    /// Lets a client whose session ended join again: the server restarted or was paused, or the link broke.
+    /// Lets a client whose session ended join again: the server restarted, was paused or had no room, or the link broke.
     fn rejoin_when_due(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
         let (player, retry) = (&self.host.players()[at], &mut self.retries[at]);
         if player.ended.is_none() && !retry.is_unlinked {
@@ -405,6 +416,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let joined = players.iter().filter(|player| player.client.joined().is_some());
         let (right, wrong) = self.counts();
         let (right, wrong) = (right - before.0, wrong - before.1);
+        let mut joins: Vec<f64> = self.joins.iter().flatten().copied().collect();
         let rtts = players.iter().filter_map(|player| player.client.rtt());
         let mut rtts: Vec<f64> = rtts.map(Micros::as_millis).collect();
         let newest = players.iter().map(|player| player.client.replicas.newest().0);
@@ -414,8 +426,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             clients: self.args.count,
             connected: joined.count(),
             direct: self.host.endpoint.direct_links(),
-            join_ms_p50: usage::quantile(&mut self.joins, 0.5),
-            join_ms_p95: usage::quantile(&mut self.joins, 0.95),
+            join_ms_p50: usage::quantile(&mut joins, 0.5),
+            join_ms_p95: usage::quantile(&mut joins, 0.95),
             core_share,
             corrections_share: wrong as f64 / (right + wrong).max(1) as f64,
             correction_p95: {

@@ -18,6 +18,7 @@ use foveate_sync::Rounds;
 use foveate_wire::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -315,7 +316,8 @@ fn play<G: ShownGame>(
     }
     if args.measured {
         let figures = figures.unwrap_or_else(|| meter.figures(&host));
-        println!("{}", serde_json::to_string(&figures)?);
+        // The reader may be gone: that is an error, and no panic.
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&figures)?)?;
     }
     tracing::info!("going down");
     host.close(Micros::from_millis(1_000))?.close()

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 fn foveate() -> Command {
@@ -20,7 +21,9 @@ struct Server {
 
 impl Server {
     fn start() -> Server {
-        let folder = std::env::temp_dir().join(format!("foveate-tokens-{}", std::process::id()));
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let (process, nth) = (std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("foveate-tokens-{process}-{nth}"));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("secret"), [7; 32]).unwrap();
         let text = "[server]\nlisten = \"127.0.0.1:0\"\nmax_clients = 16\n\
@@ -28,7 +31,8 @@ impl Server {
         std::fs::write(folder.join("foveate.toml"), text).unwrap();
         let mut serve = foveate();
         serve.arg("serve").arg("--config").arg(folder.join("foveate.toml"));
-        let mut process = serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let log = std::fs::File::create(folder.join("log")).unwrap();
+        let mut process = serve.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let (mut output, mut first) =
             (BufReader::new(process.stdout.take().unwrap()), String::new());
         output.read_line(&mut first).expect("the server starts");
@@ -50,6 +54,14 @@ impl Drop for Server {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// What was used before a restart is not remembered: an operator must not learn that from a player.
+#[test]
+fn a_server_with_tokens_and_no_storage_says_what_that_means() {
+    let server = Server::start();
+    let log = std::fs::read_to_string(server.folder.join("log")).unwrap();
+    assert!(log.contains("WARN") && log.contains("tokens without storage"), "{log}");
 }
 
 #[test]

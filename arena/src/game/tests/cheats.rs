@@ -118,6 +118,12 @@ impl Table {
         self.put(player, at, |avatar| avatar.team = team);
     }
 
+    /// An avatar as a client knows it.
+    fn told(&self, player: usize, other: usize) -> Avatar {
+        let replica = self.clients[player].replicas.get(Avatar::of(other as u32 + 1));
+        replica.and_then(|view| view.value::<Avatar>()).expect("in sight")
+    }
+
     /// Whether a client has an up-to-date state of another player's avatar.
     fn knows(&self, player: usize, other: usize) -> bool {
         let id = Avatar::of(other as u32 + 1);
@@ -144,6 +150,29 @@ fn an_enemy_behind_a_wall_is_not_sent_and_a_team_mate_is() {
     table.team(1, (70.0, 55.0), 2);
     table.rounds(40);
     assert!(!table.knows(0, 1));
+}
+
+#[test]
+fn an_enemy_in_sight_shows_quarters_of_its_health_and_no_weapon() {
+    let mut table = Table::new(3, 0);
+    table.team(0, (30.0, 50.0), 1);
+    table.team(1, (30.0, 60.0), 2);
+    table.team(2, (30.0, 45.0), 1);
+    table.rounds(20);
+    let mut hurt = |health| {
+        for player in 0..3 {
+            let Avatar { pos: [x, y], .. } = table.avatar(player);
+            table.put(player, (x, y), |it| (it.health, it.weapon) = (health, Weapon::Lance));
+        }
+        // Idle hands would take the weapon of the controls.
+        let lance = Controls { hands: Weapon::Lance.into(), ..Controls::default() };
+        (0..10).for_each(|_| table.round(|_| lance));
+        [1, 2, 0].map(|other| table.told(0, other)).map(|it| (it.health, it.weapon))
+    };
+    for (health, quarters) in [(100, 100), (99, 100), (51, 75), (50, 50), (1, 25)] {
+        let exact = (health, Weapon::Lance);
+        assert_eq!(hurt(health), [(quarters, Weapon::Blaster), exact, exact]);
+    }
 }
 
 #[test]

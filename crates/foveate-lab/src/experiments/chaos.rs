@@ -220,6 +220,9 @@ fn with_server(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(),
 fn among_peers(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(), ExperimentError> {
     let mut jobs = jobs(minutes, options);
     jobs.retain(|job| job.spec.flaw.is_none());
+    for job in &mut jobs {
+        job.spec = ChaosSpec::among_peers(job.spec.seed, job.spec.time);
+    }
     let progress = Progress::new("chaos among peers", jobs.len() as u64);
     let reports = in_parallel(&jobs, |job| {
         let report = chaos::run_peers(job.spec);
@@ -271,7 +274,7 @@ fn among_peers(done: &mut Done, minutes: u64, options: RunOptions) -> Result<(),
     Ok(())
 }
 
-const SETTING: &str = "Eight honest and two hostile clients of the shipped server, whose storage logic runs on a \
+const SETTING: &str = "Twelve honest and two hostile clients of the shipped server, whose storage logic runs on a \
     simulated disk. Each pair of a fault and a session's state is provoked in turn; a checker compares after every step \
     (`crates/foveate-lab/src/chaos/mod.rs` states its invariants). Five planted bugs must be found.";
 
@@ -303,7 +306,7 @@ fn judge(
     outcome.judge(Verdict::at_least("comparisons of all clients at rest", rests as f64, parts, ""));
     let seconds: u64 = honest().map(|(_, report)| report.counts.client_seconds).sum();
     let share = seconds as f64 / (minutes * 60) as f64;
-    outcome.judge(Verdict::at_least("players in, on average", share, 4.0, ""));
+    outcome.judge(Verdict::at_least("players in, on average", share, 8.0, ""));
 }
 
 fn table(coverage: &Coverage) -> Table {
