@@ -12,6 +12,7 @@ use foveate_wire::Micros;
 
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent};
+use crate::identity::CertificateHash;
 use crate::meter::LinkMeter;
 use crate::slots::LinkId;
 
@@ -51,6 +52,17 @@ pub trait DialAddress: LinkEndpoint {
     /// Begins to connect; [`LinkEvent::Connected`] or [`LinkEvent::Closed`] follows. `name` is the host that
     /// the server's certificate must be for, where the transport has certificates.
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error>;
+
+    /// The same for a server with this certificate, whatever else is trusted. A transport without certificates
+    /// connects.
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        _certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        self.connect(address, name)
+    }
 }
 
 /// Implements the seam for a type whose methods of the same names do it.
@@ -99,5 +111,14 @@ link_endpoint!(crate::peer::PeerEndpoint);
 impl DialAddress for crate::Endpoint {
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
         crate::Endpoint::connect(self, address, name)
+    }
+
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        crate::Endpoint::connect_pinned(self, address, name, certificate)
     }
 }

@@ -95,7 +95,11 @@ impl Accounts {
 
     /// The token's id and expiry, if it permits joining under this name. In memory it is used from now on; with a
     /// file, the registry sees to that.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
+    pub(crate) fn check(
+        &mut self,
+        name: &str,
+        token: &[u8],
+    ) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {

@@ -1,6 +1,6 @@
 //! A server on real links, and the authentication of its players.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,13 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 
 use super::driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
+use super::observers::Observers;
 use super::{Accounts, MAX_HAPPENED, remember, secret, secret_seed};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{LinkEvent, Purpose};
+use crate::event::LinkEvent;
 use crate::link_endpoint::LinkEndpoint;
 use crate::meter::LinkMeter;
-use crate::slots::LinkId;
-
-/// What operators did and the program has not looked at, at most.
-pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 
 /// Decides which players may join, and keeps what they leave. Called between two rounds; it should answer at once.
 pub trait Authenticator {
@@ -105,30 +102,6 @@ pub struct ServerHost<G: Game, A: Authenticator = Accounts, E: LinkEndpoint = En
     driver: Driver,
     happened: VecDeque<ServerEvent>,
     observers: Observers,
-}
-
-/// Operators' links, which the server knows nothing of, and what happened to them.
-#[derive(Default)]
-struct Observers {
-    links: BTreeSet<LinkId>,
-    events: VecDeque<LinkEvent>,
-}
-
-impl Observers {
-    /// Whether the event is an operator's; then it is kept.
-    fn take(&mut self, event: &LinkEvent) -> bool {
-        let ours = match event {
-            LinkEvent::Connected { link, purpose: Purpose::Observe, .. } => {
-                self.links.insert(*link)
-            }
-            LinkEvent::Closed { link, .. } => self.links.remove(link),
-            other => self.links.contains(&other.link()),
-        };
-        if ours {
-            remember(&mut self.events, event.clone(), MAX_OBSERVER_EVENTS);
-        }
-        ours
-    }
 }
 
 /// What is around the server in a step.

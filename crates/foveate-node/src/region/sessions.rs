@@ -21,7 +21,7 @@ use crate::session::{
     VERSIONS, is_player_name, read_message, write_message,
 };
 use crate::sessions::{Keys, PlayerSessions, ServerEvent, ServerSettings};
-use foveate_wire::{Micros, ObjectId};
+use foveate_wire::{Bytes, Micros, ObjectId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -219,6 +219,14 @@ impl<G: Game> RegionServer<G> {
             && let Some(Region { sessions, simulation, .. }) = self.regions.get_mut(region)
         {
             sessions.datagram(simulation, link, bytes, now);
+        }
+    }
+
+    pub(super) fn set_capacity(&mut self, link: Link, capacity: Option<Bytes>) {
+        if let Some((LinkState::Playing(region, _), _)) = self.players.links.get(&link)
+            && let Some(Region { sessions, simulation, .. }) = self.regions.get_mut(region)
+        {
+            sessions.set_capacity(simulation, link, capacity);
         }
     }
 
