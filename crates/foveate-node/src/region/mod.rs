@@ -50,7 +50,7 @@ use clock::WorldClock;
 use crossing::OutboundSession;
 use foveate_sync::Rounds;
 use foveate_sync::interest::Policy;
-use foveate_wire::{Bytes, Metres, Micros, ObjectId};
+use foveate_wire::{Bytes, Metres, Micros, ObjectId, Schema};
 use gossip::Gossip;
 use helpers::Helpers;
 use layout::{Layout, LayoutError, Rect, RegionId, ServerId};
@@ -446,6 +446,11 @@ impl<G: Game> RegionServer<G> {
     /// What it was told.
     pub fn settings(&self) -> &RegionSettings {
         &self.settings
+    }
+
+    /// What its objects are made of.
+    pub fn schema(&self) -> &Schema {
+        self.game.schema()
     }
 
     /// The regions that it stands by for, and whether it could take each over at once: its log was read from a snapshot
