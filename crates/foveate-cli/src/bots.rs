@@ -11,10 +11,10 @@ use foveate_io::token::Secret;
 use foveate_io::{
     CertificateHashError, Endpoint, EndpointOptions, Limits, RateLimit, ServerAddress, Trust,
 };
-use foveate_node::Game;
 use foveate_node::client::News;
 use foveate_node::game::Brain;
 use foveate_node::session::Refusal;
+use foveate_node::{Game, Link};
 use foveate_wire::{Micros, Tick};
 use serde::Serialize;
 use std::error::Error;
@@ -39,11 +39,18 @@ const WITNESSES: usize = 16;
 /// Clients controlled by programs
 #[derive(clap::Args, Clone)]
 pub struct BotsArgs {
-    /// The server, HOST:PORT
-    #[arg(long, visible_alias = "server", value_name = "HOST:PORT")]
-    pub connect: ServerAddress,
-    /// Servers to trust: any, system (certified for the host by an authority that the system trusts), the hash of a
-    /// certificate, or a PEM file of authorities
+    /// The server, HOST:PORT; several, parted by commas, of a world on many: bots come to all of them, and one whose
+    /// session ended tries the next
+    #[arg(
+        long,
+        visible_alias = "server",
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub connect: Vec<ServerAddress>,
+    /// Servers that are trusted: any, system (an authority that the system knows, for the host asked for), the hash of
+    /// a certificate, or a PEM file of authorities
     #[arg(long, value_name = "TRUST", default_value = "any", value_parser = trust)]
     pub trust: Trust,
     /// How many clients
@@ -111,6 +118,22 @@ pub struct BotFigures {
     pub behind_rounds: u32,
     /// Attempts to join again after a session ended.
     pub rejoins: u64,
+    /// How often sessions went on at another server.
+    pub moves: u64,
+    /// The longest time that a client heard nothing from its host, of all clients.
+    pub silent_ms_max: f64,
+    /// The same, of 99 % of the clients.
+    pub silent_ms_p99: f64,
+}
+
+/// What a client went through since measuring began.
+#[derive(Clone, Copy, Default)]
+struct Passage {
+    /// The link of its host.
+    host: Option<Link>,
+    moves: u64,
+    /// Longest silence.
+    silent: Micros,
 }
 
 /// When a client whose session ended joins again.
@@ -119,6 +142,8 @@ struct Retry {
     due: Option<Instant>,
     /// Whether the last attempt found all links in use.
     is_unlinked: bool,
+    /// Attempts so far: each goes to the next server.
+    attempts: usize,
 }
 
 /// Whether a client that is not in may be in later.
@@ -134,7 +159,7 @@ fn is_passing(cause: &EndCause) -> bool {
 
 impl Default for Retry {
     fn default() -> Retry {
-        Retry { wait: FIRST_RETRY, due: None, is_unlinked: false }
+        Retry { wait: FIRST_RETRY, due: None, is_unlinked: false, attempts: 0 }
     }
 }
 
@@ -153,6 +178,16 @@ impl Retry {
             }
             Some(_) => false,
         }
+    }
+}
+
+impl Passage {
+    fn note(&mut self, host: Option<Link>, heard: Option<Micros>, now: Micros) {
+        if let (Some(was), Some(is)) = (self.host, host) {
+            self.moves += u64::from(was != is);
+        }
+        self.host = host.or(self.host);
+        self.silent = self.silent.max(heard.map_or(Micros::ZERO, |heard| now - heard));
     }
 }
 
@@ -228,6 +263,7 @@ struct Match<'a, G: Game, B> {
     events: u64,
     retries: Vec<Retry>,
     rejoins: u64,
+    passages: Vec<Passage>,
     rng: fastrand::Rng,
 }
 
@@ -247,8 +283,10 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             ..Limits::client()
         };
         let options = EndpointOptions { limits, ..EndpointOptions::client() };
-        // Loopback traffic stays on loopback; sockets of the other address family follow.
-        let here = args.connect.literal().is_some_and(|address| address.ip().is_loopback());
+        // Loopback traffic stays on loopback; sockets of the other family follow.
+        let is_loopback =
+            |server: &ServerAddress| server.literal().is_some_and(|it| it.ip().is_loopback());
+        let here = args.connect.iter().all(is_loopback);
         let bind = if here { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let endpoint = Endpoint::client((bind, 0).into(), &args.trust, options)?;
         let file = witness.map(|(Witness::Newest(file) | Witness::Present(file))| file);
@@ -266,6 +304,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             events: 0,
             retries: (0..args.count).map(|_| Retry::default()).collect(),
             rejoins: 0,
+            passages: vec![Passage::default(); args.count],
             rng: fastrand::Rng::with_seed(args.seed),
         })
     }
@@ -279,7 +318,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             let due = (began.elapsed().as_secs_f64() * f64::from(JOINS)) as usize + 1;
             while self.host.players().len() < due.min(self.args.count) {
                 let (name, token) = self.account(self.host.players().len())?;
-                let (game, server) = (Arc::clone(&self.game), &self.args.connect);
+                let at = self.host.players().len();
+                let (game, server) = (Arc::clone(&self.game), self.server(at).clone());
                 self.host.join(game, server, &name, token.as_bytes())?;
             }
             self.round(true)?;
@@ -295,6 +335,8 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         mark()?;
         self.corrections.clear();
         self.events = 0;
+        let afresh = |it: &mut Passage| *it = Passage { host: it.host, ..Passage::default() };
+        self.passages.iter_mut().for_each(afresh);
         let before: (u64, u64) = self.counts();
         let (begun, cpu) = (Instant::now(), usage::processor_time());
         let end = begun + Duration::from_secs(self.args.seconds);
@@ -312,6 +354,11 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let figures = self.figures(before, core_share, begun.elapsed());
         self.host.leave(Micros::from_millis(500))?;
         Ok(figures)
+    }
+
+    /// The server that a client comes to.
+    fn server(&self, nth: usize) -> &ServerAddress {
+        &self.args.connect[nth % self.args.connect.len()]
     }
 
     /// A client's name, and a token for joining once.
@@ -338,7 +385,11 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let end = self.ends().find(|end| !is_passing(&end.cause)).or_else(|| self.ends().next());
         match end {
             Some(end) => format!("{inside} of {all} bots joined; {end}"),
-            None => format!("{inside} of {all} bots joined at {}; no answer", self.args.connect),
+            None => {
+                let servers: Vec<String> =
+                    self.args.connect.iter().map(ToString::to_string).collect();
+                format!("{inside} of {all} bots joined at {}; no answer", servers.join(", "))
+            }
         }
     }
 
@@ -352,6 +403,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             self.rejoin_when_due(at)?;
             let player = self.host.player(at);
             let client = &mut player.client;
+            self.passages[at].note(client.host_link(), client.last_heard(), now);
             let room = self.corrections.len() < MAX_CORRECTIONS;
             let correction = client.take_correction().filter(|_| room);
             self.corrections.extend(correction.map(f64::from));
@@ -386,14 +438,17 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let (player, retry) = (&self.host.players()[at], &mut self.retries[at]);
         if player.ended.is_none() && !retry.is_unlinked {
             if player.client.joined().is_some() {
-                *retry = Retry::default();
+                *retry = Retry { attempts: retry.attempts, ..Retry::default() };
             }
         } else if retry.is_due(Instant::now(), self.rng.f64()) {
             self.rejoins += 1;
             let (_, token) = self.account(at)?;
             self.host.player(at).client.set_token(token.as_bytes());
+            self.retries[at].attempts += 1;
+            let server = self.server(at + self.retries[at].attempts).clone();
+            let done = self.host.rejoin(at, server);
             let retry = &mut self.retries[at];
-            match self.host.rejoin(at, self.args.connect.clone()) {
+            match done {
                 Err(foveate_io::Error::Full { .. }) => retry.is_unlinked = true,
                 done => {
                     retry.is_unlinked = false;
@@ -422,6 +477,7 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
         let newest = players.iter().map(|player| player.client.replicas.newest().0);
         let (slowest, quickest) = (newest.clone().min(), newest.max());
         let replicas: usize = players.iter().map(|player| player.client.replicas.len()).sum();
+        let mut silences: Vec<f64> = self.passages.iter().map(|it| it.silent.as_millis()).collect();
         BotFigures {
             clients: self.args.count,
             connected: joined.count(),
@@ -444,6 +500,9 @@ impl<'a, G: Game, B: Brain<G>> Match<'a, G, B> {
             rtt_ms: usage::quantile(&mut rtts, 0.5),
             behind_rounds: quickest.unwrap_or(0) - slowest.unwrap_or(0),
             rejoins: self.rejoins,
+            moves: self.passages.iter().map(|it| it.moves).sum(),
+            silent_ms_max: usage::quantile(&mut silences, 1.0),
+            silent_ms_p99: usage::quantile(&mut silences, 0.99),
         }
     }
 }

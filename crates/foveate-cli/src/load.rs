@@ -291,7 +291,7 @@ fn measure(args: &Load, run: LoadRun) -> Result<Value, Box<dyn Error>> {
     let (was, believed) = (folder.join("was"), folder.join("believed"));
     let mut server = Server::start(args, players, &folder)?;
     let bots = BotsArgs {
-        connect: server.address.into(),
+        connect: vec![server.address.into()],
         trust: foveate_io::Trust::InsecureDevelopmentOnly,
         tick_hz: 20,
         count: clients,

@@ -187,7 +187,8 @@ pub fn run(args: &Serve) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
+/// Where players connect to, as the configuration has it.
+pub fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     let mut limits = config.limits.clone().for_players(config.limits.max_links);
     if config.listen.ip().is_loopback() || config.bots > 0 {
         // All bots have the same address.
@@ -203,15 +204,19 @@ fn endpoint(config: &Config) -> Result<Endpoint, foveate_io::Error> {
     Endpoint::server(config.listen, config.certificate.clone(), options)
 }
 
-fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
-    let round = Micros(1_000_000 / u64::from(config.tick_hz));
-    let settings = ServerSettings {
-        rounds: Rounds::every(round),
+/// Sessions as the configuration has them.
+pub fn settings(config: &Config) -> ServerSettings {
+    ServerSettings {
+        rounds: Rounds::every(Micros(1_000_000 / u64::from(config.tick_hz))),
         max_players: config.limits.max_links as usize,
         budget: config.budget.map(|bytes| Bytes((bytes.0 / config.tick_hz).max(1))),
         resources: config.resources,
         ..ServerSettings::default()
-    };
+    }
+}
+
+fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<(), Box<dyn Error>> {
+    let settings = settings(config);
     let mut simulation = Simulation::new(Arc::clone(&game), settings.rounds);
     let door = MainAuthenticator::open(config, &mut simulation)?;
     let mut host = ServerHost::new(game, settings, endpoint(config)?, door);
@@ -229,7 +234,7 @@ fn serve<G: ShownGame>(args: &Serve, config: &Config, game: Arc<G>) -> Result<()
     }
     tracing::info!(%address, name = config.name, tick_hz = config.tick_hz, "serving");
     if config.bots > 0 {
-        play_along(args.game, config, address);
+        play_along(args.game, config, &[address]);
     }
     play(args, config, host)
 }
@@ -244,9 +249,9 @@ fn from_here(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Runs bots in a thread of this process; they join like other clients.
-fn play_along(game: Rules, config: &Config, address: SocketAddr) {
+pub fn play_along(game: Rules, config: &Config, addresses: &[SocketAddr]) {
     let bots = BotsArgs {
-        connect: from_here(address).into(),
+        connect: addresses.iter().map(|address| from_here(*address).into()).collect(),
         trust: Trust::InsecureDevelopmentOnly,
         tick_hz: config.tick_hz,
         count: config.bots as usize,

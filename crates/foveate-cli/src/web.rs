@@ -48,19 +48,29 @@ pub fn open<G: ShownGame>(
     board: &MetricsBoard,
     reports: Option<PathBuf>,
 ) -> Result<SocketAddr, foveate_io::Error> {
-    let game = &host.server.simulation.game;
-    let mut site = Site::new(reports);
+    let web = options(config, &*host.server.simulation.game, board, reports);
+    host.listen_web(config.listen, web)
+}
+
+/// What browsers get, as the configuration has it.
+pub fn options<G: ShownGame>(
+    config: &config::WebConfig,
+    game: &G,
+    board: &MetricsBoard,
+    reports: Option<PathBuf>,
+) -> WebOptions {
+    let schema = game.schema().describe();
+    let mut site = Site::new(reports).with("/schema.txt", "text/plain; charset=utf-8", schema);
     if let Some((path, document)) = game.document() {
         site = site.with(path, "application/json", document.to_string());
     }
-    let web = WebOptions {
+    WebOptions {
         origins: config.origins.clone(),
         trusted_proxies: config.trusted_proxies.clone(),
         observe: config.observe.clone(),
         metrics: config.metrics.then(|| board.clone()),
         ..WebOptions::new(site)
-    };
-    host.listen_web(config.listen, web)
+    }
 }
 
 /// An observatory of a server; the configuration decides which operators may connect.

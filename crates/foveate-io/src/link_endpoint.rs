@@ -11,6 +11,7 @@ use foveate_wire::Micros;
 
 use crate::error::Error;
 use crate::event::{CloseCode, LinkEvent};
+use crate::identity::CertificateHash;
 use crate::meter::LinkMeter;
 use crate::slots::LinkId;
 
@@ -49,6 +50,17 @@ pub trait DialAddress: LinkEndpoint {
     /// Starts to connect; [`LinkEvent::Connected`] or [`LinkEvent::Closed`] follows. `name` is the host that the
     /// server's certificate must be for, if the transport has certificates.
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error>;
+
+    /// The same for a server with this certificate, whatever else is trusted. A transport without certificates
+    /// connects.
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        _certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        self.connect(address, name)
+    }
 }
 
 /// Implements [`LinkEndpoint`] for a type with methods of the same names.
@@ -97,5 +109,14 @@ link_endpoint!(crate::peer::PeerEndpoint);
 impl DialAddress for crate::Endpoint {
     fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
         crate::Endpoint::connect(self, address, name)
+    }
+
+    fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        crate::Endpoint::connect_pinned(self, address, name, certificate)
     }
 }

@@ -360,6 +360,11 @@ impl<G: Game> Client<G> {
         self.heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > 2 * KEEP_ALIVE.0)
     }
 
+    /// When something came from the host last, by the clock of this client's program.
+    pub fn last_heard(&self) -> Option<Micros> {
+        self.heard
+    }
+
     /// The round-trip time, from the server's echoes.
     pub fn rtt(&self) -> Option<Micros> {
         self.rtt

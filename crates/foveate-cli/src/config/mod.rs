@@ -4,7 +4,7 @@
 //! mutually exclusive keys) → [`Config`], in which everything is valid.
 
 mod raw;
-mod region;
+pub mod region;
 #[cfg(test)]
 mod tests;
 mod web;

@@ -60,6 +60,7 @@ sections! {
         nats: SpannedOption<String>, credentials: SpannedOption<String>, world: SpannedOption<String>,
         key_file: SpannedOption<String>, link: SpannedOption<String>, advertise: SpannedOption<String>,
         fixed: SpannedOption<bool>, replicas: SpannedOption<i64>, ledger_bytes: SpannedOption<i64>,
+        contact: SpannedOption<Vec<String>>,
     }
     /// `[network]`
     Network { delay_ms: SpannedOption<f64>, jitter_ms: SpannedOption<f64>, loss: SpannedOption<f64>, burst: SpannedOption<f64> }

@@ -27,7 +27,7 @@ const BROADCAST_SAMPLES: usize = 3;
 
 type Host<G> = ServerHost<G, MainAuthenticator>;
 /// Present players, as operators were told: number, name, avatar, whether there is a link.
-type Roster = Vec<(u32, String, String, bool)>;
+pub type Roster = Vec<(u32, String, String, bool)>;
 
 /// Connected operators, and what they were sent.
 pub struct Observatory {
@@ -64,26 +64,11 @@ impl Observatory {
         }
         self.operators.insert(link, None);
         self.roster = roster(host);
-        let game = &host.server.simulation.game;
-        tell(
-            host,
-            link,
-            &json!({
-                "type": "hello",
-                "name": self.name,
-                "game": self.game,
-                "round_ms": host.server.simulation.publisher.rounds().length.as_millis(),
-                "schema": game.schema().describe(),
-                "document": self.document.as_deref(),
-                "presets": offered(game.as_ref())
-                    .into_iter()
-                    .map(|(name, view)| json!({ "name": name, "view": view }))
-                    .collect::<Vec<_>>(),
-                "policies": game.policies().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-                "walls": game.visibility().is_some(),
-                "kinds": game.schema().kinds().iter().map(|kind| &kind.spec.name).collect::<Vec<_>>(),
-            }),
-        );
+        let simulation = &host.server.simulation;
+        let round = simulation.publisher.rounds().length;
+        let game = simulation.game.as_ref();
+        let hello = hello(&self.name, self.game, self.document.as_deref(), (game, round));
+        tell(host, link, &hello);
         tell(host, link, &players(&self.roster));
     }
 
@@ -141,6 +126,31 @@ fn tell<G: Game>(host: &mut Host<G>, link: LinkId, message: &Value) {
     host.endpoint.send_message(link, message.to_string().as_bytes()).unwrap_or(());
 }
 
+/// What an operator is told first.
+pub fn hello<G: Game>(
+    name: &str,
+    kind: &str,
+    document: Option<&Value>,
+    (game, round): (&G, Micros),
+) -> Value {
+    let presets: Vec<Value> = offered(game)
+        .into_iter()
+        .map(|(name, view)| json!({ "name": name, "view": view }))
+        .collect();
+    json!({
+        "type": "hello",
+        "name": name,
+        "game": kind,
+        "round_ms": round.as_millis(),
+        "schema": game.schema().describe(),
+        "document": document,
+        "presets": presets,
+        "policies": game.policies().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "walls": game.visibility().is_some(),
+        "kinds": game.schema().kinds().iter().map(|kind| &kind.spec.name).collect::<Vec<_>>(),
+    })
+}
+
 /// Views that an operator can choose at once.
 fn offered<G: Game>(game: &G) -> Vec<(&'static str, View)> {
     let Some(normal) = game.view(0) else { return Vec::new() };
@@ -176,7 +186,8 @@ fn roster<G: Game>(host: &Host<G>) -> Roster {
     present.map(row).collect()
 }
 
-fn players(roster: &Roster) -> Value {
+/// Who is in.
+pub fn players(roster: &[(u32, String, String, bool)]) -> Value {
     let row = |(player, name, object, connected): &(u32, String, String, bool)| json!({ "player": player, "name": name, "object": object, "connected": connected });
     json!({ "type": "players", "players": roster.iter().map(row).collect::<Vec<_>>() })
 }
@@ -259,6 +270,6 @@ fn yaw<G: Game>(host: &Host<G>, slot: Slot) -> f32 {
 }
 
 /// Three digits after the point: more cannot be seen, and would cost bytes.
-fn tidy(value: f32) -> f64 {
+pub fn tidy(value: f32) -> f64 {
     (f64::from(value) * 1e3).round() / 1e3
 }

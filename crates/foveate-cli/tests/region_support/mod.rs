@@ -135,7 +135,7 @@ pub struct RegionView {
     pub owned: usize,
 }
 
-fn label<'a>(name: &'a str, label: &str) -> Option<&'a str> {
+pub fn label<'a>(name: &'a str, label: &str) -> Option<&'a str> {
     let (_, rest) = name.split_once(&format!("{label}=\""))?;
     rest.split_once('"').map(|(value, _)| value)
 }

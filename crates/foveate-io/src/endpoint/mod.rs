@@ -55,6 +55,9 @@ const RENEWAL_CHECK: Duration = Duration::from_secs(60);
 /// Interval at which a shutdown checks whether it is done, since the removal of a link is not an event.
 const SHUTDOWN_STEP: Duration = Duration::from_millis(5);
 
+/// Certificates named by servers whose configurations are kept; beyond, all are made anew.
+const MAX_PINNED: usize = 256;
+
 /// Length of clients' connection ids, which every packet from a server contains.
 const CLIENT_ID: usize = 4;
 
@@ -139,7 +142,13 @@ enum Role {
         protocols: Vec<&'static [u8]>,
         checked: Instant,
     },
-    Client(quinn_proto::ClientConfig),
+    Client {
+        config: quinn_proto::ClientConfig,
+        transport: Arc<TransportConfig>,
+        protocols: Vec<&'static [u8]>,
+        /// For servers whose certificates others named.
+        pinned: BTreeMap<CertificateHash, quinn_proto::ClientConfig>,
+    },
 }
 
 impl Endpoint {
@@ -173,14 +182,14 @@ impl Endpoint {
             // QUIC is silent while datagrams go beside it, and must not take that for the link's end.
             options.keep_alive.get_or_insert(Micros(options.idle_timeout.0 / 3));
         }
-        let crypto = identity::client_config(trust, &protocols)?;
-        let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Arc::new(transport::config(&options, Streams::NONE)?));
-        config.token_store(Arc::new(NoneTokenStore));
+        let transport = Arc::new(transport::config(&options, Streams::NONE)?);
+        let config = client_config(trust, &transport, &protocols)?;
+        let pinned = BTreeMap::new();
         let mut ids = quic_config();
         ids.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(CLIENT_ID)));
         let quic = quinn_proto::Endpoint::new(Arc::new(ids), None, false, None);
-        let core = Core::new(quic, Role::Client(config), options)?;
+        let role = Role::Client { config, transport, protocols, pinned };
+        let core = Core::new(quic, role, options)?;
         Ok(Endpoint { sockets: Sockets::from_anywhere(address)?, core })
     }
 
@@ -193,7 +202,7 @@ impl Endpoint {
     pub fn certificate_hash(&self) -> Option<CertificateHash> {
         match &self.core.role {
             Role::Server { identity, .. } => Some(identity.hash()),
-            Role::Client(_) => None,
+            Role::Client { .. } => None,
         }
     }
 
@@ -206,10 +215,23 @@ impl Endpoint {
     /// Starts to connect; `LinkEvent::Connected` or `LinkEvent::Closed` follows. `name` is the name that the server's
     /// certificate must be for, unless its hash is pinned.
     pub fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
-        if matches!(self.core.role, Role::Client(_)) {
+        if matches!(self.core.role, Role::Client { .. }) {
             self.sockets.open_for(address)?;
         }
-        self.core.connect(address, name)
+        self.core.connect(address, name, None)
+    }
+
+    /// The same for a server with this certificate, whatever else this client trusts: a server that is trusted
+    /// named it.
+    pub fn connect_pinned(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        certificate: CertificateHash,
+    ) -> Result<LinkId, Error> {
+        self.core.pin(certificate)?;
+        self.sockets.open_for(address)?;
+        self.core.connect(address, name, Some(certificate))
     }
 
     /// Sends a datagram once, unordered. It leaves at `flush` at the latest. On a congested path newer datagrams
@@ -355,6 +377,18 @@ fn offered(options: &EndpointOptions) -> Vec<&'static [u8]> {
     offered
 }
 
+fn client_config(
+    trust: &Trust,
+    transport: &Arc<TransportConfig>,
+    protocols: &[&[u8]],
+) -> Result<quinn_proto::ClientConfig, Error> {
+    let crypto = identity::client_config(trust, protocols)?;
+    let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+    config.transport_config(Arc::clone(transport));
+    config.token_store(Arc::new(NoneTokenStore));
+    Ok(config)
+}
+
 fn server_config(
     identity: &Identity,
     transport: &Arc<TransportConfig>,
@@ -452,8 +486,31 @@ impl Core {
         Ok(true)
     }
 
-    fn connect(&mut self, address: SocketAddr, name: &str) -> Result<LinkId, Error> {
-        let Role::Client(config) = &self.role else { return Err(Error::OnlyListens) };
+    /// Prepares for a server that is trusted for its certificate's hash.
+    fn pin(&mut self, certificate: CertificateHash) -> Result<(), Error> {
+        let Role::Client { transport, protocols, pinned, .. } = &mut self.role else {
+            return Err(Error::OnlyListens);
+        };
+        if !pinned.contains_key(&certificate) {
+            if pinned.len() >= MAX_PINNED {
+                pinned.clear();
+            }
+            let trust = Trust::Pinned(vec![certificate]);
+            pinned.insert(certificate, client_config(&trust, transport, protocols)?);
+        }
+        Ok(())
+    }
+
+    fn connect(
+        &mut self,
+        address: SocketAddr,
+        name: &str,
+        certificate: Option<CertificateHash>,
+    ) -> Result<LinkId, Error> {
+        let Role::Client { config, pinned, .. } = &self.role else {
+            return Err(Error::OnlyListens);
+        };
+        let config = certificate.and_then(|hash| pinned.get(&hash)).unwrap_or(config);
         let limit = self.options.limits.max_links;
         if self.closing || self.links.len() >= limit as usize {
             return Err(Error::Full { limit });

@@ -48,7 +48,7 @@ impl Endpoint {
         address: SocketAddr,
         web: WebOptions,
     ) -> Result<SocketAddr, Error> {
-        if let Role::Client(_) = self.core.role {
+        if let Role::Client { .. } = self.core.role {
             return Err(Error::Option { name: "web", what: "expected a server".into() });
         }
         let front =

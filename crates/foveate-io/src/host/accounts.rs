@@ -92,9 +92,13 @@ impl Accounts {
         }
     }
 
-    /// The token's id and expiry, if it permits joining under this name. In memory the token is marked as used; with a
-    /// file, the registry does that.
-    fn check(&mut self, name: &str, token: &[u8]) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
+    /// The token's id and expiry, if it permits joining under this name. In memory it is used from now on; with a
+    /// file, the registry sees to that.
+    pub(crate) fn check(
+        &mut self,
+        name: &str,
+        token: &[u8],
+    ) -> Result<Option<(TokenId, UnixTime)>, Refusal> {
         let Some(verifier) = &mut self.verifier else { return Ok(None) };
         let text = std::str::from_utf8(token).map_err(|_| Refusal::Token)?;
         let refusal = |error| match error {

@@ -5,9 +5,11 @@
 //! waits by itself, [`ServerHost::poll_step`] or [`ClientsHost::poll_step`].
 
 mod accounts;
+mod ahead;
 mod client;
 mod clients;
 mod driver;
+mod observers;
 #[cfg(feature = "peer")]
 mod peer;
 #[cfg(feature = "peer")]
@@ -20,11 +22,13 @@ pub use accounts::Accounts;
 pub use client::{ClientBuilder, ClientError, ClientHost};
 pub use clients::{ClientsHost, HostedClient};
 pub use driver::{Driver, EndpointOutbox, HostClock, NodeHost, StepTimings};
+pub use observers::MAX_OBSERVER_EVENTS;
+pub(crate) use observers::Observers;
 #[cfg(feature = "peer")]
 pub use peer::PeerHost;
 #[cfg(feature = "peer")]
 pub use peer_builder::{PeerAddress, PeerAddressError, PeerBuilder};
-pub use server::{AllowAll, Authenticator, Kept, LoginReply, MAX_OBSERVER_EVENTS, ServerHost};
+pub use server::{AllowAll, Authenticator, Kept, LoginReply, ServerHost};
 pub use server_builder::{ServerBuilder, StartError, threads};
 pub use session_end::{EndCause, SessionEnd};
 

@@ -1,6 +1,6 @@
 //! Runs a server on real links, and authenticates its players.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,13 @@ use foveate_sync::StoreError;
 use foveate_wire::{Micros, ObjectId, Tick};
 
 use super::driver::{Driver, EndpointOutbox, NodeHost, StepTimings};
+use super::observers::Observers;
 use super::{Accounts, MAX_HAPPENED, remember, secret, secret_seed};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
-use crate::event::{LinkEvent, Purpose};
+use crate::event::LinkEvent;
 use crate::link_endpoint::LinkEndpoint;
 use crate::meter::LinkMeter;
-use crate::slots::LinkId;
-
-/// Operators' events that wait for the program; older ones are dropped.
-pub const MAX_OBSERVER_EVENTS: usize = 1_024;
 
 /// Decides which players may join, and stores the objects of players that left. It is called between two rounds and
 /// should return at once.
@@ -106,30 +103,6 @@ pub struct ServerHost<G: Game, A: Authenticator = Accounts, E: LinkEndpoint = En
     driver: Driver,
     happened: VecDeque<ServerEvent>,
     observers: Observers,
-}
-
-/// Operators' links, of which the server is not told, and their events.
-#[derive(Default)]
-struct Observers {
-    links: BTreeSet<LinkId>,
-    events: VecDeque<LinkEvent>,
-}
-
-impl Observers {
-    /// Keeps the event if it is an operator's; true if so.
-    fn take(&mut self, event: &LinkEvent) -> bool {
-        let ours = match event {
-            LinkEvent::Connected { link, purpose: Purpose::Observe, .. } => {
-                self.links.insert(*link)
-            }
-            LinkEvent::Closed { link, .. } => self.links.remove(link),
-            other => self.links.contains(&other.link()),
-        };
-        if ours {
-            remember(&mut self.events, event.clone(), MAX_OBSERVER_EVENTS);
-        }
-        ours
-    }
 }
 
 /// The host's side of the server in one step.

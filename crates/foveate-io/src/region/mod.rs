@@ -37,6 +37,8 @@ pub use seal::{WorldKey, WorldKeyError, WorldName, WorldNameError};
 use foveate_node::region::bus::Recipient;
 use foveate_node::region::layout::{Layout, LayoutError, Rect, RegionId, ServerId};
 use foveate_node::region::ledger::{LedgerAnswer, LedgerRequest, Subject};
+use foveate_node::server::Keys;
+use foveate_node::session::ResumeKey;
 use foveate_wire::Micros;
 
 /// Best-effort messages between the servers of a world. Messages may be lost, doubled and overtaken.
@@ -169,6 +171,12 @@ fn cut(
     (below.max[axis], above.min[axis]) = (at, at);
     cut(layout, region, below, low)?;
     cut(layout, other, above, high)
+}
+
+/// Session keys and tickets from the system's randomness, for
+/// [`RegionServer::with_players`](foveate_node::region::RegionServer::with_players).
+pub fn session_keys() -> Keys {
+    Box::new(|| ResumeKey(crate::host::secret()))
 }
 
 /// A subject as text, for names in databases and brokers.

@@ -71,6 +71,16 @@ impl<G: Game> Client<G> {
         self.servers.dial.take()
     }
 
+    /// Whether the server that was asked for last is still wanted, and no link to it is there.
+    pub fn awaits_link(&self) -> bool {
+        self.servers.ahead.as_ref().is_some_and(|it| it.link.is_none())
+    }
+
+    /// Whether there is a server beside the host, with a link or on the way to one.
+    pub fn has_ahead(&self) -> bool {
+        self.servers.ahead.is_some()
+    }
+
     /// The session epoch, in worlds where sessions move between servers.
     pub fn session_epoch(&self) -> u64 {
         self.servers.epoch
@@ -236,6 +246,14 @@ impl<G: Game> Client<G> {
         } else if self.link == Some(link) {
             self.closed();
         }
+    }
+
+    /// All links ended. With a new one the session goes on, if that is soon.
+    pub fn closed_all(&mut self) {
+        let Servers { ahead, dial, former, closing, .. } = &mut self.servers;
+        (*ahead, *dial, *former) = (None, None, None);
+        closing.clear();
+        self.closed();
     }
 
     /// The requested server cannot be reached.

@@ -250,7 +250,7 @@ class Picture implements ObservatoryMap {
       const area = onMap(region.rect, shape.side);
       if (area === null) continue;
       this.regions += 1;
-      this.borders.rect(...area).fill({ color: colourOf(region.server), alpha: region.acting ? 0.14 : 0.04 });
+      this.borders.rect(...area).fill({ color: colourOf(region.server), alpha: region.acting === false ? 0.04 : 0.14 });
       this.borders.rect(...area).stroke({ color: colourOf(region.standby ?? region.server), width: 0.6, alpha: 0.7, alignment: 1 });
     }
   }

@@ -157,18 +157,18 @@ export interface Region {
   rect: [x0: number | null, y0: number | null, x1: number | null, y1: number | null];
   /** The cut that created it, which can be moved; null for the first region. Axis 0 is x. */
   cut: { axis: 0 | 1; at: number } | null;
-  /** Whether its server may act for it. */
-  acting: boolean;
-  owned: number;
-  ghosts: number;
-  leaving: number;
+  /** Its server has the right to act. These four are null where another process runs the region. */
+  acting: boolean | null;
+  owned: number | null;
+  ghosts: number | null;
+  leaving: number | null;
 }
 
 export interface RegionServerFigures {
   server: number;
-  /** Share of a round that work takes. */
-  load: number;
-  /** Round trip to the server that sent this; null for itself, and until it is measured. */
+  /** Share of a round that work takes; null: not known. */
+  load: number | null;
+  /** To the server that says so; null to itself, and until it is measured. */
   rtt_ms: number | null;
   players: number;
   draining: boolean;
