@@ -24,6 +24,7 @@ use tree::Tree;
 /// All checks; to add one, add a line here.
 const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     markdown::named_paths_exist,
+    markdown::named_tests_exist,
     book::readme_is_short,
     book::chapters_are_listed,
     size::files_are_short,

@@ -1,4 +1,6 @@
-//! Paths named in documentation exist.
+//! Paths and tests named in documentation exist.
+
+use std::collections::BTreeSet;
 
 use super::Finding;
 use super::tree::Tree;
@@ -41,6 +43,34 @@ pub fn named_paths_exist(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Every long name in code spans of Markdown files, such as a test's, is in a source file: tests are renamed, and
+/// documents that promise one must follow. Names of metrics are left out, which programs put together.
+pub fn named_tests_exist(tree: &Tree) -> Vec<Finding> {
+    let sources: BTreeSet<&str> = tree
+        .texts_with(&["rs", "ts", "toml", "py"])
+        .flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .filter(|word| is_long_name(word))
+        .collect();
+    let mut findings = Vec::new();
+    for (file, text) in tree.texts_with(&["md"]) {
+        for (line, content) in prose(text) {
+            for span in code_spans(content).into_iter().filter(|span| is_long_name(span)) {
+                if !sources.contains(span) {
+                    let what = format!("`{span}` is in no source file; was it renamed?");
+                    findings.push(Finding::new(file, line, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a word is four or more words joined by underscores, and not the name of a metric.
+fn is_long_name(word: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    word.matches('_').count() >= 3 && word.bytes().all(plain) && !word.starts_with("foveate_")
 }
 
 /// The lines outside fenced blocks, numbered from one.
@@ -164,6 +194,21 @@ mod tests {
             (".gitignore", "/target\n/reports\n"),
         ]);
         named_paths_exist(&tree).into_iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_test_that_a_document_names_must_exist() {
+        let tree = Tree::of(&[
+            ("a.rs", "fn a_flood_closes_the_link() {}"),
+            ("SECURITY.md", "`a_flood_closes_the_link`, `a_flood_ended_the_link`, `max_links`\n"),
+            (
+                "docs/METRICS.md",
+                "`foveate_region_handoffs_total`\n```\n`not_read_at_all_here`\n```\n",
+            ),
+        ]);
+        let found = named_tests_exist(&tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().starts_with("SECURITY.md:1: `a_flood_ended_the_link`"));
     }
 
     #[test]

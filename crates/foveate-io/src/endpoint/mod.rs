@@ -20,6 +20,7 @@ pub(crate) use quic::QUIC_STEPS;
 #[cfg(feature = "web")]
 pub(crate) use websocket::WEB_SOCKET_STEPS;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
