@@ -1,4 +1,4 @@
-//! Where tokens are asked for, bots without are turned away at once, and those who can issue their own play.
+//! If tokens are required, bots without one are rejected at once, and bots that can issue their own play.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ fn foveate() -> Command {
     Command::new(env!("CARGO_BIN_EXE_foveate"))
 }
 
-/// A server that asks for tokens and has bots of its own; ends with the test.
+/// A server that requires tokens and runs bots of its own; killed when dropped.
 struct Server {
     folder: PathBuf,
     process: Child,
-    /// Held open: who cannot print any more ends.
+    /// Held open: a process that cannot print any more ends.
     _output: BufReader<ChildStdout>,
     address: String,
 }
@@ -49,7 +49,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both have come about by then, or the test has failed already.
+        // Both bots have finished by then, or the test has failed already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -59,6 +59,10 @@ impl<G: Game> RegionServer<G> {
             return;
         }
         let avatar = self.game.avatar_of(player);
+        let sent_to = match self.players.links.get(&link) {
+            Some((LinkState::Joining(join), _)) => join.region,
+            _ => None,
+        };
         let (_, layout) = match &self.layout {
             Some(layout) => layout,
             None => return,
@@ -68,7 +72,12 @@ impl<G: Game> RegionServer<G> {
             Some(PlayerPlace::Away { at, .. }) => {
                 self.region_of(avatar).or_else(|| Some(layout.region_at(*at)))
             }
-            None => self.region_of(avatar).or_else(|| self.emptiest()),
+            // Another server chose among the same regions: choosing again would send the player round in circles while
+            // servers know of each other's players only what was so a second ago.
+            None => {
+                let here = sent_to.filter(|it| self.regions.contains_key(it));
+                self.region_of(avatar).or(here).or_else(|| self.emptiest())
+            }
         };
         let Some(target) = target else { return };
         let Some(owner) = self.owner_of(target) else { return };
@@ -292,6 +301,7 @@ impl<G: Game> RegionServer<G> {
         let (region, server) = to;
         if join.redirect.as_ref().is_none_or(|it| (it.region, it.server) != to) {
             join.redirect = Some(Redirection { ticket, server, region, sent: None });
+            self.count_sent(region, server);
         }
         self.repeat_redirect(link, now);
     }
