@@ -4,8 +4,8 @@
 mod bots;
 mod region_support;
 
-use bots::{BOTS, Bots, players, settle, world};
-use region_support::{Process, eventually, scratch};
+use bots::{BOTS, Bots, players, world};
+use region_support::{Process, eventually, regions, scratch};
 
 fn mesh(file: &str, listen: &str) -> Process {
     let options = ["--listen", listen, "--metrics", "127.0.0.1:0", "--players", "64"];
@@ -22,6 +22,16 @@ fn addresses(process: &Process, count: usize) -> String {
             .collect();
         if found.len() == count { Ok(found.join(",")) } else { Err(process.text()) }
     })
+}
+
+/// Waits until so many regions are run by one server each, and own something.
+fn settle(processes: &[&Process], count: usize) {
+    eventually(|| {
+        let seen = regions(processes);
+        let one = seen.values().all(|it| it.acting.len() == 1);
+        let full = seen.values().map(|it| it.owned).sum::<usize>() > 0;
+        if seen.len() == count && one && full { Ok(()) } else { Err(format!("{seen:?}")) }
+    });
 }
 
 #[test]

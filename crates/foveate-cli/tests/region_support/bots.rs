@@ -1,6 +1,6 @@
 //! Players at region servers, and what servers say of them.
 
-use super::region_support::{Process, eventually, label, regions};
+use super::region_support::{Process, label};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -70,14 +70,4 @@ pub fn players(processes: &[&Process]) -> usize {
 /// Objects that regions own, by kind.
 pub fn world(processes: &[&Process]) -> BTreeMap<String, usize> {
     sum(processes, "foveate_region_owned{")
-}
-
-/// Waits until so many regions are run by one server each, and own something.
-pub fn settle(processes: &[&Process], count: usize) {
-    eventually(|| {
-        let seen = regions(processes);
-        let one = seen.values().all(|it| it.acting.len() == 1);
-        let full = seen.values().map(|it| it.owned).sum::<usize>() > 0;
-        if seen.len() == count && one && full { Ok(()) } else { Err(format!("{seen:?}")) }
-    });
 }
