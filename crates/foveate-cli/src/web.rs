@@ -16,12 +16,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A game that can be shown.
+/// A game with a name and a description for pages.
 pub trait ShownGame: Game {
-    /// What it is called.
     const NAME: &'static str;
 
-    /// Where its world is described, and how.
+    /// The path and contents of the world's description.
     fn document(&self) -> Option<(&'static str, Value)>;
 }
 
@@ -42,7 +41,7 @@ impl ShownGame for CrowdGame {
     }
 }
 
-/// Opens what the configuration has; where it listens.
+/// Opens the configured web listener, and returns its address.
 pub fn open<G: ShownGame>(
     config: &config::WebConfig,
     host: &mut ServerHost<G, MainAuthenticator>,
@@ -74,7 +73,7 @@ pub fn options<G: ShownGame>(
     }
 }
 
-/// An observatory of a server; whether anybody may look through it is the configuration's matter.
+/// An observatory of a server; the configuration decides which operators may connect.
 pub fn observatory<G: ShownGame>(
     name: &str,
     host: &ServerHost<G, MainAuthenticator>,
@@ -83,7 +82,7 @@ pub fn observatory<G: ShownGame>(
     Observatory::new(name, G::NAME, document)
 }
 
-/// Lets operators in, does what they order, and shows them the round.
+/// Handles operators' events and commands, and sends them the round.
 pub fn show<G: ShownGame>(
     observatory: &mut Observatory,
     host: &mut ServerHost<G, MainAuthenticator>,

@@ -76,7 +76,7 @@ async function watch(person: Person): Promise<void> {
         if (own !== null) drawn.set(-1, own);
         for (const [player, is] of drawn) {
           const was = before.get(player);
-          // Whoever is dead comes back elsewhere.
+          // A dead avatar respawns elsewhere.
           if (was === undefined || was.health <= 0 || is.health <= 0 || is.health > was.health) continue;
           const beyond = Math.hypot(is.x - was.x, is.y - was.y) - explained;
           if (player === -1) {

@@ -16,12 +16,12 @@ export interface ServerOptions {
   /** For how many the world is made. */
   players: number;
   seed?: number;
-  /** Asks operators for this token. */
+  /** The token that operators need. */
   token?: string;
   observe?: boolean;
   /** Region servers, if there is more than one server. */
   regions?: number;
-  /** Lets nobody in without an invitation. */
+  /** Requires an invitation to join. */
   invited?: boolean;
 }
 
@@ -50,7 +50,7 @@ export class Server {
     return `http://127.0.0.1:${this.webPort}`;
   }
 
-  /** An invitation for somebody. */
+  /** An invitation for a player. */
   invitation(name: string): string {
     const asked = ["token", "--secret", join(this.folder, "secret"), "--name", name];
     return execFileSync(program(), asked, { encoding: "utf8" }).trim();
@@ -137,7 +137,7 @@ export function program(): string {
   return resolve(found);
 }
 
-/** Where screenshots go: a test leaves the documentation alone unless it is told to renew it. */
+/** Where screenshots go: a test leaves the documentation alone unless it is asked to update it. */
 export const IMAGES = process.env.FOVEATE_IMAGES
   ? join(ROOT, "docs", "images")
   : join(ROOT, "target", "screenshots");

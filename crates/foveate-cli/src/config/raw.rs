@@ -1,10 +1,10 @@
-//! The file as it is written: every key optional, every value with its place.
+//! The file as written: every key is optional, and every value has its position.
 
 use foveate_sync::interest::View;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A value and where it stands; `None` if the file does not say.
+/// A value and its position; `None` if the file does not have it.
 pub type SpannedOption<T> = Option<Spanned<T>>;
 
 macro_rules! sections {

@@ -11,25 +11,24 @@ use std::path::PathBuf;
 /// The world that a region server belongs to, and how it reaches the others.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RegionConfig {
-    /// The broker.
+    /// The URL of the broker.
     pub nats: String,
-    /// Its credentials.
+    /// The file with the broker's credentials.
     pub credentials: Option<PathBuf>,
-    /// The world's name.
     pub world: String,
-    /// The world's key.
+    /// The file with the world's key.
     pub key_file: Option<PathBuf>,
-    /// Where other servers connect to.
+    /// The address for other servers.
     pub link: Option<SocketAddr>,
-    /// What they are told instead.
+    /// The address that they are told, if it is another.
     pub advertise: Option<SocketAddr>,
     /// Addresses that clients are told, if they are not those that the server listens on.
     pub contact: Vec<String>,
-    /// Whether regions stay as they are, whatever the load.
+    /// Whether regions never change, whatever the load.
     pub fixed: bool,
     /// Copies of the ledger in a cluster of brokers.
     pub replicas: u32,
-    /// Bytes that the ledger may take; 0: no limit.
+    /// Most bytes of the ledger; 0 for no limit.
     pub ledger_bytes: u32,
 }
 

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Rounds from one picture of the world to the next,
+/// Rounds from one picture of the world to the next.
 const EVERY: u32 = 2;
-/// and from one of lanes and regions.
+/// Rounds from one picture of lanes and regions to the next.
 const SELDOM: u32 = 20;
 /// How much of the last round enters a server's load.
 const SHARE: f64 = 0.05;
@@ -89,7 +89,7 @@ enum Order {
 }
 
 impl<'a> RegionObservatory<'a> {
-    /// Nobody looks on yet.
+    /// Without operators.
     pub fn new<G: MeshGame>(
         board: &'a RegionBoard,
         name: &str,

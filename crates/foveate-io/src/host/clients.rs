@@ -1,4 +1,4 @@
-//! Many clients in one loop, or one.
+//! Any number of clients in one loop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::link_endpoint::DialAddress;
 use crate::server_address::ServerAddress;
 use crate::slots::LinkId;
 
-/// A server's next address is tried after this time, if there is one and the last has not answered.
+/// A server's next address is tried after this time, if the last one has not answered.
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 /// A client of a world on many servers that lost its server, and found no other that goes on with the session within
 /// this, has lost the session. Its program may join anew, at any server.
@@ -30,19 +30,19 @@ const FIND_HOST: Duration = Duration::from_secs(5);
 /// Servers whose addresses are remembered.
 const MAX_SERVERS: usize = 64;
 
-/// One of the clients.
+/// One client of a [`ClientsHost`].
 pub struct HostedClient<G: Game> {
     /// The client: replicas, prediction, news.
     pub client: Client<G>,
-    /// When it asked to be let in.
+    /// When it started to join.
     pub asked: Instant,
-    /// Why its session ended, if it did.
+    /// Why its session ended, if it has.
     pub ended: Option<SessionEnd>,
     server: ServerAddress,
-    /// Addresses of the server that were not tried yet, the next one last.
+    /// Addresses of the server that have not been tried, the next one last.
     untried: Vec<SocketAddr>,
     address: Option<SocketAddr>,
-    /// When that address was tried first.
+    /// When the first of these addresses was tried.
     tried: Instant,
     connected: bool,
     /// The link that was dialled to join.
@@ -70,7 +70,7 @@ pub(super) struct ClientGroup<G: Game> {
 }
 
 impl<G: Game> Node for ClientGroup<G> {
-    /// For the client at this place.
+    /// A command for the client at this index.
     type Command = (usize, ClientCommand<G>);
     /// News stay in the clients, for the program.
     type Event = ClientWish;
@@ -130,7 +130,7 @@ impl<G: Game> ClientGroup<G> {
         self.wishes.extend(contact.map(|contact| ClientWish::Dial(at, contact)));
     }
 
-    /// Tries the next address. One of a family that this system does not have is passed over, unless it is
+    /// Tries the next address. One of a family that this system does not support is skipped, unless it is
     /// the last.
     fn dial_next(&mut self, at: usize, endpoint: &mut impl DialAddress) -> Result<(), Error> {
         self.hang_up(at, endpoint);
@@ -153,7 +153,7 @@ impl<G: Game> ClientGroup<G> {
         Ok(())
     }
 
-    /// Closes all links of a client, without a word to the client.
+    /// Closes all links of a client, without telling the client.
     fn hang_up(&mut self, at: usize, endpoint: &mut impl DialAddress) {
         let player = &mut self.players[at];
         (player.connected, player.link, player.ahead) = (false, None, None);
@@ -167,7 +167,7 @@ impl<G: Game> ClientGroup<G> {
     }
 }
 
-/// What is around the clients in a step.
+/// The host's side of the clients in one step.
 struct Surroundings<F> {
     decide: F,
     /// Why the host cannot go on.
@@ -194,7 +194,7 @@ where
             }
             let player = &mut group.players[at];
             let cause = EndCause::of(reason.clone(), player.connected);
-            // Perhaps another address serves.
+            // Another address may work.
             let is_first = player.link == Some(link) && !player.connected;
             if is_first && !player.untried.is_empty() && cause.is_of_address() {
                 self.note(group.dial_next(at, out.endpoint));
@@ -268,16 +268,15 @@ impl<F> Surroundings<F> {
 
 /// Clients that share one endpoint and one loop. Their rounds are spread over time.
 pub struct ClientsHost<G: Game, E: DialAddress = Endpoint> {
-    /// The links.
     pub endpoint: E,
     group: ClientGroup<G>,
     driver: Driver,
-    /// Addresses of servers as they were resolved last.
+    /// Addresses of servers, as last resolved.
     resolved: BTreeMap<ServerAddress, Vec<SocketAddr>>,
 }
 
 impl<G: Game, E: DialAddress> ClientsHost<G, E> {
-    /// No client yet.
+    /// A host without clients.
     pub fn new(endpoint: E) -> ClientsHost<G, E> {
         ClientsHost {
             endpoint,
@@ -291,11 +290,11 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         }
     }
 
-    /// One more client, which joins as `name`. Returns its place.
+    /// Adds a client that joins as `name`, and returns its index.
     ///
-    /// The server's certificate must be for the host that is asked for, unless its hash is pinned. Addresses of
-    /// a host with several are tried in turn. The first time a host is named, its name is resolved, which
-    /// blocks; a name without an address, like any other failure on the way, stands in [`HostedClient::ended`].
+    /// The server's certificate must be for the given host, unless its hash is pinned. The addresses of a host are
+    /// tried in turn. A host's name is resolved the first time, which blocks. Any failure, even of a name without
+    /// addresses, is stored in [`HostedClient::ended`].
     pub fn join(
         &mut self,
         game: Arc<G>,
@@ -321,8 +320,8 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         Ok(at)
     }
 
-    /// The same client on a new link, after a break, to the server that it was at or another. The host's name
-    /// is resolved anew.
+    /// Connects the same client again after its link ended, to the same server or another. The host's name is resolved
+    /// again.
     pub fn rejoin(&mut self, at: usize, server: impl Into<ServerAddress>) -> Result<(), Error> {
         let server = server.into();
         self.resolved.remove(&server);
@@ -331,8 +330,8 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.dial(at)
     }
 
-    /// The addresses of a server that are known otherwise, the first one to be tried first: the next join asks no
-    /// resolver, and so does not block. The certificate must be for the server's host all the same.
+    /// Sets the addresses of a server, in the order in which to try them, so that the next join resolves no name and
+    /// does not block. The certificate must still be for the server's host.
     pub fn set_addresses(&mut self, server: impl Into<ServerAddress>, addresses: &[SocketAddr]) {
         if self.resolved.len() >= MAX_SERVERS {
             self.resolved.clear();
@@ -340,7 +339,7 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.resolved.insert(server.into(), addresses.to_vec());
     }
 
-    /// Begins with the first of the server's addresses.
+    /// Dials the first of the server's addresses.
     fn dial(&mut self, at: usize) -> Result<(), Error> {
         let player = &mut self.group.players[at];
         (player.ended, player.address, player.lost) = (None, None, None);
@@ -362,23 +361,21 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         }
     }
 
-    /// All clients.
     pub fn players(&self) -> &[HostedClient<G>] {
         &self.group.players
     }
 
-    /// One of them.
     pub fn player(&mut self, at: usize) -> &mut HostedClient<G> {
         &mut self.group.players[at]
     }
 
-    /// The time that clients go by.
+    /// The clients' current time.
     pub fn now(&self) -> Micros {
         self.driver.now()
     }
 
-    /// Takes in what arrives until `until`, and plays the rounds that begin before then: `decide` gives
-    /// each client's input, and may ask things of objects.
+    /// Receives until `until`, and plays the rounds that are due by then: `decide` returns each client's input, and may
+    /// request actions of objects.
     pub fn step(
         &mut self,
         until: Instant,
@@ -395,7 +392,7 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         }
     }
 
-    /// The same without waiting, for programs that have a loop of their own.
+    /// The same without waiting, for programs with their own loop.
     pub fn poll_step(
         &mut self,
         decide: impl FnMut(usize, &World<'_>, ObjectId, &mut Vec<(ObjectId, G::Action)>) -> G::Input,
@@ -403,17 +400,17 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.step(Instant::now(), decide)
     }
 
-    /// Asks something of an object for a client, between its rounds. It leaves with the next step.
+    /// Requests an action of an object for a client, between its rounds. It is sent with the next step.
     pub fn ask(&mut self, at: usize, object: ObjectId, action: G::Action) {
         self.command(at, ClientCommand::Ask(object, action));
     }
 
-    /// Asks for another view for a client; it counts at once.
+    /// Requests another view for a client; it takes effect at once.
     pub fn set_view(&mut self, at: usize, which: u8) {
         self.command(at, ClientCommand::SetView(which));
     }
 
-    /// Lets a client look from another object, too, if the game allows it; with none, only from its own again.
+    /// Makes a client also look from another object, if the game allows it; with `None`, only from its avatar.
     pub fn watch(&mut self, at: usize, object: Option<ObjectId>) {
         self.command(at, ClientCommand::Watch(object));
     }
@@ -427,7 +424,7 @@ impl<G: Game, E: DialAddress> ClientsHost<G, E> {
         self.driver.command(&mut self.group, &mut self.endpoint, (at, command));
     }
 
-    /// All clients leave their sessions; links are closed within `limit`.
+    /// Ends all clients' sessions, and closes links within `limit`.
     pub fn leave(&mut self, limit: Micros) -> Result<(), Error> {
         for at in 0..self.group.players.len() {
             self.command(at, ClientCommand::Leave);

@@ -190,6 +190,7 @@ pub(crate) fn subject_text(subject: Subject) -> String {
 }
 
 /// The subject that a text names.
+#[cfg(any(test, feature = "sqlite", feature = "nats"))]
 pub(crate) fn parse_subject(text: &str) -> Option<Subject> {
     let subject = match text.split_once('.') {
         None if text == "layout" => Subject::Layout,

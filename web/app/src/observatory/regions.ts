@@ -1,4 +1,4 @@
-/** Regions and their servers: how each is doing, and what an operator may do about it. */
+/** Regions and their servers: their state, and the operator's commands. */
 
 import { h } from "../ui/dom.js";
 import { milliseconds, percent } from "../ui/numbers.js";
@@ -8,7 +8,7 @@ import type { Command, Region, RegionServerFigures } from "./protocol.js";
 
 /** Rows of each table; the others are counted. */
 const MAX_ROWS = 64;
-/** Colours of servers, by their numbers; told apart by hue alone beside each other. */
+/** Colours of servers by number; neighbouring ones differ in hue. */
 const HUES = [0x3b82f6, 0xf59e0b, 0x10b981, 0xec4899, 0x8b5cf6, 0x14b8a6, 0xef4444, 0x84cc16] as const;
 
 export function colourOf(server: number): number {
@@ -30,7 +30,7 @@ function count(value: number | null): string {
 export interface RegionsPanel {
   element: HTMLElement;
   show: () => void;
-  /** An order was refused. */
+  /** Called when a command was rejected. */
   refuse: (text: string) => void;
 }
 
@@ -78,7 +78,7 @@ export function regionsPanel(model: Model, send: (command: Command) => void): Re
     "data-testid": "drain",
     onclick: () => picked !== null && order({ type: "drain", server: picked }),
   });
-  const at = h("input", { type: "number", step: "any", "aria-label": "Where the cut is to be", "data-testid": "cut" });
+  const at = h("input", { type: "number", step: "any", "aria-label": "New position of the cut", "data-testid": "cut" });
   const move = h("button", { type: "submit", "data-testid": "move-split" }, "Move");
   const cut = h(
     "form",
