@@ -12,7 +12,7 @@ const SLOW = 900_000;
 /** Nothing in the arena is quicker, in units a second; and pictures may be drawn so much later than they are of, in ms. */
 const FASTEST = 10;
 const UNEVEN = 150;
-/** What nobody notices: half an avatar's width, in units. */
+/** A jump below this is not visible: half an avatar's width, in units. */
 const SLACK = 1;
 /** So long after a crossing a jump may come of it, in milliseconds; and others are looked at within so many units. */
 const AFTER = 1_000;
