@@ -1,0 +1,1 @@
+../../../foveate-lab/src/net.rs
