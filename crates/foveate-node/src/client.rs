@@ -107,8 +107,10 @@ pub struct Client<G: Game> {
     /// The same of the newest frames alone, and how many they are.
     recent: (i64, u32),
     rtt: Option<Micros>,
-    /// When a frame came last.
+    /// When a frame came last,
     heard: Option<Micros>,
+    /// and whether that was long ago in the last round, for a host that is one of many.
+    unheard: bool,
     next_input: u16,
     foreseen: VecDeque<Foreseen<G::Input>>,
     /// The avatar as the rule left it after the newest input.
@@ -150,6 +152,7 @@ impl<G: Game> Client<G> {
             recent: (i64::MIN, 0),
             rtt: None,
             heard: None,
+            unheard: true,
             next_input: 0,
             foreseen: VecDeque::with_capacity(MAX_FORESEEN + 1),
             own: Vec::new(),
@@ -172,9 +175,9 @@ impl<G: Game> Client<G> {
     }
 
     /// A link to the server was made: the first, a new one after a break, or the one that
-    /// [`Client::take_dial`] asked for.
+    /// [`Client::take_dial`] asked for. One that is not needed any more is closed with the next round.
     pub fn connected(&mut self, link: Link, out: &mut impl Outbox) {
-        if !self.connected_ahead(link, out) {
+        if !self.connected_ahead(link, out) && !self.has_host(link) {
             self.link = Some(link);
             self.early.clear();
             self.say_hello(link, out);

@@ -131,8 +131,10 @@ pub struct FaultSpec {
     pub outages: f64,
     /// and that a server is cut off from all others and from the ledger for up to 4 s.
     pub partitions: f64,
-    /// Processes that are down at a time.
+    /// Processes that are down at a time,
     pub max_down: usize,
+    /// and the least time between two of them.
+    pub apart: Micros,
     /// The longest time between two changes of the layout, less a second; zero: none.
     pub layout_every: Micros,
     /// Servers that are wrong on purpose.
@@ -156,6 +158,7 @@ impl FaultSpec {
         outages: 0.0,
         partitions: 0.0,
         max_down: 0,
+        apart: Micros::ZERO,
         layout_every: Micros::ZERO,
         sabotage: None,
     };
@@ -184,6 +187,7 @@ impl FaultSpec {
         drift: 50_000,
         trouble_every: Micros(6_000_000),
         max_down: 1,
+        apart: Micros(6_000_000),
         ..FaultSpec::NONE
     };
 }

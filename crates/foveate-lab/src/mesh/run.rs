@@ -97,6 +97,8 @@ pub struct MeshResult {
     pub right: [[u64; 2]; 2],
     /// Virtual time.
     pub time: Micros,
+    /// The world's RNG seed.
+    pub seed: u64,
     /// A hash of all that was said and appended.
     pub digest: u64,
 }
@@ -148,7 +150,7 @@ pub fn run(spec: &MeshSpec) -> Result<MeshResult, MeshError> {
     world.run_until(spec.time);
     world.calm();
     world.run_until(spec.time + SETTLE);
-    Ok(finish(world))
+    Ok(MeshResult { seed: spec.seed, ..finish(world) })
 }
 
 /// Looks at everything in the end, for two seconds.
@@ -180,6 +182,7 @@ pub fn finish(mut world: MeshWorld) -> MeshResult {
         findings: checker.findings,
         right: world.clients.right,
         time: world.now(),
+        seed: 0,
         counts,
     }
 }

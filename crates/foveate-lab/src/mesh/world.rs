@@ -160,6 +160,8 @@ pub struct MeshWorld {
     outage: bool,
     /// Faults that come first.
     pub favoured: [Option<StepFault>; MAX_FAVOURED],
+    /// When a fault struck last.
+    struck: Micros,
     /// Processes that are to start again.
     restarting: usize,
     /// No fault strikes any more.
@@ -205,6 +207,7 @@ impl MeshWorld {
             armed: Vec::new(),
             outage: false,
             favoured: [None; MAX_FAVOURED],
+            struck: Micros::ZERO,
             restarting: 0,
             calm: false,
             earlier: EarlierStates::new(),

@@ -39,8 +39,8 @@ pub enum ClientHappening {
     ToClient(Link, Outgoing),
     /// Something arrives at a server.
     LinkDelivery(LinkDelivery),
-    /// A link that a client asked for is there, or not.
-    Dialled(usize, ServerId),
+    /// A link that a client asked for is there, or not; unless it has asked for another one since.
+    Dialled(usize, ServerId, u32),
     /// A link has ended, for the client.
     Ended(Link),
     /// A player leaves, or comes again.
@@ -66,6 +66,8 @@ pub(super) struct SimClient {
     /// When it last had a link.
     linked: Micros,
     dialling: bool,
+    /// Counts what it asked for.
+    dial: u32,
     pub(super) away: bool,
     /// When a state came last.
     heard: Micros,
@@ -154,6 +156,7 @@ impl MeshWorld {
                 number: 0,
                 linked: Micros::ZERO,
                 dialling: false,
+                dial: 0,
                 away: false,
                 heard: Micros::ZERO,
                 orphaned: None,
@@ -178,7 +181,7 @@ impl MeshWorld {
             ClientHappening::Wake(at) => self.wake_client(at),
             ClientHappening::ToClient(link, outgoing) => self.deliver_to_client(link, outgoing),
             ClientHappening::LinkDelivery(it) => self.deliver_to_server(it),
-            ClientHappening::Dialled(at, server) => self.dialled(at, server),
+            ClientHappening::Dialled(at, server, dial) => self.dialled(at, server, dial),
             ClientHappening::Ended(link) => self.end_link(link),
             ClientHappening::Change(at) => self.change_client(at),
         }
@@ -209,8 +212,10 @@ impl MeshWorld {
         while it.client.poll().is_some() {}
         if let Some(server) = it.client.take_dial().as_ref().and_then(server_at) {
             it.dialling = true;
+            it.dial += 1;
+            let dial = it.dial;
             let wait = self.delay() + self.delay();
-            return self.plan_client(wait, ClientHappening::Dialled(at, server));
+            return self.plan_client(wait, ClientHappening::Dialled(at, server, dial));
         }
         let it = &mut self.clients.clients[at];
         let refused = matches!(it.client.phase(), ClientPhase::Refused(..));
@@ -220,22 +225,25 @@ impl MeshWorld {
         }
         if !linked && !it.dialling && !it.away && self.now - it.linked >= DIAL_AFTER {
             it.dialling = true;
+            let dial = it.dial;
             let up: Vec<ServerId> = self.processes.keys().copied().collect();
             if let Some(server) = self.clients.rng.choice(up) {
                 let wait = self.delay() + self.delay();
-                self.plan_client(wait, ClientHappening::Dialled(at, server));
+                self.plan_client(wait, ClientHappening::Dialled(at, server, dial));
             }
         }
     }
 
-    fn dialled(&mut self, at: usize, server: ServerId) {
+    fn dialled(&mut self, at: usize, server: ServerId, dial: u32) {
+        if self.clients.clients[at].dial != dial {
+            return;
+        }
         self.clients.clients[at].dialling = false;
         if self.clients.clients[at].away {
             return;
         }
         if !self.processes.contains_key(&server) {
             self.clients.clients[at].client.unreachable();
-            self.clients.clients[at].linked = self.now;
             return;
         }
         self.clients.next_link += 1;

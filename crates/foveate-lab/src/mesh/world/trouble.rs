@@ -28,7 +28,8 @@ impl MeshWorld {
         }
         let kind = armed.kind;
         let down = self.processes.values().filter(|it| it.paused || it.cut_off).count();
-        let full = down + self.restarting >= self.spec.max_down;
+        let full = down + self.restarting >= self.spec.max_down
+            || self.now.saturating_sub(self.struck) < self.spec.apart;
         let waits = match kind {
             FaultKind::Crash | FaultKind::Pause(_) | FaultKind::Partition(_) => full,
             FaultKind::Outage(_) => self.outage,
@@ -39,6 +40,7 @@ impl MeshWorld {
         }
         self.armed.remove(at);
         *self.counts.faults.entry((step, kind.name())).or_default() += 1;
+        self.struck = self.now;
         match kind {
             FaultKind::Crash => self.crash(id),
             FaultKind::Pause(time) => self.pause(id, time),
