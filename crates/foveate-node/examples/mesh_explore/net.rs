@@ -1,1 +1,0 @@
-../../../foveate-lab/src/net.rs
